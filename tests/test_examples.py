@@ -466,12 +466,18 @@ SCRIPTS = {
     ),
     "8_train_a_network.py": (("training.svg", ["live memory (MiB)", "a budget of 70%", "a budget of least"]),),
     "9_own_operators.py": (("own_operators.svg", ["0 bytes apart at each", "predicted", "measured", "memory (KiB)"]),),
+    "jax_mlp.py": (),
 }
+
+
+NEEDS = {"jax_mlp.py": "jax"}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)
 def script(request, tmp_path_factory):
     """(name of a numbered script, what it printed, the folder that it was given)"""
+    if request.param in NEEDS:
+        pytest.importorskip(NEEDS[request.param], reason=f"{NEEDS[request.param]} is not installed")
     folder = tmp_path_factory.mktemp("figures")
     command = [sys.executable, "-W", "error", EXAMPLES / request.param, folder]
     done = subprocess.run(command, cwd=folder, check=True, timeout=60, capture_output=True, text=True)
@@ -544,6 +550,7 @@ PRINTED = {
     ],
     "8_train_a_network.py": ["100%: 782,344 bytes, 0 recomputed, loss 5.5", "70%: ", "least: "],
     "9_own_operators.py": ["100%: 1,835,012 bytes, 0 extra runs", "50%: 9", "extra runs, arena "],
+    "jax_mlp.py": ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "],
 }
 
 

@@ -1,0 +1,15 @@
+"""Graphs of functions of JAX, and plans run in JAX: `capture`, `run`, `names`, `apply`.
+
+f, args -> capture -> Captured -> solve(captured.graph) -> run, or apply under jax.jit
+"""
+
+from remat_algos.namespace import namespace
+
+__all__, __getattr__, __dir__ = namespace(
+    __name__,
+    {
+        "captured": "Captured capture",
+        "eager": "run",
+        "policies": "apply names",
+    },
+)

@@ -1,0 +1,242 @@
+"""The graph of a function of JAX."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.errors import GraphError
+from remat_algos.formats.graph_files import write_graph
+from remat_algos.interop.jax.program import Equation, FlatJaxpr, array_bytes
+from remat_algos.interop.optional import require
+from remat_algos.ir.csr import from_lists, indptr_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import INPUT, Resident
+from remat_algos.plan.plan import Plan
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.text.layout import labelled
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import counted, one_line
+
+jax = require("jax", "jax")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """A function of JAX as a graph: node i is equation i of the program.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    program : FlatJaxpr
+        The equations, as the graph numbers them.
+    arguments : tuple of jax.ShapeDtypeStruct
+        Shape and type of each array among the arguments; the first residents of the graph.
+    in_tree, out_tree : jax.tree_util.PyTreeDef
+        How arguments and results are nested.
+    """
+
+    graph: ComputationGraph
+    program: FlatJaxpr
+    arguments: tuple[Any, ...]
+    in_tree: Any
+    out_tree: Any
+
+    def __repr__(self) -> str:
+        names = counted(len(self.program.names), "named value") if self.program.names else ""
+        return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph to a file, for every command of `remat`; the ending gives the format.
+
+        Parameters
+        ----------
+        path : path
+        """
+        write_graph(self.graph, path)
+
+    def report(self) -> str:
+        """What was captured, in lines of text.
+
+        Returns
+        -------
+        str
+        """
+        graph = self.graph
+        forward = int(graph.forward.sum())
+        parts = f": {forward:,} forward, {graph.n_nodes - forward:,} backward" if graph.is_training else ""
+        most = ", ".join(f"{times:,} {op}" for op, times in Counter(graph.labels.ops).most_common(4))
+        rows = [
+            ("equations", f"{graph.n_nodes:,}{parts}"),
+            ("", f"the most frequent: {most}"),
+            ("values", f"{graph.n_values:,}, {format_bytes(int(graph.memory.sum()))}"),
+            ("residents", f"{len(graph.resident_names):,}, {format_bytes(graph.resident_memory)}"),
+            ("peak", f"{exact_bytes(baseline_peak(graph))} without rematerialization"),
+            ("compute", graph.labels.compute(graph.needed_compute)),
+        ]
+        return "\n".join(labelled(rows))
+
+    def flatten(self, args: tuple[Any, ...]) -> list[Any]:
+        """The arrays among the arguments; TypeError unless they are as they were captured."""
+        arrays, tree = jax.tree_util.tree_flatten(args)
+        if tree != self.in_tree:
+            raise TypeError(f"the arguments are nested as {tree}, captured as {self.in_tree}; capture again for these")
+        for name, array, wanted in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
+            found = jax.typeof(array)
+            if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                remedy = f"captured as {_typed(wanted)}; capture again for these arguments"
+                raise TypeError(f"{name} is {_typed(found)}, {remedy}")
+        return arrays
+
+    def check_plan(self, plan: Plan) -> None:
+        """TypeError unless it is a plan, GraphError unless it is one for this graph."""
+        if not isinstance(plan, Plan):
+            raise TypeError(
+                f"plan is a {type(plan).__name__}; give what remat_algos.solve(captured.graph, ...) returns"
+            )
+        graph = plan.graph
+        if graph is not self.graph and graph.hash != self.graph.hash:
+            sizes = f"it has {counted(graph.n_nodes, 'node')}, this one {self.graph.n_nodes:,}"
+            raise GraphError(
+                f"the plan is for another graph: {sizes}; solve the graph that was captured from this function"
+            )
+
+
+def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captured:
+    """The graph of a function, traced with these arguments; nothing is computed.
+
+    To plan a training step capture what computes the gradients, such as `jax.value_and_grad(loss)`: what transposition
+    made, and all that reads it, is the backward part.
+
+    - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
+      are one node each, whose intermediates are not counted.
+    - Equal equations are one node, and what no result needs is left out.
+    - Arguments and constants are residents of role "input".
+    - An equation with an effect, such as `jax.debug.print`, runs once, effects in their order.
+    - A backward node belongs to the last forward node that reads a forward value that it reads, or to what made it.
+
+    Parameters
+    ----------
+    f : callable
+        Anything that `jax.make_jaxpr` traces.
+    *args
+        Nested arrays, or `jax.ShapeDtypeStruct` in their place.
+    cost : {"roofline", "flops"} or callable, optional
+        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s that starts an equation in 4 us;
+        "flops", those of products of matrices and convolutions; or ns by a function of (FLOPs, bytes moved).
+
+    Returns
+    -------
+    Captured
+
+    Raises
+    ------
+    GraphError
+        If the function computes nothing, or for an unknown cost.
+    TypeError
+        If `f` cannot be called, or is given something that is no array.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp
+    >>> def loss(w, x):
+    ...     return jnp.tanh(x @ w).sum()
+    >>> captured = capture(jax.value_and_grad(loss), jnp.ones((8, 2)), jnp.ones((4, 8)))
+    >>> captured.graph.node_names()[:3], captured.graph.resident_names
+    (['dot_general.0', 'tanh.0', 'sub.0'], ('args[0]', 'args[1]'))
+    >>> captured.graph.is_training
+    True
+    """
+    if not callable(f):
+        raise TypeError(f"f is a {type(f).__name__}; give a function")
+    closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
+    program = FlatJaxpr(closed)
+    if not program.equations:
+        raise GraphError("the function computes nothing: its results are arguments or constants; capture another one")
+    paths, in_tree = jax.tree_util.tree_flatten_with_path(args)
+    residents = [array_bytes(aval) for aval in closed.in_avals] + [array_bytes(jax.typeof(c)) for c in program.consts]
+    names = [f"args{jax.tree_util.keystr(path)}" for path, _ in paths]
+    names += [f"constant.{i}" for i in range(len(program.consts))]
+    graph = _graph(program, residents, names, cost)
+    arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
+    return Captured(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))
+
+
+def _typed(array: Any) -> str:
+    """The type and the shape of an array, such as float32[8, 2]."""
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+
+
+def _graph(program: FlatJaxpr, residents: Sequence[int], resident_names: Sequence[str], cost: Cost) -> ComputationGraph:
+    equations = program.equations
+    memory = [size for equation in equations for size in equation.memory]
+    reads, resident_reads = [each.value_reads for each in equations], [each.resident_reads for each in equations]
+    read_indptr, read_indices = from_lists(reads)
+    resident_indptr, resident_indices = from_lists(resident_reads)
+    moved = [
+        sum(each.memory) + sum(memory[x] for x in values) + sum(residents[r] for r in others)
+        for each, values, others in zip(equations, reads, resident_reads, strict=True)
+    ]
+    compute, unit = operator_costs(cost, [each.flops for each in equations], moved)
+    sizes, output = np.array(residents, np.int64), np.zeros(len(memory), bool)
+    output[list(program.outputs())] = True
+    ops = [each.eqn.primitive.name for each in equations]
+    return ComputationGraph.from_arrays(
+        value_indptr=indptr_of([len(each.values) for each in equations]),
+        read_indptr=read_indptr,
+        read_indices=read_indices,
+        memory=memory,
+        compute=compute,
+        once=[bool(each.eqn.effects) for each in equations],
+        output=output,
+        forward_of=_owners(equations),
+        resident=Resident(
+            sizes, np.full(sizes.size, INPUT, np.int8), resident_indptr, resident_indices, tuple(resident_names)
+        ),
+        labels=Labels(names=_numbered(ops), ops=tuple(ops), compute_unit=unit),
+    )
+
+
+def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
+    """Each name with its number among the equal ones."""
+    seen: Counter[str] = Counter()
+    names = []
+    for op in ops:
+        names.append(f"{op}.{seen[op]}")
+        seen[op] += 1
+    return tuple(names)
+
+
+def _owners(equations: Sequence[Equation]) -> list[int]:
+    """The forward equation that each backward one belongs to, -1 for those of the forward part.
+
+    No later than the owners of the gradients that it reads, as the backward part runs the forward part backwards; else
+    the last one that reads, or made, a forward value that it reads.
+    """
+    producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
+    last_reader: dict[int, list[int]] = {}
+    for i, equation in enumerate(equations):
+        for value in () if equation.backward else equation.value_reads:
+            last_reader.setdefault(value, []).append(i)
+    latest = max((i for i, equation in enumerate(equations) if not equation.backward), default=-1)
+    owners = [-1] * len(equations)
+    for i, equation in enumerate(equations):
+        if not equation.backward:
+            continue
+        makers = [(value, producer[value]) for value in equation.value_reads]
+        bound = min((owners[maker] for _, maker in makers if equations[maker].backward), default=latest)
+        near = [
+            max((reader for reader in last_reader.get(value, ()) if reader <= bound), default=maker)
+            for value, maker in makers
+            if not equations[maker].backward
+        ]
+        owners[i] = min(bound, max(near, default=bound))
+        latest = owners[i]
+    return owners

@@ -1,0 +1,86 @@
+"""A captured function, run by a plan, equation by equation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remat_algos.interop.jax.captured import Captured
+from remat_algos.interop.jax.program import Source, is_value, literal_array
+from remat_algos.interop.optional import require
+from remat_algos.plan.plan import Plan
+
+jax = require("jax", "jax")
+
+
+def run(captured: Captured, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
+    """The results of a captured function, computed in the order of a plan.
+
+    Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is dropped when the plan frees it.
+
+    Parameters
+    ----------
+    captured : Captured
+    plan : Plan
+        For `captured.graph`.
+    *args
+        Of the shapes and types that were captured.
+    live : list of int, optional
+        Gets the bytes of the values that are live during each step: the sizes of the arrays that this function holds,
+        arguments and constants apart.
+
+    Returns
+    -------
+    object
+        Nested as the function nests its results.
+
+    Raises
+    ------
+    TypeError
+        For arguments nested otherwise, or of other shapes or types, and for what is no plan.
+    GraphError
+        For a plan of another graph.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, remat_algos as ra
+    >>> from remat_algos.interop.jax import capture
+    >>> def loss(w, x):
+    ...     return jnp.tanh(jnp.tanh(x @ w) @ w).sum()
+    >>> w, x = jnp.ones((8, 8)), jnp.ones((64, 8))
+    >>> captured = capture(jax.grad(loss), w, x)
+    >>> plan, live = ra.solve(captured.graph, "least"), []
+    >>> gradient = run(captured, plan, w, x, live=live)
+    >>> bool((gradient == jax.grad(loss)(w, x)).all()), max(live) == plan.peak_memory
+    (True, True)
+    """
+    captured.check_plan(plan)
+    residents = [*captured.flatten(args), *captured.program.consts]
+    held: dict[int, Any] = {}  # arrays by instance
+    pinned: dict[int, Any] = {}  # outputs of first runs by value
+    n_bytes = 0
+
+    def array_of(read: Any) -> Any:
+        if not isinstance(read, Source):
+            return literal_array(read)
+        return residents[read.place] if read.resident else held[serving[read.place]]
+
+    for step in plan.simulation.steps():
+        equation, serving = captured.program.equations[step.node], dict(step.reads)
+        held.update(zip(step.makes, equation.run(array_of), strict=True))
+        n_bytes += sum(_bytes(held[i]) for i in step.makes)
+        if live is not None:
+            live.append(n_bytes)
+        for value, i in zip(equation.values, step.makes, strict=True):
+            if captured.graph.output[value]:
+                pinned.setdefault(value, held[i])
+        for i in step.frees:
+            n_bytes -= _bytes(held.pop(i))
+    results = [
+        pinned[read.place] if is_value(read) else jax.numpy.asarray(array_of(read)) for read in captured.program.results
+    ]
+    return jax.tree_util.tree_unflatten(captured.out_tree, results)
+
+
+def _bytes(array: Any) -> int:
+    """Bytes of an array; None stands for an effect."""
+    return 0 if array is None else array.nbytes

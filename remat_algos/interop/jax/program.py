@@ -1,0 +1,284 @@
+"""The equations of a function: calls inlined, nothing computed twice, dead code out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remat_algos.interop.optional import require
+
+jax = require("jax", "jax")
+core = require("jax.extend.core", "jax")
+primitives = require("jax.extend.core.primitives", "jax")
+
+INLINED = (
+    primitives.jit_p,
+    primitives.call_p,
+    primitives.closed_call_p,
+    primitives.custom_jvp_call_p,
+    primitives.custom_vjp_call_p,
+    primitives.remat_p,
+)
+"""Calls whose equations are nodes of their own; a loop or a branch (`scan`, `while`, `cond`) is one node."""
+
+TRANSPOSED = "transpose("
+"""In the name stacks of equations that transposition made: those of the backward part."""
+
+
+class Source(NamedTuple):
+    """Where an array comes from: a resident (an argument or a constant) or a value of an equation."""
+
+    resident: bool
+    place: int
+
+
+def is_value(read: Any) -> bool:
+    """Whether it is a value of an equation, not a resident or a literal."""
+    return isinstance(read, Source) and not read.resident
+
+
+@dataclass(slots=True)
+class Equation:
+    """An equation of a program.
+
+    Parameters
+    ----------
+    eqn : jax.extend.core.JaxprEqn
+    reads : list of Source or jax.extend.core.Literal
+        One per operand.
+    first : int
+        Its first value; the values of an equation follow each other.
+    backward : bool
+    effect_before : int
+        Of an equation with an effect: the value of 0 bytes that the effect before it made, -1 if there is none.
+    """
+
+    eqn: Any
+    reads: list[Any]
+    first: int
+    backward: bool
+    effect_before: int = -1
+
+    @property
+    def values(self) -> range:
+        """Its values: the results; of an equation with an effect, or without results, also one of 0 bytes."""
+        n_results = len(self.eqn.outvars)
+        return range(self.first, self.first + n_results + (bool(self.eqn.effects) or not n_results))
+
+    @property
+    def value_reads(self) -> list[int]:
+        """The values that it reads, each once, in the order of the operands."""
+        values = [read.place for read in self.reads if is_value(read)]
+        return list(dict.fromkeys(values if self.effect_before < 0 else [*values, self.effect_before]))
+
+    @property
+    def resident_reads(self) -> list[int]:
+        """The residents that it reads, each once."""
+        return sorted({read.place for read in self.reads if isinstance(read, Source) and read.resident})
+
+    @property
+    def memory(self) -> list[int]:
+        """Bytes of each of its values."""
+        sizes = [array_bytes(variable.aval) for variable in self.eqn.outvars]
+        return sizes + [0] * (len(self.values) - len(sizes))
+
+    @property
+    def flops(self) -> int:
+        """FLOPs of its matrix products and convolutions, of those in its body too."""
+        return _flops(self.eqn)
+
+    def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
+        """Its values, computed by JAX's own interpreter; None for the value of 0 bytes of an effect.
+
+        `array_of` gives the array of each of its `reads`.
+        """
+        operands = {
+            atom: array_of(read)
+            for atom, read in zip(self.eqn.invars, self.reads, strict=True)
+            if not isinstance(atom, core.Literal)
+        }
+        results = evaluate(self.eqn, operands)
+        return [*results, *[None] * (len(self.values) - len(results))]
+
+
+class FlatJaxpr:
+    """The equations of a jaxpr, numbered topologically.
+
+    Calls are inlined, equal equations are one, and what neither a result nor an effect rests on is left out. A value
+    that `checkpoint_name` names is the value itself.
+
+    Parameters
+    ----------
+    closed : jax.extend.core.ClosedJaxpr
+
+    Attributes
+    ----------
+    equations : list of Equation
+    consts : list of array
+        Arrays that the function does not get as arguments. They are residents behind the arguments.
+    results : list of Source or jax.extend.core.Literal
+    names : dict of int to tuple of str
+        Names of values.
+    """
+
+    def __init__(self, closed: Any) -> None:
+        self.equations: list[Equation] = []
+        self.consts: list[Any] = []
+        self.names: dict[int, tuple[str, ...]] = {}
+        self._n_arguments = len(closed.jaxpr.invars)
+        self._known: dict[Hashable, Equation] = {}
+        self._backward: set[int] = set()  # values of the backward part
+        self._n_values = 0
+        self._effect = -1  # the last one
+        arguments = [Source(True, i) for i in range(self._n_arguments)]
+        self.results = self._inline(closed.jaxpr, closed.consts, arguments, False)
+        self._drop_dead()
+
+    def _inline(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], backward: bool) -> list[Any]:
+        """Add the equations of a jaxpr; its results."""
+        inputs = [*map(self._constant, consts), *arguments]
+        sources = dict(zip([*jaxpr.constvars, *jaxpr.invars], inputs, strict=True))
+
+        def source(atom: Any) -> Any:
+            return atom if isinstance(atom, core.Literal) else sources[atom]
+
+        for eqn in jaxpr.eqns:
+            reads = [source(atom) for atom in eqn.invars]
+            transposed = backward or TRANSPOSED in str(eqn.source_info.name_stack)
+            if eqn.primitive in INLINED:
+                results = self._inline(*body_of(eqn), reads, transposed)
+            elif (name := _checkpoint_name(eqn)) is not None:
+                results = reads
+                if is_value(reads[0]):
+                    value = reads[0].place
+                    self.names[value] = (*self.names.get(value, ()), name)
+            else:
+                results = self._add(eqn, reads, transposed)
+            sources.update(zip(eqn.outvars, results, strict=True))
+        return [source(atom) for atom in jaxpr.outvars]
+
+    def _constant(self, const: Any) -> Source:
+        place = next((i for i, known in enumerate(self.consts) if known is const), len(self.consts))
+        if place == len(self.consts):
+            self.consts.append(const)
+        return Source(True, self._n_arguments + place)
+
+    def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
+        """The results of an equation: of an equal one, if there is one already."""
+        key = _key(eqn, reads)
+        if key is None or key not in self._known:
+            equation = Equation(eqn, reads, self._n_values, transposed)
+            if eqn.effects:
+                equation.effect_before, self._effect = self._effect, equation.values[-1]
+            equation.backward |= not self._backward.isdisjoint(equation.value_reads)
+            if equation.backward:
+                self._backward.update(equation.values)
+            self._n_values += len(equation.values)
+            self.equations.append(equation)
+            if key is None:
+                return self._results(equation)
+            self._known[key] = equation
+        return self._results(self._known[key])
+
+    def _results(self, equation: Equation) -> list[Source]:
+        return [Source(False, value) for value in equation.values[: len(equation.eqn.outvars)]]
+
+    def _drop_dead(self) -> None:
+        """Leave out the equations that no result and no effect rests on, and number the values again."""
+        needed = {read.place for read in self.results if is_value(read)}
+        alive = []
+        for equation in reversed(self.equations):
+            if equation.eqn.effects or not needed.isdisjoint(equation.values):
+                needed.update(equation.value_reads)
+                alive.append(equation)
+        self.equations = alive[::-1]
+        place: dict[int, int] = {-1: -1}
+        for equation in self.equations:
+            place.update(zip(equation.values, range(len(place) - 1, self._n_values), strict=False))
+        for equation in self.equations:
+            equation.first = place[equation.first]
+            equation.reads = [_moved(read, place) for read in equation.reads]
+            equation.effect_before = place[equation.effect_before]
+        self.results = [_moved(read, place) for read in self.results]
+        self.names = {place[value]: names for value, names in self.names.items() if value in place}
+
+    def outputs(self) -> Iterator[int]:
+        """Values that are results, or stand for an effect."""
+        yield from (read.place for read in self.results if is_value(read))
+        yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
+
+
+def _checkpoint_name(eqn: Any) -> str | None:
+    """The name that `checkpoint_name` gives to a value; None for another equation."""
+    if eqn.primitive is primitives.name_p:
+        return eqn.params["name"]
+    call = eqn.params.get("_prim")  # of the implementation behind the flag jax_remat3
+    return call.params["name"] if type(call).__name__ == "CheckpointName" else None
+
+
+def evaluate(eqn: Any, operands: Mapping[Any, Any]) -> list[Any]:
+    """The results of an equation by JAX's own interpreter, of an array for each variable that it reads."""
+    source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(operands), ("",) * len(eqn.outvars))
+    alone = core.Jaxpr((), [*operands], eqn.outvars, [eqn], eqn.effects, source)
+    return jax.core.eval_jaxpr(alone, (), *operands.values())
+
+
+def body_of(eqn: Any) -> tuple[Any, Sequence[Any]]:
+    """The jaxpr that a call runs, and its constants."""
+    jaxpr = next(param for param in eqn.params.values() if isinstance(param, core.ClosedJaxpr | core.Jaxpr))
+    return (jaxpr.jaxpr, jaxpr.consts) if isinstance(jaxpr, core.ClosedJaxpr) else (jaxpr, ())
+
+
+def literal_array(literal: Any) -> Any:
+    """A literal as an array of its type."""
+    return jax.numpy.asarray(literal.val, literal.aval.dtype)
+
+
+def array_bytes(aval: Any) -> int:
+    """Bytes of an array of this shape and type; 0 for a token."""
+    return prod(aval.shape) * aval.dtype.itemsize if hasattr(aval, "dtype") else 0
+
+
+def _moved(read: Any, place: dict[int, int]) -> Any:
+    return Source(False, place[read.place]) if is_value(read) else read
+
+
+def _key(eqn: Any, reads: Sequence[Any]) -> Hashable:
+    """Equal for equations that compute the same; None for one with an effect, or with a parameter without a hash."""
+    params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
+    operands = tuple(
+        (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads
+    )
+    key = (eqn.primitive, params, operands)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return None if eqn.effects else key
+
+
+def _exact(param: Any) -> Any:
+    """A parameter for comparison: 1, 1.0 and True differ, 0.0 and -0.0 too."""
+    if isinstance(param, tuple):
+        return type(param), tuple(map(_exact, param))
+    return (type(param), repr(param)) if isinstance(param, Number) else param
+
+
+def _flops(eqn: Any) -> int:
+    """FLOPs, a multiplication and an addition counted as two; of a `while` those of one pass."""
+    shapes = [atom.aval.shape for atom in eqn.invars[:2] if hasattr(atom.aval, "shape")]
+    if eqn.primitive is primitives.dot_general_p:
+        (contracted, _), _ = eqn.params["dimension_numbers"]
+        return 2 * prod(eqn.outvars[0].aval.shape) * prod(shapes[0][i] for i in contracted)
+    if eqn.primitive is primitives.conv_general_dilated_p:
+        channels = shapes[1][eqn.params["dimension_numbers"].rhs_spec[0]]
+        return 2 * prod(eqn.outvars[0].aval.shape) * (prod(shapes[1]) // max(channels, 1))
+    bodies = [sum(map(_flops, jaxpr.eqns)) for jaxpr in core.jaxprs_in_params(eqn.params)]
+    if eqn.primitive is primitives.cond_p:
+        return max(bodies, default=0)
+    return sum(bodies) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)
