@@ -92,7 +92,7 @@ def capture(
     ([128], [4000], ('x',))
     """
     sized = _with_sizes(_loaded(model), dict(dims or {}))
-    return ComputationGraph.from_tables(_Reader(sized).tables(cost))
+    return ComputationGraph.from_tables(_OnnxRows(sized).tables(cost))
 
 
 # ---------------------------------------------------------------- the model and its sizes
@@ -241,7 +241,7 @@ class _Extent(NamedTuple):
 # ---------------------------------------------------------------- rows
 
 
-class _Reader:
+class _OnnxRows:
     """Rows of the graph of a model whose tensors all have a size."""
 
     def __init__(self, model: Any) -> None:

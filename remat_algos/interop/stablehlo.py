@@ -68,10 +68,10 @@ def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
     module = lowered.compiler_ir("stablehlo") if hasattr(lowered, "compiler_ir") else lowered
     if not isinstance(module, ir.Module):
         raise TypeError(f"lowered is a {type(lowered).__name__}; give jax.jit(g).lower(*args), or its StableHLO module")
-    return ComputationGraph.from_tables(_Walk(module).tables(cost))
+    return ComputationGraph.from_tables(_HloRows(module).tables(cost))
 
 
-class _Walk:
+class _HloRows:
     """Rows of the operations of a module, one after another; `names` has those of a function's MLIR values."""
 
     def __init__(self, module: Any) -> None:

@@ -1,6 +1,9 @@
 """Graphs of ONNX models, made by hand so that their bytes are known."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from onnx import TensorProto, helper  # noqa: E402
 
 from remat_algos.interop.onnx import capture  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
@@ -299,6 +303,13 @@ def test_an_operator_of_another_domain_takes_the_shape_that_the_model_gives():
 def test_a_mask_without_size_that_nothing_reads_is_not_made():
     graph = capture(dropout(opset=7))
     assert graph.labels.views == {"d": "x"}
+
+
+def test_the_example_prints_what_the_page_shows():
+    """`python examples/onnx_order.py > docs/results/onnx_order.txt` writes it."""
+    command = [sys.executable, "-W", "error", ROOT / "examples" / "onnx_order.py"]
+    printed = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+    assert printed == (ROOT / "docs" / "results" / "onnx_order.txt").read_text(encoding="utf-8")
 
 
 # ---------------------------------------------------------------- bad input
