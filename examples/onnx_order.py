@@ -24,8 +24,8 @@ for i in range(1, LAYERS + 1):
 nodes.append(helper.make_node("ReduceMean", [x], ["loss"], keepdims=0))
 data = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", WIDTH])
 loss = helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])
-opset = [helper.make_opsetid("", 20)]
-model = helper.make_model(helper.make_graph(nodes, "net", [data], [loss], weights), opset_imports=opset)
+net = helper.make_graph(nodes, "net", [data], [loss], weights)
+model = helper.make_model(net, opset_imports=[helper.make_opsetid("", 20)])
 
 try:
     capture(model)
