@@ -45,7 +45,7 @@ RENAMED = {
 
 
 def namespace(
-    package: str, homes: Mapping[str, str], modules: str = ""
+    package: str, homes: Mapping[str, str], modules: str = "", library: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """What a package calls `__all__`, `__getattr__` and `__dir__`.
 
@@ -57,6 +57,8 @@ def namespace(
         A module below the package to the public names that it defines, with blanks between them.
     modules : str
         Names of modules below the package that are public themselves.
+    library : str
+        An optional library that they import; an extra of ours has its name.
 
     Examples
     --------
@@ -72,7 +74,14 @@ def namespace(
             return importlib.import_module(f"{package}.{name}")
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{_hint(name)}")
-        found = getattr(importlib.import_module(home[name]), name)
+        try:
+            module = importlib.import_module(home[name])
+        except ModuleNotFoundError as error:
+            if library and error.name == library:
+                remedy = f"install it: python -m pip install '{__package__}[{library}]'"
+                raise ImportError(f"{library} is not installed; {remedy}", name=library) from error
+            raise
+        found = getattr(module, name)
         setattr(sys.modules[package], name, found)
         return found
 

@@ -259,7 +259,7 @@ def test_the_report_counts_equations_and_bytes():
     assert f"{captured.graph.n_nodes} (" not in captured.report()
     assert "forward" in captured.report()
     assert "without rematerialization" in captured.report()
-    assert repr(captured).startswith("<Captured: ")
+    assert repr(captured).startswith("<CapturedFunction: ")
 
 
 def flat_case(name):

@@ -1,6 +1,6 @@
 """Graphs of functions of JAX, and plans run in JAX: `capture`, `run`, `names`, `apply`.
 
-f, args -> capture -> Captured -> solve(captured.graph) -> run, or apply under jax.jit
+f, args -> capture -> CapturedFunction -> solve(captured.graph) -> run, or apply under jax.jit
 """
 
 from remat_algos.namespace import namespace
@@ -8,7 +8,7 @@ from remat_algos.namespace import namespace
 __all__, __getattr__, __dir__ = namespace(
     __name__,
     {
-        "captured": "Captured capture",
+        "captured": "CapturedFunction capture",
         "eager": "run",
         "policies": "apply names",
     },

@@ -29,7 +29,7 @@ jax = require("jax", "jax")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Captured:
+class CapturedFunction:
     """A function of JAX as a graph: node i is equation i of the program.
 
     Parameters
@@ -109,7 +109,7 @@ class Captured:
             )
 
 
-def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captured:
+def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> CapturedFunction:
     """The graph of a function, traced with these arguments; nothing is computed.
 
     To plan a training step capture what computes the gradients, such as `jax.value_and_grad(loss)`: what transposition
@@ -134,7 +134,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
 
     Returns
     -------
-    Captured
+    CapturedFunction
 
     Raises
     ------
@@ -166,7 +166,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     names += [f"constant.{i}" for i in range(len(program.consts))]
     graph = _graph(program, residents, names, cost)
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
-    return Captured(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))
+    return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))
 
 
 def _typed(array: Any) -> str:

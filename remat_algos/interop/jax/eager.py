@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from remat_algos.interop.jax.captured import Captured
+from remat_algos.interop.jax.captured import CapturedFunction
 from remat_algos.interop.jax.program import Source, is_value, literal_array
 from remat_algos.interop.optional import require
 from remat_algos.plan.plan import Plan
@@ -12,14 +12,14 @@ from remat_algos.plan.plan import Plan
 jax = require("jax", "jax")
 
 
-def run(captured: Captured, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
+def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
     """The results of a captured function, computed in the order of a plan.
 
     Each equation is run by itself, as JAX does outside of `jax.jit`, and each value is dropped when the plan frees it.
 
     Parameters
     ----------
-    captured : Captured
+    captured : CapturedFunction
     plan : Plan
         For `captured.graph`.
     *args

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from remat_algos.interop.jax.captured import Captured, capture
+from remat_algos.interop.jax.captured import CapturedFunction, capture
 from remat_algos.interop.jax.program import body_of, core, evaluate, primitives
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
@@ -17,14 +17,14 @@ jax = require("jax", "jax")
 ad_checkpoint = require("jax.ad_checkpoint", "jax")
 
 
-def names(captured: Captured, plan: Plan) -> list[str]:
+def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """The names that `checkpoint_name` gave to values that a plan keeps for the backward part.
 
     They are those for `jax.checkpoint_policies.save_only_these_names`.
 
     Parameters
     ----------
-    captured : Captured
+    captured : CapturedFunction
         Of a function that names values.
     plan : Plan
         For `captured.graph`.
@@ -110,7 +110,7 @@ def apply(
     return jax.checkpoint(named, policy=policy)
 
 
-def _as_costed(captured: Captured, graph: ComputationGraph) -> Captured:
+def _as_costed(captured: CapturedFunction, graph: ComputationGraph) -> CapturedFunction:
     """With the costs of another graph, whatever they count."""
     if captured.graph.n_nodes != graph.n_nodes:
         return captured

@@ -1,0 +1,304 @@
+"""Models that run within a budget: through torch.compile, as a callable, or in a backend of one's own."""
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from remat_algos.errors import GraphError
+from remat_algos.interop.torch.joint import Captured
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, byte_limit
+from remat_algos.interop.torch.private import (
+    BoxedCode,
+    DataDependent,
+    Tangent,
+    aot_autograd,
+    compile_joint,
+    export_joint,
+    tree_leaves,
+)
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.plan.plan import Plan
+from remat_algos.text.wording import counted
+
+REMEMBERED = 64  # options of torch.compile, each with its partitioner
+_partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
+
+
+class TorchBackend:
+    """A backend of torch.compile that keeps each graph within a budget: `torch.compile(model, backend=...)`.
+
+    Parameters
+    ----------
+    request : Request
+        `backend` makes one.
+
+    Attributes
+    ----------
+    reports : list of GraphReport
+        One per graph and shape, as they were compiled.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._partitioner = Partitioner(request)
+        self.__name__ = "remat"  # what PyTorch calls it in messages
+
+    def __repr__(self) -> str:
+        return f"backend({str(Budget.of(self._partitioner.request.budget))!r}; {len(self.reports)} graphs)"
+
+    @property
+    def reports(self) -> list[GraphReport]:
+        """One per graph and shape, as they were compiled."""
+        return self._partitioner.reports
+
+    def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
+        """Compile a graph that torch.compile has captured."""
+        return aot_autograd(fw_compiler=_boxed, partition_fn=self._partitioner)(module, inputs)
+
+
+def backend(budget: Budget | Amount, **options: Any) -> TorchBackend:
+    """A backend of torch.compile that keeps training within a budget.
+
+    Parameters
+    ----------
+    budget : Budget, int or str
+        Of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters, buffers,
+        inputs and gradients from outside are apart. Bytes are for all graphs of the model together.
+    **options
+        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`: see `Request`.
+
+    Returns
+    -------
+    TorchBackend
+        Its `reports` tell how each graph was planned.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For options that are not known, and budgets that are none.
+
+    Examples
+    --------
+    >>> import torch
+    >>> planned = backend("100%")
+    >>> model = torch.compile(torch.nn.Linear(8, 8), backend=planned, dynamic=False)
+    >>> model(torch.ones(2, 8)).sum().backward()
+    >>> len(planned.reports)
+    1
+    """
+    return TorchBackend(Request.of(budget, **options))
+
+
+def remat(
+    module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)` calls for each graph.
+
+    Options are those of `backend`; or, in place of `budget`, `device`, for the peak and all that is resident together,
+    and `reserve`, which is taken off it, for what an optimizer keeps.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For options that are not known or missing.
+    """
+    known = _partitioners.get(id(options))
+    if known is None:
+        known = (options or {}, _backend_of(dict(options or {})))
+        _partitioners[id(options)] = known  # which keeps the options alive, and so the id theirs
+        if len(_partitioners) > REMEMBERED:
+            _partitioners.popitem(last=False)
+    return known[1](module, inputs)
+
+
+def _backend_of(options: dict[str, Any]) -> Any:
+    compiler = options.pop("compiler", "eager")
+    if compiler not in ("eager", "inductor"):
+        raise ValueError(f"the compiler {compiler!r} is not known; use 'eager' or 'inductor'")
+    device, reserve = options.pop("device", None), options.pop("reserve", None)
+    if (device is None) == ("budget" not in options):
+        raise TypeError('give one of two options, such as {"budget": "8GiB"} or {"device": "16GiB", "reserve": "3GiB"}')
+    if device is None and reserve is not None:
+        raise TypeError('reserve is taken off device; give both, as {"device": "16GiB", "reserve": "3GiB"}')
+    if device is not None:
+        left = byte_limit(device) - (0 if reserve is None else byte_limit(reserve))
+        if left < 0:
+            raise ValueError(f"reserve {reserve} is above device {device}; nothing is left")
+        options["budget"] = Budget(device=left)
+    if compiler == "inductor":
+        from remat_algos.interop.torch.inductor import InductorBackend
+
+        return InductorBackend(Request.of(**{"rng": "once"} | options))
+    return backend(**options)
+
+
+def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
+    """A partition function for AOTAutograd, for backends of one's own.
+
+    Parameters
+    ----------
+    budget, **options
+        As of `backend`.
+
+    Returns
+    -------
+    Partitioner
+        Called with `(joint, inputs, *, num_fwd_outputs, ...)` it gives the forward and the backward module.
+    """
+    return Partitioner(Request.of(budget, **options))
+
+
+class Rematerialized:
+    """A model with inputs of fixed shapes, and its plan.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    plan : Plan
+    report : GraphReport
+    """
+
+    def __init__(
+        self, model: nn.Module, call: Callable[..., Any], names: Sequence[str], like: Any, report: GraphReport
+    ) -> None:
+        self.model = model
+        self.plan: Plan = report.plan
+        self.report = report
+        self._call = call
+        self._names = names
+        self._like = [_described(leaf) for leaf in tree_leaves(like)]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the model; GraphError for inputs that differ from those it was planned for."""
+        actual = [_described(leaf) for leaf in tree_leaves((args, kwargs))]
+        if actual != self._like:
+            raise GraphError(
+                f"{_difference(actual, self._like)}; plan for these inputs: rematerialize(model, inputs, budget)"
+            )
+        saved = dict(self.model.named_parameters(remove_duplicate=False)) | dict(
+            self.model.named_buffers(remove_duplicate=False)
+        )
+        return self._call(*(saved[name] for name in self._names), *args, **kwargs)
+
+
+def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amount, **options: Any) -> Rematerialized:
+    """A model that runs within a budget, for inputs of these shapes; its parameters stay those of the model.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    inputs : sequence
+        Arguments, of which shapes, dtypes, devices and `requires_grad` are kept to.
+    budget, **options
+        As of `backend`.
+
+    Returns
+    -------
+    Rematerialized
+        A callable with a `plan` and a `report`.
+
+    Raises
+    ------
+    GraphError
+        For Python that depends on data: torch.compile splits such models.
+    BudgetError
+        With `infeasible="raise"`, if no plan within the budget is found.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    >>> planned = rematerialize(model, (torch.ones(2, 8),), "100%")
+    >>> planned(torch.ones(2, 8)).sum().backward()
+    >>> planned.plan.peak_memory
+    416
+    """
+    partitioner = Partitioner(Request.of(budget, **options))
+    with contextlib.ExitStack() as stack:
+        joint = _exported(stack, model, inputs)
+        call = compile_joint(joint, partition_fn=partitioner, fw_compiler=_boxed, bw_compiler=_boxed)
+    if not partitioner.reports:
+        raise GraphError("nothing of the model has a gradient; there is nothing to plan")
+    names = [*joint.params_spec, *joint.buffers_spec]
+    return Rematerialized(model, call, names, (tuple(inputs), {}), partitioner.reports[0])
+
+
+def capture(
+    model: nn.Module, inputs: Sequence[Any], *, rng: str = "replay", cost: Any = "roofline", workspace: bool = False
+) -> Captured:
+    """The computation graph of a model, forward and backward, which runs nothing.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    inputs : sequence
+        Arguments; tensors on the device "meta" will do.
+    rng, cost, workspace
+        As of `backend`. With `workspace` or the cost "profile" operators are run, each kind once.
+
+    Returns
+    -------
+    Captured
+        Its `graph` is what every tool takes; `save` writes it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    >>> graph = capture(model, (torch.ones(2, 8),)).graph
+    >>> graph.node_names()
+    ['addmm', 'relu', 'boundary', 'threshold_backward', 'mm', 'sum_1']
+    """
+    request = Request.of("100%", rng=rng, cost=cost, workspace=workspace)
+    with contextlib.ExitStack() as stack:
+        joint = _exported(stack, model, inputs)
+        return request.capture(joint.graph_module, _forward_outputs(joint.graph_module))
+
+
+def _exported(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any]) -> Any:
+    """The joint graph of a model, with what AOTAutograd needs to compile it."""
+    try:
+        return export_joint(stack, model, tuple(inputs))
+    except DataDependent as error:
+        raise GraphError(
+            "the model's Python depends on data, so it is no one graph; use "
+            "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
+        ) from error
+
+
+def _forward_outputs(joint: fx.GraphModule) -> int:
+    """How many outputs of a joint graph are of the forward part; behind them each input has a gradient, or None."""
+    inputs = joint.graph.find_nodes(op="placeholder")
+    n_gradients = sum(not isinstance(node.meta.get("desc"), Tangent) for node in inputs)
+    return len(joint.graph.output_node().args[0]) - n_gradients
+
+
+def _boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
+    module.graph.set_codegen(BoxedCode())
+    module.recompile()
+
+    def run(inputs: list[Any]) -> Any:
+        return module.forward(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+    return run
+
+
+def _described(leaf: Any) -> str:
+    """Shape, dtype, device and `requires_grad` of a tensor; other things as they are."""
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf)
+    gradient = ", requires_grad" if leaf.requires_grad else ""
+    return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}{gradient}"
+
+
+def _difference(actual: list[str], expected: list[str]) -> str:
+    """What differs first."""
+    if len(actual) != len(expected):
+        return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
+    place = next(i for i, (one, other) in enumerate(zip(actual, expected, strict=True)) if one != other)
+    return f"input {place} is {actual[place]}, and was planned for as {expected[place]}"

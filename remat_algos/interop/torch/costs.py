@@ -1,0 +1,117 @@
+"""What operators cost: by counting, or by running each once for itself."""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.fx.node import map_arg
+from torch.utils.flop_counter import flop_registry
+
+from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.interop.torch.draws import tensors
+from remat_algos.interop.torch.peaks import allocator_peak
+from remat_algos.interop.torch.private import storage_key, without_modes
+from remat_algos.ir.arrays import Int64
+
+PROFILE = "profile"
+RUNS = 3  # timed, after one that is not
+_probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
+
+
+def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple[Int64, Int64, str]:
+    """Compute and workspace of operators, and the unit of compute.
+
+    Parameters
+    ----------
+    operators : list of (torch.fx.Node or None)
+        None runs nothing.
+    cost : str or callable
+        As `operator_costs` takes it, or "profile": the median of three runs, in ns.
+    workspace : bool
+        Whether to run each kind of call once to see how many bytes it takes beyond its results; else 0.
+    """
+    probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
+    if cost == PROFILE:
+        compute, unit = np.array([ns for ns, _ in probes], np.int64), "ns"
+    else:
+        flops = [0 if node is None else count_flops(node) for node in operators]
+        moved = [0 if node is None else moved_bytes(node) for node in operators]
+        compute, unit = operator_costs(cost, flops, moved)
+    return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
+
+
+def count_flops(node: fx.Node) -> int:
+    """Floating-point operations of a call, as PyTorch counts them; 0 for what it does not count."""
+    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    if count is None:
+        return 0
+    args, kwargs = map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
+    return int(count(*args, **kwargs, out_val=node.meta["val"]))
+
+
+def moved_bytes(node: fx.Node) -> int:
+    """Bytes that a call reads and writes."""
+    results = [node.meta["val"], *(read.meta["val"] for read in node.all_input_nodes)]
+    return sum(tensor.numel() * tensor.itemsize for result in results for tensor in tensors(result))
+
+
+def probe(node: fx.Node) -> tuple[int, int]:
+    """Time in ns, and bytes beyond its results, of a call on numbers of the same shapes; each kind of call once."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return 0, 0
+    signature = (str(node.target), repr(map_arg((node.args, node.kwargs), lambda read: _Shown(read.meta["val"]))))
+    if signature not in _probed:
+        with without_modes(), torch.no_grad(), torch.random.fork_rng():
+            args, kwargs = map_arg((node.args, node.kwargs), lambda read: _numbers(read.meta["val"]))
+            _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
+    return _probed[signature]
+
+
+class _Shown(str):
+    """A description that stands where a node stood."""
+
+    __slots__ = ()
+
+    def __new__(cls, result: Any) -> "_Shown":
+        described = ((tuple(t.shape), t.stride(), t.dtype, t.device) for t in tensors(result))
+        return super().__new__(cls, tuple(described))
+
+
+def _device(node: fx.Node) -> torch.device:
+    found = (tensor.device for each in (node, *node.all_input_nodes) for tensor in tensors(each.meta["val"]))
+    return next(found, torch.device("cpu"))
+
+
+def _numbers(result: Any) -> Any:
+    """A tensor of the same layout: of numbers between 0 and 1, or of zeros, which are valid indices."""
+    if isinstance(result, tuple | list):
+        return type(result)(map(_numbers, result))
+    if not isinstance(result, torch.Tensor):
+        return result
+    tensor = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device)
+    return tensor.uniform_() if result.dtype.is_floating_point else tensor.zero_()
+
+
+def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
+    """Median time of a call, and the bytes that it takes at most beyond what it returns."""
+    call()
+    times = []
+    for _ in range(RUNS):
+        _wait(device)
+        start = time.perf_counter_ns()
+        call()
+        _wait(device)
+        times.append(time.perf_counter_ns() - start)
+    results: list[Any] = []
+    peak = allocator_peak(lambda: results.append(call()), [torch.empty(0, device=device)])
+    stored = {storage_key(tensor): tensor.untyped_storage().nbytes() for tensor in tensors(results)}
+    return int(statistics.median(times)), max(0, peak - sum(stored.values()))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize(device)

@@ -1,0 +1,71 @@
+"""Random operators, run again with the state that the generator had at their first run."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from remat_algos.interop.torch.private import storage_key
+
+STATE, DRAW = "generator_state", "draw"
+"""Keys in `meta`: of a draw, the node that reads the generator's state before it; of that node, the draw."""
+HOST = ("cpu", "meta")  # devices that draw from the CPU's generator
+STORAGES = "storages"
+"""Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
+
+
+def is_draw(node: fx.Node) -> bool:
+    """Whether an operator takes numbers from a generator."""
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def generator_state(device: torch.device) -> torch.Tensor:
+    """The state of a device's default generator."""
+    if device.type in HOST:
+        return torch.get_rng_state()
+    return torch.get_device_module(device).get_rng_state(device)
+
+
+def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
+    """Make a generator go on from a state."""
+    if device.type in HOST:
+        torch.set_rng_state(state)
+    else:
+        torch.get_device_module(device).set_rng_state(state, device)
+
+
+def draw_again(device: torch.device, state: torch.Tensor, draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run a draw with an earlier state, and leave the generator as it was."""
+    now = generator_state(device)
+    set_generator_state(device, state)
+    try:
+        return draw(*args, **kwargs)
+    finally:
+        set_generator_state(device, now)
+
+
+def add_states(graph: fx.Graph) -> None:
+    """Read the generator's state before each draw of a graph, in place."""
+    for node in graph.nodes:
+        if node.op == "call_function" and is_draw(node):
+            tensor = next(tensors(node.meta["val"]))
+            with graph.inserting_before(node):
+                state = graph.call_function(generator_state, (tensor.device,))
+            result = tensor.fake_mode.from_tensor(generator_state(tensor.device), static_shapes=True)
+            state.meta |= {"val": result, STORAGES: storages(result), DRAW: node}
+            node.meta[STATE] = state
+
+
+def storages(result: Any) -> list[tuple[int, int]]:
+    """Key and bytes of the storage of each tensor of a result."""
+    return [(storage_key(tensor), tensor.untyped_storage().nbytes()) for tensor in tensors(result)]
+
+
+def tensors(result: Any) -> Iterator[torch.Tensor]:
+    """Tensors of a result, nested ones too."""
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, tuple | list):
+        for each in result:
+            yield from tensors(each)

@@ -1,0 +1,434 @@
+"""From a joint graph of forward and backward to a computation graph."""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from remat_algos.errors import GraphError
+from remat_algos.formats.graph_files import write_graph
+from remat_algos.interop.torch.draws import DRAW, STATE, STORAGES, add_states, is_draw, storages, tensors
+from remat_algos.interop.torch.private import (
+    Buffer,
+    InputMutation,
+    Parameter,
+    Tangent,
+    storage_key,
+    writes_into_arguments,
+)
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import from_lists, indptr_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, shortened
+
+FORWARD, NO_OWNER = -1, -2  # in `forward_of`
+BOUNDARY = "boundary"
+COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # run again by one process, they wait for the others
+
+Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
+"""Compute and workspace of operators, and the unit of compute; None is free."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """A joint graph, tidied, and the computation graph of it.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        Parameters, buffers, inputs and the gradients from outside are residents.
+    module : torch.fx.GraphModule or None
+        The joint graph. None in a copy that came out of a pickle: it can be planned, and not lowered.
+    operators : tuple of (torch.fx.Node or None)
+        What each node of `graph` runs; None: nothing, it only stands between forward and backward.
+    tensors : tuple of tuple of torch.fx.Node
+        For each value of `graph`, the results of its operator that are stored in it.
+    bases : mapping of torch.fx.Node to tuple of int
+        For each result, views too, the values that it is stored in; none where these are residents.
+    num_forward : int
+        How many of the outputs are those of the forward part.
+    """
+
+    graph: ComputationGraph
+    module: fx.GraphModule | None
+    operators: tuple[fx.Node | None, ...]
+    tensors: tuple[tuple[fx.Node, ...], ...]
+    bases: Mapping[fx.Node, tuple[int, ...]]
+    num_forward: int
+
+    def __repr__(self) -> str:
+        return f"Captured({self.graph!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.graph, None, (), (), {}, self.num_forward)  # modules of FX are no data
+
+    def __deepcopy__(self, memo: object) -> "Captured":
+        return self  # nothing in it ever changes
+
+    @property
+    def boundary(self) -> int:
+        """The node that separates forward and backward."""
+        return self.operators.index(None)
+
+    @property
+    def outputs(self) -> list[fx.Node | None]:
+        """Results of the joint graph: of the forward part, then gradients, None where there is none."""
+        assert self.module is not None
+        return list(self.module.graph.output_node().args[0])
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the graph in the format of the file's ending: `.json` or `.npz`."""
+        write_graph(self.graph, path)
+
+    def report(self) -> str:
+        """What was captured, in lines."""
+        graph = self.graph
+        resident = graph.resident_memory
+        draws = sum(each is not None and is_draw(each) for each in self.operators)
+        return "\n".join(
+            [
+                f"graph: {counted(graph.n_nodes, 'node')}, {int((~graph.forward).sum()):,} of them backward; "
+                f"{counted(graph.n_values, 'value')}, {format_bytes(int(graph.memory.sum()))}",
+                f"views: {len(graph.labels.views):,}; random draws: {draws:,}",
+                f"resident: {format_bytes(resident)} of parameters, buffers, inputs and gradients from outside",
+            ]
+        )
+
+
+# ---------------------------------------------------------------- a joint graph made ready
+
+ONCE = "once"
+"""Key in `meta` of what must not run again."""
+
+
+def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
+    """A copy of a joint graph in which nothing is computed twice or for nothing, as it is to be planned.
+
+    Inputs that the runtime will write into are read through a clone each, for a run after that would read something
+    else. With `replay` the state of the generator is read before each draw.
+
+    Raises
+    ------
+    GraphError
+        For dynamic shapes, and for operators that write into their arguments.
+    """
+    output = module.graph.output_node()
+    returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    first_of: dict[Any, fx.Node] = {}
+    twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
+    for node in module.graph.nodes:
+        _check(node)
+        copies[node] = copy = graph.node_copy(node, copies.__getitem__)
+        stored = storages(node.meta.get("val"))
+        # equal results that are returned stay two
+        call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
+        first = copy if call is None else first_of.setdefault(call, copy)
+        if first is not copy:
+            graph.erase_node(copy)
+            copies[node] = first
+            twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
+        else:
+            copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
+    _clone_mutated(graph)
+    graph.eliminate_dead_code()
+    if replay:
+        add_states(graph)
+    return fx.GraphModule(module, graph)
+
+
+def _check(node: fx.Node) -> None:
+    result = node.meta.get("val")
+    symbolic = isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
+    if symbolic or any(isinstance(size, torch.SymInt) for t in tensors(result) for size in t.shape):
+        raise GraphError(f"{node.name} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
+    if node.op == "call_function" and writes_into_arguments(node.target):
+        raise GraphError(
+            f"{node.name} ({node.target}) writes into its arguments; use the operator that returns a new tensor"
+        )
+
+
+def _equal_calls(node: fx.Node) -> Any:
+    """What is equal for two calls that compute the same; None where no other may stand for this one."""
+    plain = isinstance(node.target, torch._ops.OpOverload) or node.target is operator.getitem
+    if node.op != "call_function" or not plain or is_draw(node):
+        return None
+    key = (node.target, _hashable(node.args), _hashable(node.kwargs))
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _hashable(argument: Any) -> Any:
+    """An argument with its type, since 1, 1.0 and True are equal; zeros of both signs are, too."""
+    if isinstance(argument, fx.Node):
+        return argument
+    if isinstance(argument, tuple | list):
+        return tuple(map(_hashable, argument))
+    if isinstance(argument, Mapping):
+        return tuple((name, _hashable(each)) for name, each in argument.items())
+    return type(argument), repr(argument) if isinstance(argument, float | complex | slice) else argument
+
+
+def _clone_mutated(graph: fx.Graph) -> None:
+    """A clone of each input that the runtime will write into, which is what the others read."""
+    output = graph.output_node()
+    mutated = [about.mutated_input for about in output.meta["desc"] if isinstance(about, InputMutation)]
+    inputs = graph.find_nodes(op="placeholder")
+    place = inputs[-1]
+    for node in inputs:
+        if node.meta.get("desc") in mutated:
+            with graph.inserting_after(place):
+                place = graph.call_function(torch.ops.aten.clone.default, (node,))
+            node.replace_all_uses_with(place, delete_user_cb=lambda user, clone=place: user is not clone)
+            clone = node.meta["val"].clone()
+            place.meta |= {"val": clone, ONCE: True}
+            place.meta[STORAGES] = storages(clone)
+
+
+# ---------------------------------------------------------------- its graph
+
+
+def captured(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
+    """The computation graph of a tidied joint graph.
+
+    Parameters
+    ----------
+    module : torch.fx.GraphModule
+        As `tidied` returns it.
+    num_forward : int
+        How many of its outputs are those of the forward part.
+    price : callable
+        Compute and workspace of operators, and the unit of compute.
+    """
+    rows = _JointRows(module.graph, num_forward)
+    for node in module.graph.nodes:
+        if node.op in ("placeholder", "get_attr"):
+            rows.read_input(node)
+        elif node.op == "call_function":
+            rows.read_call(node)
+    return Captured(
+        graph=rows.graph(price),
+        module=module,
+        operators=tuple(row.operator for row in rows.rows),
+        tensors=tuple(map(tuple, rows.tensors)),
+        bases=rows.values,
+        num_forward=num_forward,
+    )
+
+
+@dataclass(slots=True)
+class _Row:
+    """A node of the computation graph."""
+
+    operator: fx.Node | None
+    reads: list[int]
+    residents: list[int]
+    n_values: int
+    once: bool
+    backward: bool
+
+
+class _JointRows:
+    """Rows of a computation graph: one for each operator that stores something, and the boundary."""
+
+    def __init__(self, joint: fx.Graph, num_forward: int) -> None:
+        outputs = list(joint.output_node().args[0])
+        self.forward_outputs = [node for node in outputs[:num_forward] if node is not None]
+        self.outputs = [node for node in outputs if node is not None]
+        self.rows: list[_Row] = []
+        self.memory: list[int] = []
+        self.producer: list[int] = []
+        self.tensors: list[list[fx.Node]] = []
+        self.inputs: list[tuple[fx.Node, int]] = []
+        self.values: dict[fx.Node, tuple[int, ...]] = {}  # in which a result is stored
+        self.residents: dict[fx.Node, tuple[int, ...]] = {}
+        self.place: dict[int, tuple[bool, int]] = {}  # of a storage: whether resident, which
+        self.backward: set[fx.Node] = set()
+        self.effects: list[int] = []  # values without bytes of what must have run, in the forward part by its end
+        self.last_draw: list[int] = []  # what the next draw reads, so that draws keep their order
+        self.boundary: list[int] = []  # the value of the node between forward and backward
+
+    def read_input(self, node: fx.Node) -> None:
+        """Take in a resident."""
+        new = {key: size for key, size in node.meta[STORAGES] if key not in self.place}
+        self.place |= dict.fromkeys(new, (True, len(self.inputs)))
+        self.inputs.append((node, sum(new.values())))
+        self._locate(node)
+        if isinstance(node.meta.get("desc"), Tangent):
+            self.backward.add(node)
+
+    def read_call(self, node: fx.Node) -> None:
+        """Take in a call; a view of what is stored already makes no row."""
+        draw = node.meta.get(DRAW, node)  # whose state it reads
+        if any(each in self.backward for each in draw.all_input_nodes):
+            self.backward.add(node)
+        new = {key: size for key, size in node.meta[STORAGES] if key not in self.place}
+        if not new and node.meta[STORAGES]:
+            self._locate(node)
+            return
+        reads = [x for each in node.all_input_nodes for x in self.values[each]]
+        residents = [r for each in node.all_input_nodes for r in self.residents[each]]
+        from_outside = any(isinstance(self.inputs[r][0].meta.get("desc"), Tangent) for r in residents)
+        if from_outside or (node is not draw and node in self.backward):
+            reads += self._separated()
+        if STATE in node.meta:
+            reads += self.values[node.meta[STATE]]
+        ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
+        if ordered:
+            reads += self.last_draw
+        places = range(len(self.memory), len(self.memory) + len(new))
+        self.place |= {key: (False, x) for key, x in zip(new, places, strict=True)}
+        once = node.meta.get(ONCE, False) or ordered or not isinstance(node.target, torch._ops.OpOverload)
+        once |= getattr(node.target, "namespace", "") in COLLECTIVES
+        self._add(_Row(node, reads, residents, 0, once, node in self.backward), [*new.values()])
+        if is_draw(node):
+            self.last_draw = [self._mark()]
+        elif not new:
+            self.effects.append(self._mark())
+        self._locate(node)
+        for part in _parts(node):
+            for key in dict(part.meta[STORAGES]):
+                resident, x = self.place[key]
+                if not resident and self.producer[x] == len(self.rows) - 1:
+                    self.tensors[x].append(part)
+
+    def _add(self, row: _Row, sizes: list[int]) -> None:
+        row.reads, row.residents = list(dict.fromkeys(row.reads)), list(dict.fromkeys(row.residents))
+        self.rows.append(row)
+        for size in sizes:
+            self._value(size)
+
+    def _value(self, size: int) -> int:
+        self.rows[-1].n_values += 1
+        self.memory.append(size)
+        self.producer.append(len(self.rows) - 1)
+        self.tensors.append([])
+        return len(self.memory) - 1
+
+    def _mark(self) -> int:
+        """A value without bytes of the last row."""
+        return self._value(0)
+
+    def _locate(self, node: fx.Node) -> None:
+        places = [self.place[key] for key in dict(node.meta[STORAGES])]
+        self.values[node] = tuple(i for resident, i in places if not resident)
+        self.residents[node] = tuple(i for resident, i in places if resident)
+
+    def _separated(self) -> list[int]:
+        """The value of the node that stands between forward and backward, which is added if it is not there."""
+        if not self.boundary:
+            if late := [node.name for node in self.forward_outputs if node not in self.values]:
+                raise GraphError(
+                    f"{shortened(late[0])}, an output, reads a gradient from outside; return it from another model"
+                )
+            reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.effects
+            runs = {self.producer[x] for x in reads}
+            for v in reversed(range(len(self.rows))):
+                if v in runs:
+                    runs |= {self.producer[x] for x in self.rows[v].reads}
+            # a clone that only gradients read must be made before the runtime writes into the input
+            clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
+            reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
+            self._add(
+                _Row(None, reads, [], 0, True, True), []
+            )  # backward: outputs are no longer needed in the forward part
+            self.boundary = [self._mark()]
+        return self.boundary
+
+    def graph(self, price: Price) -> ComputationGraph:
+        """All rows, as a graph."""
+        self._separated()
+        output = np.zeros(len(self.memory), bool)
+        output[[x for node in self.outputs for x in self.values[node]]] = True
+        output[self.boundary + self.last_draw + self.effects] = True
+        read_indptr, read_indices = from_lists([row.reads for row in self.rows])
+        compute, workspace, unit = price([row.operator for row in self.rows])
+        return ComputationGraph.from_arrays(
+            value_indptr=indptr_of([row.n_values for row in self.rows]),
+            read_indptr=read_indptr,
+            read_indices=read_indices,
+            memory=self.memory,
+            compute=compute,
+            workspace=workspace,
+            once=[row.once for row in self.rows],
+            output=output,
+            forward_of=self._owners(),
+            resident=self._resident(),
+            labels=self._labels(unit),
+        )
+
+    def _owners(self) -> list[int]:
+        """The forward node of each backward one: the last with its number of the autograd tape."""
+        last: dict[int, int] = {}
+        owners = []
+        for v, row in enumerate(self.rows):
+            number = None if row.operator is None else row.operator.meta.get("seq_nr")
+            if row.backward:
+                owners.append(last.get(number, NO_OWNER))  # type: ignore[arg-type]
+            else:
+                owners.append(FORWARD)
+                if number is not None:
+                    last[number] = v
+        return owners
+
+    def _resident(self) -> Resident:
+        indptr, indices = from_lists([row.residents for row in self.rows])
+        roles = [ROLES.index(_role(node)) for node, _ in self.inputs]
+        names = [name for name, _ in zip(self._resident_names(), self.inputs, strict=True)]
+        return Resident([size for _, size in self.inputs], roles, indptr, indices, tuple(names))  # type: ignore[arg-type]
+
+    def _resident_names(self) -> list[str]:
+        """What the model calls its parameters and buffers, unless an operator has that name."""
+        taken = {node.name for node in self.values}
+        names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
+        clear = len(set(names)) == len(names) and taken.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
+        return names if clear else [node.name for node, _ in self.inputs]
+
+    def _labels(self, unit: str) -> Labels:
+        names = [BOUNDARY if row.operator is None else row.operator.name for row in self.rows]
+        ops = ["" if row.operator is None else _operation(row.operator.target) for row in self.rows]
+        parts = {part for parts in self.tensors for part in parts}
+        value_names = {x: parts[0].name for x, parts in enumerate(self.tensors) if parts}
+        residents = self._resident_names()
+        made = {row.operator for row in self.rows}
+        views = {}
+        for node, stored in self.values.items():
+            if (
+                node not in parts
+                and node not in made
+                and node.op == "call_function"
+                and isinstance(node.meta["val"], torch.Tensor)
+            ):
+                views[node.name] = value_names[stored[0]] if stored else residents[self.residents[node][0]]
+        return Labels(tuple(names), value_names, tuple(ops), views, unit)
+
+
+def _parts(node: fx.Node) -> Iterator[fx.Node]:
+    """The tensors that a call returns: itself, or what is taken out of its tuple."""
+    if isinstance(node.meta.get("val"), torch.Tensor):
+        yield node
+    else:
+        for user in node.users:
+            if user.target is operator.getitem:
+                yield from _parts(user)
+
+
+def _role(node: fx.Node) -> str:
+    about = node.meta.get("desc")
+    return "parameter" if isinstance(about, Parameter) else "state" if isinstance(about, Buffer) else "input"
+
+
+def _operation(target: Any) -> str:
+    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))

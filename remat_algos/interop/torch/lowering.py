@@ -1,0 +1,181 @@
+"""From a schedule back to modules of FX: every run a call, views taken anew of what they are read from."""
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import fx
+from torch.fx.node import map_arg
+
+from remat_algos.errors import PlanError
+from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
+from remat_algos.interop.torch.joint import Captured
+from remat_algos.interop.torch.private import Saved, SavedUnchecked, Tangent
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import Simulation, Step, simulate
+
+UNCHECKED = "saved_tensor_with_no_vc_check"
+"""Key in `meta` with which AOTAutograd marks tensors that a user may change between forward and backward."""
+
+
+def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
+    """One module without branches that runs a schedule of a captured model, forward and backward, for study and tests.
+
+    Parameters
+    ----------
+    captured : Captured
+    schedule : Simulation, Schedule or sequence of int
+        Of its graph.
+
+    Returns
+    -------
+    torch.fx.GraphModule
+        From the inputs of the joint graph to its outputs, in their order.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is none of this graph.
+    PlanError
+        If the captured model comes out of a pickle.
+    """
+    module, simulation = _checked(captured, schedule)
+    writer = _Lowering(captured, simulation)
+    writer.copy_inputs(module.graph.find_nodes(op="placeholder"))
+    for step in simulation.steps():
+        writer.run(step)
+    output = module.graph.output_node()
+    writer.graph.output(writer.results(captured.outputs)).meta |= output.meta
+    return fx.GraphModule(module, writer.graph)
+
+
+def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The forward and the backward module that run a schedule, as AOTAutograd wants them of a partitioner.
+
+    The forward module returns its outputs and what the backward module reads of it, that module gradients.
+    """
+    module, simulation = _checked(captured, schedule)
+    inputs = module.graph.find_nodes(op="placeholder")
+    tangents = [node for node in inputs if isinstance(node.meta.get("desc"), Tangent)]
+    outputs, about = captured.outputs, module.graph.output_node().meta["desc"]
+    steps = list(simulation.steps())
+    cut = next(i for i, step in enumerate(steps) if step.node == captured.boundary)
+
+    forward = _Lowering(captured, simulation)
+    forward.copy_inputs(node for node in inputs if node not in tangents)
+    for step in steps[:cut]:
+        forward.run(step)
+    results = forward.results(outputs[: captured.num_forward])
+
+    backward = _Lowering(captured, simulation, forward)
+    backward.copy_inputs(tangents)
+    for step in steps[cut + 1 :]:
+        backward.run(step)
+    gradients = backward.results(outputs[captured.num_forward :])
+    backward.graph.output(gradients).meta["desc"] = about[captured.num_forward :]
+
+    saved = backward.saved()
+    descriptors = [(SavedUnchecked if UNCHECKED in node.meta else Saved)(i) for i, node in enumerate(saved)]
+    forward.graph.output(results + saved).meta["desc"] = [*about[: captured.num_forward], *descriptors]
+    return fx.GraphModule(module, forward.graph), fx.GraphModule(module, backward.graph)
+
+
+def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulation]:
+    if captured.module is None:
+        raise PlanError("the captured model comes out of a pickle, which has its graph alone; capture the model again")
+    if isinstance(schedule, Simulation) and schedule.graph is captured.graph:
+        return captured.module, schedule
+    return captured.module, simulate(captured.graph, getattr(schedule, "schedule", schedule))
+
+
+class _Lowering:
+    """Copies the operators of a joint graph into a module, as often as they run."""
+
+    def __init__(self, captured: Captured, simulation: Simulation, earlier: "_Lowering | None" = None) -> None:
+        self.captured = captured
+        self.graph = fx.Graph()
+        self.earlier = earlier  # the forward module, of which the backward one reads
+        self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}  # by the instances that it is stored in
+        self.received: list[
+            tuple[fx.Node, fx.Node]
+        ] = []  # inputs of the backward module, and what they are in the forward one
+        self.runs = simulation.runs
+        self.parts = {part for parts in captured.tensors for part in parts}
+        self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
+        self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # instances of the first runs
+        self.node_of = {each: v for v, each in enumerate(captured.operators)}
+
+    def copy_inputs(self, inputs: Iterable[fx.Node]) -> None:
+        """Inputs of the joint graph, as inputs of this module."""
+        for node in inputs:
+            self.copies[node, ()] = self.graph.node_copy(node)
+
+    def run(self, step: Step) -> None:
+        """Copy the operator of a step, and what takes its tuple apart."""
+        node = self.captured.operators[step.node]
+        values = self.captured.graph.values(step.node)
+        computed = dict(zip(values, step.makes, strict=True))
+        for x, instance in computed.items():
+            self.pinned.setdefault(x, instance)
+        if node is None or (DRAW in node.meta and self.runs[self.node_of[node.meta[DRAW]]] == 1):
+            return  # the boundary; a state that nobody will need
+        serving = dict(step.reads)
+        self._copy(node, serving, computed)
+        if node not in self.parts:
+            self._take_apart(node, serving | computed)
+        self.ran.add(node)
+
+    def results(self, nodes: Iterable[fx.Node | None]) -> list[fx.Node | None]:
+        """Outputs, as the first runs of their operators computed them."""
+        return [None if node is None else self.copy(node, self.pinned) for node in nodes]
+
+    def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
+        """What a result of the joint graph is in this module, stored in the instances that serve reads now."""
+        key = (node, tuple(serving[x] for x in self.captured.bases[node]))
+        if key not in self.copies:
+            computed = None if self.earlier is None else self.earlier.copies.get(key)
+            if computed is not None and (node.op == "placeholder" or node in self.parts):
+                self.copies[key] = self._receive(computed)
+            else:  # a view, taken of what is stored; one is never saved beside its base
+                self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
+        return self.copies[key]
+
+    def saved(self) -> list[fx.Node]:
+        """What the forward module has to give to this one, in the order of its inputs."""
+        self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)  # AOTAutograd wants these last
+        first = self._first_input()
+        for node, _ in self.received:
+            first.prepend(node)
+        return [copy for _, copy in self.received]
+
+    def _copy(self, node: fx.Node, serving: Mapping[int, int], computed: Mapping[int, int]) -> None:
+        """One more run of an operator."""
+        stored = {**serving, **computed}
+        key = (node, tuple(stored[x] for x in self.captured.bases[node]))
+        if STATE not in node.meta or node not in self.ran:
+            self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
+            return
+        args, kwargs = map_arg((node.args, node.kwargs), lambda read: self.copy(read, serving))
+        state = node.meta[STATE]
+        call = (state.args[0], self.copy(state, serving), node.target, *args)
+        self.copies[key] = self.graph.call_function(draw_again, call, kwargs)
+        self.copies[key].meta = dict(node.meta)
+
+    def _take_apart(self, node: fx.Node, serving: Mapping[int, int]) -> None:
+        """At once, so that what nobody reads is released."""
+        for user in node.users:
+            if user.target is operator.getitem:
+                self.copy(user, serving)
+                self._take_apart(user, serving)
+
+    def _receive(self, copy: fx.Node) -> fx.Node:
+        """An input of the backward module: what the forward one has computed."""
+        with self.graph.inserting_before(self._first_input()):
+            received = self.graph.placeholder(copy.name)
+        received.target = received.name  # another node of this module may have the name that the copy has in its own
+        received.meta = dict(copy.meta)
+        self.received.append((received, copy))
+        return received
+
+    def _first_input(self) -> fx.Node:
+        return next(copy for (node, _), copy in self.copies.items() if isinstance(node.meta.get("desc"), Tangent))

@@ -1,0 +1,223 @@
+"""A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from torch import fx
+
+from remat_algos.cost.roofline import Cost
+from remat_algos.errors import BudgetError, GraphWarning
+from remat_algos.interop.torch.costs import price
+from remat_algos.interop.torch.draws import STATE
+from remat_algos.interop.torch.joint import Captured, captured, tidied
+from remat_algos.interop.torch.lowering import split
+from remat_algos.interop.torch.private import frame_id
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.text.layout import labelled
+from remat_algos.text.units import exact_bytes, format_bytes, percent
+from remat_algos.text.wording import counted, did_you_mean
+
+CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to plan for.
+
+    Parameters
+    ----------
+    budget : Budget, int or str
+        As `remat_algos.solve` takes it: of the peak, not of what is saved for the backward part.
+    solver, effort : str
+        As `remat_algos.solve` takes them.
+    rng : {"replay", "once"}
+        Whether random operators may run again, with the generator's state of their first run.
+    cost : {"roofline", "flops", "profile"} or callable
+        The cost of an operator; a callable gives the ns of (FLOPs, bytes).
+    workspace : bool
+        Whether to run each kind of operator once, to count the bytes that it takes for itself.
+    infeasible : {"warn", "raise"}
+        What to do if no plan within the budget is found: run the plan of least peak, with a warning, or raise.
+    """
+
+    budget: Budget | Amount
+    solver: str = "auto"
+    effort: str = "fast"
+    rng: str = "replay"
+    cost: Cost = "roofline"
+    workspace: bool = False
+    infeasible: str = "warn"
+
+    def __post_init__(self) -> None:
+        Budget.of(self.budget)  # checks it
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; give {' or '.join(map(repr, choices))}")
+
+    @classmethod
+    def of(cls, budget: Budget | Amount, **options: Any) -> "Request":
+        """A request from what users pass; TypeError for an option that is not known."""
+        names = [name for name in cls.__dataclass_fields__ if name != "budget"]
+        for name in options:
+            if name not in names:
+                raise TypeError(f"{name!r} is no option{did_you_mean(name, names)}; options are {', '.join(names)}")
+        return cls(budget=budget, **options)
+
+    def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
+        """The computation graph of a joint graph."""
+        return captured(
+            tidied(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
+        )
+
+    def plan(self, graph: ComputationGraph) -> Plan:
+        """A plan within the budget or, with a warning, that of least peak."""
+        try:
+            return solve(graph, self.budget, solver=self.solver, effort=self.effort)
+        except BudgetError as error:
+            plan = getattr(error, "plan", None)
+            if self.infeasible == "raise" or plan is None:
+                raise
+            warnings.warn(
+                f"{error}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}", GraphWarning, stacklevel=2
+            )
+            return plan
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReport:
+    """How one graph was planned.
+
+    Parameters
+    ----------
+    plan : Plan
+        With the graph and the simulation.
+    replayed : int
+        Runs of random operators beyond their first.
+    capturing, planning, lowering : float
+        Seconds.
+    frame : int
+        Parts of one call of the model have rising numbers; equal ones are for other shapes.
+    saved : int
+        Bytes that stay from the forward part to the backward part, outputs included.
+    whole : int
+        Bytes that this graph and those of other frames until now reach together, residents apart: a bound.
+    """
+
+    plan: Plan
+    replayed: int
+    capturing: float
+    planning: float
+    lowering: float
+    frame: int
+    saved: int
+    whole: int
+
+    def __str__(self) -> str:
+        plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
+        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+        rows = [
+            ("graph", repr(graph)),
+            ("plan", f"{plan.method}; {counted(plan.extra_runs, 'extra run')}, {self.replayed:,} of them random draws"),
+            ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
+            ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
+            (
+                "saved",
+                f"{format_bytes(self.saved)} from forward to backward",
+            ),
+            ("all graphs", f"together within {format_bytes(self.whole)}"),
+            ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
+        ]
+        return "\n".join(labelled(rows))
+
+
+class Partitioner:
+    """Plans the graphs of one model within one budget, and remembers how.
+
+    A budget in bytes is for all graphs together: what graphs of earlier frames hold for their backward part is taken
+    off it. A share is of each graph's own peak.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.reports: list[GraphReport] = []
+
+    def __call__(
+        self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """The forward and the backward module of a joint graph: a partition function of AOTAutograd."""
+        start = time.perf_counter()
+        request = replace(self.request, budget=self._left())
+        model = request.capture(joint, num_fwd_outputs)
+        known = time.perf_counter()
+        plan = request.plan(model.graph)
+        planned = time.perf_counter()
+        modules = split(model, plan.simulation)
+        self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
+        return modules
+
+    def _left(self) -> Budget:
+        """The budget, less what earlier frames hold."""
+        budget, frame = Budget.of(self.request.budget), frame_id()
+        if budget.least or (isinstance(budget.memory, str) and "%" in budget.memory):
+            return budget
+        saved = sum(self._saved(frame).values())
+        limits = {"memory": budget.memory, "device": budget.device}
+        left = {name: byte_limit(amount) - saved for name, amount in limits.items() if amount is not None}
+        return replace(budget, **{name: max(amount, 0) for name, amount in left.items()})
+
+    def _saved(self, before: int) -> dict[int, int]:
+        """Frame to bytes that its graph holds, the most over its shapes, of frames before one."""
+        saved: dict[int, int] = {}
+        for report in self.reports:
+            if report.frame < before:
+                saved[report.frame] = max(saved.get(report.frame, 0), report.saved)
+        return saved
+
+    def _note(self, model: Captured, plan: Plan, capturing: float, planning: float, lowering: float) -> None:
+        graph, simulation = plan.graph, plan.simulation
+        draws = [v for v, each in enumerate(model.operators) if each is not None and STATE in each.meta]
+        saved = sum(int(graph.memory[x]) for x, _ in simulation.saved)
+        frame = frame_id()
+        report = GraphReport(
+            plan=plan,
+            replayed=int((simulation.runs[draws] - 1).sum()),
+            capturing=capturing,
+            planning=planning,
+            lowering=lowering,
+            frame=frame,
+            saved=saved,
+            whole=0,
+        )
+        self.reports.append(report)
+        self.reports[-1] = replace(report, whole=self._whole())
+
+    def _whole(self) -> int:
+        """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""
+        most: dict[int, list[int]] = {}
+        for report in self.reports:
+            figures = (report.plan.peak_memory, report.saved, gradient_bytes(report.plan))
+            most[report.frame] = [max(pair) for pair in zip(figures, most.get(report.frame, figures), strict=True)]
+        frames = sorted(most)
+        return max(
+            most[frame][0] + sum(most[f][1] for f in frames if f < frame) + sum(most[f][2] for f in frames if f > frame)
+            for frame in frames
+        )
+
+
+def byte_limit(amount: Amount) -> int:
+    """Bytes of an amount that is no share."""
+    limit = Budget(device=amount).memory_limit(0, 0)
+    assert limit is not None
+    return limit
+
+
+def gradient_bytes(plan: Plan) -> int:
+    """Bytes of what the backward part returns."""
+    graph = plan.graph
+    return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())

@@ -1,0 +1,408 @@
+"""Models of PyTorch within a budget: bit-equal to eager, and within the predicted peak."""
+
+import copy
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as f  # noqa: E402
+
+import remat_algos as ra  # noqa: E402
+from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
+from remat_algos.interop import torch as remat  # noqa: E402
+from tests.interop.torch_models import MODELS, make  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
+    # of budgets below what a model of ten lines can do; then the least peak runs, which is what is to be tried
+    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs"),
+]
+STATE = 5056  # bytes of a generator's state on the CPU
+
+
+@pytest.fixture(autouse=True)
+def _own_compilations(tmp_path, monkeypatch):
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def two_steps(call, model, inputs, seed=3):
+    """Losses, gradients and, at the end, buffers of two steps of SGD."""
+    torch.manual_seed(seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = call(*inputs)
+        loss = loss if isinstance(loss, torch.Tensor) else sum(each.sum() for each in loss)
+        loss.backward()
+        seen += [loss.detach().clone(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+        optimizer.step()
+    return seen + [buffer.clone() for buffer in model.buffers()]
+
+
+def assert_equal(one, other):
+    assert len(one) == len(other)
+    assert all(map(torch.equal, one, other))
+
+
+def both_ways(model, inputs, budget, **options):
+    """(what runs, its model, its report) through torch.compile and through `rematerialize`."""
+    compiled = copy.deepcopy(model)
+    backend = remat.backend(budget, **options)
+    yield torch.compile(compiled, backend=backend, dynamic=False), compiled, lambda: backend.reports[0]
+    alone = copy.deepcopy(model)
+    call = remat.rematerialize(alone, inputs, budget, **options)
+    yield call, alone, lambda: call.report
+
+
+def check(model, inputs, budget="60%", **options):
+    """Both ways give what eager gives; the reports."""
+    eager = copy.deepcopy(model)
+    expected = two_steps(eager, eager, inputs)
+    reports = []
+    for call, own, report in both_ways(model, inputs, budget, **options):
+        assert_equal(two_steps(call, own, inputs), expected)
+        reports.append(report())
+
+    return reports
+
+
+def peaks_of(call, model, inputs):
+    def step():
+        model.zero_grad()
+        call(*inputs).backward()
+
+    model.zero_grad()
+    return remat.measure_peak(step, [*model.parameters(), *model.buffers(), *inputs])
+
+
+# ---------------------------------------------------------------- networks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["100%", "70%", "50%", "40%", "least"])
+@pytest.mark.parametrize("name", MODELS)
+def test_networks_are_bit_equal_and_within_their_prediction(name, budget):
+    model, inputs = make(name)
+    report = check(model, inputs, budget)[1]
+    call = remat.rematerialize(model, inputs, budget)
+    assert_within(call, model, inputs, report)
+
+
+@pytest.mark.parametrize("name", ["unet", "gpt"])
+def test_small_networks_are_bit_equal_and_within_their_prediction(name):
+    model, inputs = make(name)
+    report = check(model, inputs, "50%")[1]
+    assert_within(remat.rematerialize(model, inputs, "50%"), model, inputs, report)
+
+
+def assert_within(call, model, inputs, report):
+    predicted, measured = report.plan.peak_memory, peaks_of(call, model, inputs).storages
+    mutated = sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())
+    assert predicted - STATE * report.replayed - 2 * mutated - 1024 <= measured <= predicted + 4
+
+
+def test_with_probed_workspaces_the_allocator_stays_within_the_budget():
+    model, inputs = make("unet")
+    call = remat.rematerialize(model, inputs, "50%", workspace=True)
+    allocator = peaks_of(call, model, inputs).allocator
+    assert 0.998 * call.plan.peak_memory <= allocator <= call.plan.peak_memory <= call.plan.limit
+
+
+# ---------------------------------------------------------------- rules, each of which was a fault once
+
+
+class Layers(nn.Module):
+    """Ten lines around the one that a test is about."""
+
+    def __init__(self, body, width=16, norm=False):
+        super().__init__()
+        self.first, self.last = nn.Linear(width, width), nn.Linear(width, width)
+        self.norm = nn.BatchNorm1d(width) if norm else nn.Identity()
+        self.body = body
+
+    def forward(self, x):
+        for _ in range(3):
+            x = self.body(self.norm(self.first(x)))
+        return self.last(x).square().mean()
+
+
+X = torch.linspace(-1, 1, 64 * 16).view(64, 16)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(lambda x: torch.relu(x) + torch.relu(x), id="common subexpression"),
+        pytest.param(lambda x: f.dropout(x, 0.3).sigmoid() * f.dropout(x, 0.3).tanh(), id="draws"),
+        pytest.param(lambda x: torch.cat([a.t().t().sin() for a in x.chunk(4, 1)], 1), id="views of a tuple"),
+        pytest.param(lambda x: torch.var_mean(x, 1, keepdim=True)[0] * x, id="a tuple, of which one part is read"),
+        pytest.param(lambda x: x.expand(3, 64, 16).sigmoid().mean(0), id="an expanded view"),
+        pytest.param(lambda x: x + torch.ones(16).cumsum(0), id="a constant"),
+        pytest.param(lambda x: x.sort(1)[0].cumsum(1), id="indices"),
+        pytest.param(lambda x: x.clone().add_(1).mul_(x), id="operators in place"),
+    ],
+)
+@pytest.mark.parametrize("budget", ["100%", "70%", "least"])
+def test_rules(body, budget):
+    check(Layers(body), (X,), budget)
+
+
+@pytest.mark.parametrize("budget", ["100%", "60%", "least"])
+def test_statistics_that_the_runtime_writes_are_read_before(budget):
+    check(Layers(torch.relu, norm=True), (X,), budget)
+
+
+class Counted(nn.Module):
+    """Reads a buffer, changes it, and reads it again."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+        self.register_buffer("scale", torch.ones(16))
+
+    def forward(self, x):
+        x = (self.linear(x) * self.scale.clone()).sigmoid()
+        self.scale.add_(0.5)
+        return (x * self.scale.clone()).square().sum()
+
+
+def test_a_buffer_that_is_read_changed_and_read_again():
+    check(Counted(), (X,), "least")
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.two.weight = self.one.weight
+
+    def forward(self, x):
+        return self.two(self.one(x).tanh()).square().sum()
+
+
+def test_tied_weights():
+    check(Tied(), (X,), "80%")
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * 3 * x**2
+
+
+def test_an_autograd_function_of_ones_own():
+    check(Layers(Cube.apply), (X,), "70%")
+
+
+def test_a_loss_outside_and_two_outputs():
+    class Two(Layers):
+        def forward(self, x):
+            h = self.first(self.first(x).tanh()).tanh()
+            return h, self.last(h).view(-1)
+
+    check(Two(None), (X,), "80%")
+
+
+def test_draws_run_once_on_demand():
+    body = nn.Sequential(nn.Dropout(0.3), nn.Sigmoid(), nn.Dropout(0.3), nn.Sigmoid())
+    replayed = check(Layers(body), (X,), "least")
+    once = check(Layers(body), (X,), "least", rng="once")
+    assert sum(report.replayed for report in once) == 0
+    assert all(report.plan.graph.once.sum() >= 2 for report in (*once, *replayed))
+
+
+def test_autocast_is_that_of_the_same_graph_uncompiled():
+    class Cast(Layers):
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return super().forward(x).float()
+
+    model = Cast(torch.relu)
+    reference = copy.deepcopy(model)
+    expected = two_steps(torch.compile(reference, backend="aot_eager", dynamic=False), reference, (X,))
+    for call, own, _ in both_ways(model, (X,), "70%"):
+        assert_equal(two_steps(call, own, (X,)), expected)
+
+
+# ---------------------------------------------------------------- torch.compile
+
+
+def test_the_backend_has_a_name_that_needs_no_import():
+    assert "remat" in torch.compiler.list_backends(exclude_tags=())
+    model = Layers(torch.relu)
+    eager = copy.deepcopy(model)
+    call = torch.compile(model, backend="remat", options={"budget": "80%", "effort": "fast"}, dynamic=False)
+    assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
+
+
+class Broken(Layers):
+    """Two graphs: Python looks at a number between them."""
+
+    def forward(self, x):
+        h = self.first(self.first(self.first(x).sigmoid()).sigmoid()).sigmoid()
+        if h.sum() > 0:
+            h = h * 2
+        return self.last(self.last(self.last(h).sigmoid()).sigmoid()).square().sum()
+
+
+def test_a_graph_break_makes_two_plans():
+    model = Broken(None)
+    eager, backend = copy.deepcopy(model), remat.backend("80%")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
+    assert len(backend.reports) == 2
+    assert backend.reports[0].frame < backend.reports[1].frame
+
+
+def test_a_budget_in_bytes_is_for_all_graphs_together():
+    model, backend = Broken(None), remat.backend("100KiB")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    two_steps(call, model, (X,))
+    first, second = backend.reports
+    assert first.plan.limit == 100 * 1024
+    assert second.plan.limit == 100 * 1024 - first.saved
+    model.zero_grad()
+    from remat_algos.interop.torch.peaks import allocator_peak
+
+    allocator = allocator_peak(lambda: call(X).backward(), [*model.parameters(), X])
+    assert allocator <= second.whole + 8  # the condition, and the gradient of the loss, which is resident
+
+
+def test_other_shapes_have_plans_of_their_own():
+    model, backend = Layers(torch.relu), remat.backend("80%")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    eager = copy.deepcopy(model)
+    for batch in (8, 16, 24):
+        assert torch.equal(call(X[:batch]), eager(X[:batch]))
+    assert len(backend.reports) == 3
+    assert len({report.frame for report in backend.reports}) == 1
+
+
+def test_a_graph_without_gradients_is_run_as_it_is():
+    model, backend = Layers(torch.relu), remat.backend("80%")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    with torch.no_grad():
+        assert torch.equal(call(X), model(X))
+    assert backend.reports == []
+
+
+def test_what_a_device_has_left():
+    model = Layers(torch.relu)
+    call = torch.compile(model, backend="remat", options={"device": "1MiB", "reserve": "16KiB"}, dynamic=False)
+    call(X).backward()
+
+
+# ---------------------------------------------------------------- capture and lower
+
+
+def test_a_captured_graph_is_what_every_tool_takes(tmp_path):
+    captured = remat.capture(Layers(nn.Dropout(0.2), norm=True), (X,))
+    captured.save(tmp_path / "model.json")
+    graph = ra.read_graph(tmp_path / "model.json")
+    assert graph.hash == captured.graph.hash
+    assert "random draws: 3" in captured.report()
+
+
+def test_a_model_without_numbers_can_be_captured():
+    with torch.device("meta"):
+        captured = remat.capture(Layers(nn.Dropout(0.2)), (torch.empty(64, 16),))
+    assert captured.graph.hash == remat.capture(Layers(nn.Dropout(0.2)), (X,)).graph.hash
+
+
+def test_captured_models_can_be_copied_and_pickled():
+    captured = remat.capture(Layers(torch.relu), (X,))
+    assert copy.deepcopy(captured).graph.hash == captured.graph.hash
+    loaded = pickle.loads(pickle.dumps(captured))
+    assert loaded.graph.hash == captured.graph.hash
+    with pytest.raises(PlanError, match="capture the model again"):
+        remat.lower(loaded, range(loaded.graph.n_nodes))
+
+
+def test_a_lowered_module_is_the_joint_graph_in_another_order():
+    model = Layers(torch.tanh)
+    captured = remat.capture(model, (X,))
+    plan = ra.solve(captured.graph, "least")
+    inputs = [*model.parameters(), X, torch.ones(())]
+    with torch.no_grad():
+        results = remat.lower(captured, plan.simulation)(*inputs)
+    loss = model(X)
+    loss.backward()
+    assert torch.equal(results[0], loss)
+    assert_equal([g for g in results[1:] if g is not None], [p.grad for p in model.parameters()])
+
+
+# ---------------------------------------------------------------- bad input
+
+
+def test_other_inputs_than_planned_for():
+    call = remat.rematerialize(Layers(torch.relu), (X,), "80%")
+    with pytest.raises(
+        GraphError, match=r"input 0 is float32\[8, 16\] on cpu, and was planned for as float32\[64, 16\]"
+    ):
+        call(X[:8])
+    with pytest.raises(GraphError, match="called with 2 inputs, and was planned for 1"):
+        call(X, X)
+
+
+def test_python_that_depends_on_data_is_for_torch_compile():
+    with pytest.raises(GraphError, match=r"use torch.compile\(model, backend='remat'"):
+        remat.rematerialize(Broken(None), (X,), "80%")
+
+
+def test_dynamic_shapes_are_refused_in_words():
+    call = torch.compile(Layers(torch.relu), backend=remat.backend("80%"), dynamic=True)
+    with pytest.raises(Exception, match="use dynamic=False"):
+        call(X)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, 'give one of two options, such as {"budget": "8GiB"}'),
+        ({"budget": 0.5}, "whole numbers or text"),
+        ({"budget": "50%", "solvr": "auto"}, "'solvr' is no option; did you mean solver\\?"),
+        ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),
+        ({"device": "1GiB", "reserve": "2GiB"}, "nothing is left"),
+        ({"budget": "1GiB", "reserve": "2GiB"}, "reserve is taken off device"),
+        ({"budget": "50%", "compiler": "xla"}, "use 'eager' or 'inductor'"),
+    ],
+)
+def test_options_that_cannot_be(options, message):
+    call = torch.compile(Layers(torch.relu), backend="remat", options=options or {"effort": "fast"}, dynamic=False)
+    with pytest.raises(Exception, match=message):
+        call(X)
+
+
+def test_a_budget_below_the_floor_runs_the_least_peak_with_a_warning():
+    model = Layers(torch.relu)
+    with pytest.warns(GraphWarning, match="the plan of least peak runs"):
+        call = remat.rematerialize(model, (X,), 1024)
+    eager = copy.deepcopy(model)
+    assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
+    with pytest.raises(BudgetError):
+        remat.rematerialize(model, (X,), 1024, infeasible="raise")
+
+
+def test_a_graph_without_gradient_cannot_be_rematerialized():
+    with pytest.raises(GraphError, match="there is nothing to plan"):
+        remat.rematerialize(nn.ReLU(), (X,), "80%")
+
+
+def test_gradients_of_gradients_are_refused_by_torch():
+    call = remat.rematerialize(Layers(torch.tanh), (X.clone().requires_grad_(),), "100%")
+    x = X.clone().requires_grad_()
+    with pytest.raises(RuntimeError, match=r"create_graph=False"):
+        torch.autograd.grad(call(x), x, create_graph=True)
