@@ -9,5 +9,9 @@ collect_ignore_glob = [
     pattern
     for library, module in FRAMEWORKS.items()
     if importlib.util.find_spec(library) is None
-    for pattern in (f"remat_algos/interop/{module}", f"remat_algos/interop/{module}/*")
+    for pattern in (
+        f"remat_algos/interop/{module}",
+        f"remat_algos/interop/{module}/*",
+        f"tests/interop/{module}_models.py",
+    )
 ]

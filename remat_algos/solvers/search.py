@@ -65,7 +65,7 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
     Examples
     --------
     >>> bends([(0, 9), (40, 8), (60, 1)], 3)
-    [45, 50, 55]
+    [20, 45, 50]
     """
     compute, added = dict(points), list[int]()
 
