@@ -9,6 +9,7 @@ The figure goes to FOLDER, by default docs/figures.
 
 import copy
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,11 +40,16 @@ class GPT(nn.Module):
         return nn.functional.cross_entropy(self.head(x).flatten(0, 1), targets.flatten())
 
 
-def gradients(call, model):
-    """Of one step, always with the same random numbers."""
+def step(call, model):
+    """Gradients in place of those of the last step, always with the same random numbers."""
     torch.manual_seed(2)
     model.zero_grad()
     call(*batch).backward()
+
+
+def gradients(call, model):
+    """Copies of those of one step."""
+    step(call, model)
     return [parameter.grad.clone() for parameter in model.parameters()]
 
 
@@ -63,7 +69,7 @@ for budget in ("100%", "50%"):
     call = rematerialize(model, batch, budget)
     assert all(map(torch.equal, gradients(call, model), eager))  # every bit
     model.zero_grad()
-    peaks = measure_peak(lambda: (model.zero_grad(), call(*batch).backward()), [*model.parameters(), *batch])
+    peaks = measure_peak(partial(step, call, model), [*model.parameters(), *batch])
     one_pass = call.plan.graph.needed_compute
     print(
         f"{budget}: predicted {call.plan.peak_memory:,} bytes, tensors {peaks.storages:,}, "

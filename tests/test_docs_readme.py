@@ -46,7 +46,7 @@ def run(command):
 def test_every_block_of_the_readme_is_of_a_kind_that_is_run():
     blocks = re.findall(r"^```(\w*)$", README, re.MULTILINE)[::2]
     assert (blocks.count("sh"), blocks.count("python")) == (len(COMMANDS), len(PYTHON))
-    assert set(blocks) == {"", "sh", "console", "python"}
+    assert set(blocks) == {"", "sh", "console", "python", "py"}  # py: needs PyTorch, run by tests/interop/test_torch.py
     assert set(COMMANDS) == {"main", "tests", "own graph", "models"}  # .ci/run runs the first two as they are
 
 

@@ -1,7 +1,11 @@
 """Models of PyTorch within a budget: bit-equal to eager, and within the predicted peak."""
 
 import copy
+import importlib
 import pickle
+import re
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -246,6 +250,42 @@ def test_the_backend_has_a_name_that_needs_no_import():
     eager = copy.deepcopy(model)
     call = torch.compile(model, backend="remat", options={"budget": "80%", "effort": "fast"}, dynamic=False)
     assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
+
+
+def test_the_two_lines_of_the_readme():
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^```py\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+
+    class Loss(Layers):
+        def forward(self, x, y):
+            return super().forward(x) + y.mean()
+
+    net = Loss(torch.relu)
+    before = copy.deepcopy(net.state_dict())
+    names = {"torch": torch, "net": net, "x": X, "y": X, "optimizer": torch.optim.SGD(net.parameters(), lr=0.1)}
+    exec(lines, names)
+    assert isinstance(names["loss"], torch.Tensor)
+    assert not all(torch.equal(before[name], now) for name, now in net.state_dict().items())
+
+
+def test_private_names_of_pytorch_stand_in_one_file():
+    folder = Path(remat.__file__).parent
+    private = re.compile(r"(import|from) torch[\w.]*\._|torch\.(\w+\.)*_[a-z]")
+    lines = {
+        file.name: [line for line in file.read_text().splitlines() if private.search(line)]
+        for file in folder.glob("*.py")
+    }
+    assert lines.pop("private.py")
+    assert not any(lines.values())
+
+
+def test_a_private_name_that_moved_is_named(monkeypatch):
+    from torch._functorch import aot_autograd
+
+    monkeypatch.delattr(aot_autograd, "aot_export_joint_with_descriptors")
+    monkeypatch.delitem(sys.modules, "remat_algos.interop.torch.private")
+    with pytest.raises(ImportError, match=r"has no .*aot_export_joint_with_descriptors \(tested: 2.13\)"):
+        importlib.import_module("remat_algos.interop.torch.private")
 
 
 class Broken(Layers):

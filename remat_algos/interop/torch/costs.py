@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.interop.torch.draws import tensors
 from remat_algos.interop.torch.peaks import allocator_peak
-from remat_algos.interop.torch.private import storage_key, without_modes
+from remat_algos.interop.torch.private import Operator, storage_key, without_modes
 from remat_algos.ir.arrays import Int64
 
 PROFILE = "profile"
@@ -61,7 +61,7 @@ def moved_bytes(node: fx.Node) -> int:
 
 def probe(node: fx.Node) -> tuple[int, int]:
     """Time in ns, and bytes beyond its results, of a call on numbers of the same shapes; each kind of call once."""
-    if not isinstance(node.target, torch._ops.OpOverload):
+    if not isinstance(node.target, Operator):
         return 0, 0
     signature = (str(node.target), repr(map_arg((node.args, node.kwargs), lambda read: _Shown(read.meta["val"]))))
     if signature not in _probed:

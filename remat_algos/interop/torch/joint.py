@@ -16,6 +16,7 @@ from remat_algos.interop.torch.draws import DRAW, STATE, STORAGES, add_states, i
 from remat_algos.interop.torch.private import (
     Buffer,
     InputMutation,
+    Operator,
     Parameter,
     Tangent,
     storage_key,
@@ -159,7 +160,7 @@ def _check(node: fx.Node) -> None:
 
 def _equal_calls(node: fx.Node) -> Any:
     """What is equal for two calls that compute the same; None where no other may stand for this one."""
-    plain = isinstance(node.target, torch._ops.OpOverload) or node.target is operator.getitem
+    plain = isinstance(node.target, Operator) or node.target is operator.getitem
     if node.op != "call_function" or not plain or is_draw(node):
         return None
     key = (node.target, _hashable(node.args), _hashable(node.kwargs))
@@ -290,7 +291,7 @@ class _JointRows:
             reads += self.last_draw
         places = range(len(self.memory), len(self.memory) + len(new))
         self.place |= {key: (False, x) for key, x in zip(new, places, strict=True)}
-        once = node.meta.get(ONCE, False) or ordered or not isinstance(node.target, torch._ops.OpOverload)
+        once = node.meta.get(ONCE, False) or ordered or not isinstance(node.target, Operator)
         once |= getattr(node.target, "namespace", "") in COLLECTIVES
         self._add(_Row(node, reads, residents, 0, once, node in self.backward), [*new.values()])
         if is_draw(node):
@@ -431,4 +432,4 @@ def _role(node: fx.Node) -> str:
 
 
 def _operation(target: Any) -> str:
-    return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
+    return str(target) if isinstance(target, Operator) else getattr(target, "__name__", str(target))
