@@ -17,7 +17,7 @@ ATTEMPTS = 5  # limits that `fit` tries
 
 
 class InductorPartitioner(CustomPartitioner):
-    """A partitioner for `torch._inductor.config.custom_partitioner_fn`.
+    """A partitioner for inductor: its configuration's `custom_partitioner_fn`.
 
     Random operators run once: inductor has its own generators. Graphs that write into their inputs are refused.
 
