@@ -345,6 +345,35 @@ def test_what_a_device_has_left():
     call(X).backward()
 
 
+# ---------------------------------------------------------------- inductor
+
+
+@pytest.mark.slow
+def test_inductor_runs_a_plan_and_what_it_allocates_is_measured():
+    model, inputs = make("gpt")
+    eager, backend = copy.deepcopy(model), remat.backend("50%", compiler="inductor")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    for one, other in zip(two_steps(call, model, inputs), two_steps(eager, eager, inputs), strict=True):
+        assert (one - other).abs().max() <= 1e-4 * other.abs().max()
+
+    def step():
+        model.zero_grad()
+        call(*inputs).backward()
+
+    model.zero_grad()
+    attempts = backend.fit(step, [*model.parameters(), *inputs])
+    assert attempts[-1].measured <= attempts[0].limit
+    assert backend.reports[-1].replayed == 0
+
+
+def test_inductor_refuses_models_that_write_into_their_buffers():
+    call = torch.compile(
+        Layers(torch.relu, norm=True), backend=remat.backend("80%", compiler="inductor"), dynamic=False
+    )
+    with pytest.raises(Exception, match="the model writes into its buffers"):
+        call(X)
+
+
 # ---------------------------------------------------------------- capture and lower
 
 

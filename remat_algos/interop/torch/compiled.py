@@ -59,7 +59,7 @@ class TorchBackend:
         return aot_autograd(fw_compiler=_boxed, partition_fn=self._partitioner)(module, inputs)
 
 
-def backend(budget: Budget | Amount, **options: Any) -> TorchBackend:
+def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
     """A backend of torch.compile that keeps training within a budget.
 
     Parameters
@@ -67,12 +67,14 @@ def backend(budget: Budget | Amount, **options: Any) -> TorchBackend:
     budget : Budget, int or str
         Of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters, buffers,
         inputs and gradients from outside are apart. Bytes are for all graphs of the model together.
+    compiler : {"eager", "inductor"}
+        What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
     **options
         `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`: see `Request`.
 
     Returns
     -------
-    TorchBackend
+    TorchBackend or InductorBackend
         Its `reports` tell how each graph was planned.
 
     Raises
@@ -89,6 +91,12 @@ def backend(budget: Budget | Amount, **options: Any) -> TorchBackend:
     >>> len(planned.reports)
     1
     """
+    if compiler == "inductor":
+        from remat_algos.interop.torch.inductor import InductorBackend
+
+        return InductorBackend(budget, **options)
+    if compiler != "eager":
+        raise ValueError(f"the compiler {compiler!r} is not known; use 'eager' or 'inductor'")
     return TorchBackend(Request.of(budget, **options))
 
 
@@ -115,9 +123,6 @@ def remat(
 
 
 def _backend_of(options: dict[str, Any]) -> Any:
-    compiler = options.pop("compiler", "eager")
-    if compiler not in ("eager", "inductor"):
-        raise ValueError(f"the compiler {compiler!r} is not known; use 'eager' or 'inductor'")
     device, reserve = options.pop("device", None), options.pop("reserve", None)
     if (device is None) == ("budget" not in options):
         raise TypeError('give one of two options, such as {"budget": "8GiB"} or {"device": "16GiB", "reserve": "3GiB"}')
@@ -128,10 +133,6 @@ def _backend_of(options: dict[str, Any]) -> Any:
         if left < 0:
             raise ValueError(f"reserve {reserve} is above device {device}; nothing is left")
         options["budget"] = Budget(device=left)
-    if compiler == "inductor":
-        from remat_algos.interop.torch.inductor import InductorBackend
-
-        return InductorBackend(Request.of(**{"rng": "once"} | options))
     return backend(**options)
 
 

@@ -75,15 +75,16 @@ class Attempt:
 class InductorBackend:
     """A backend of torch.compile: inductor, with the forward part and the backward part cut by our plans.
 
+    Random operators draw what they draw without inductor.
+
     Parameters
     ----------
-    request : Request
+    budget, **options
+        As of `InductorPartitioner`.
     """
 
-    def __init__(self, request: Request) -> None:
-        self.partitioner = InductorPartitioner(
-            **{name: getattr(request, name) for name in request.__dataclass_fields__}
-        )
+    def __init__(self, budget: Budget | Amount, **options: Any) -> None:
+        self.partitioner = InductorPartitioner(budget, **options)
         self.__name__ = "remat"
 
     @property
@@ -94,18 +95,20 @@ class InductorBackend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
-        with config.patch(custom_partitioner_fn=self.partitioner):
+        with config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True):
             return compile_fx(module, inputs)
 
     def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:
         """Measure a training step, and plan again for a lower limit while it is above the budget.
+
+        All that torch.compile has compiled in this process is forgotten and compiled anew when it is called.
 
         Parameters
         ----------
         step : callable
             Without arguments; of a model that torch.compile compiles with this backend.
         known : iterable of torch.Tensor
-            What is there before, and not counted.
+            What is there before, such as parameters and inputs, and is not counted.
 
         Returns
         -------
@@ -117,22 +120,27 @@ class InductorBackend:
         BackendError
             If the step stays above the budget.
         """
-        present, attempts = list(known), []
-        requested = self.partitioner.partitioner.request
+        present, attempts = list(known), list[Attempt]()
         for _ in range(ATTEMPTS):
             self.reports.clear()
             torch.compiler.reset()
             step()  # compiles
-            report = self.reports[-1]
-            limit = report.plan.peak_memory if report.plan.limit is None else report.plan.limit
-            measured = allocator_peak(step, present)
-            attempts.append(Attempt(limit, report.whole, measured))
-            target = attempts[0].limit
-            if measured <= target:
+            attempts.append(Attempt(self._limit(), self.reports[-1].whole, allocator_peak(step, present)))
+            target, last = attempts[0].limit, attempts[-1]
+            if last.measured <= target:
                 return attempts
-            self.partitioner.partitioner.request = replace(
-                requested, budget=min(limit, report.whole) * target // measured
-            )
+            lower = min(last.limit, last.predicted) * target // last.measured
+            self.partitioner.partitioner.request = replace(self.partitioner.partitioner.request, budget=lower)
         raise BackendError(
-            f"inductor allocates {measured:,} bytes of {target:,} after {ATTEMPTS} plans; give a larger budget"
+            f"inductor allocates {last.measured:,} bytes of {target:,} after {ATTEMPTS} plans; give a larger budget"
         )
+
+    def _limit(self) -> int:
+        """Bytes for all graphs together; a share is of the one graph that there is."""
+        budget = Budget.of(self.partitioner.partitioner.request.budget)
+        if isinstance(budget.memory, int):
+            return budget.memory
+        if len(self.reports) > 1:
+            raise BackendError("the model has several graphs; give the budget in bytes to fit all of them together")
+        limit = self.reports[0].plan.limit
+        return self.reports[0].plan.peak_memory if limit is None else limit
