@@ -391,6 +391,12 @@ def test_a_model_without_numbers_can_be_captured():
     assert captured.graph.hash == remat.capture(Layers(nn.Dropout(0.2)), (X,)).graph.hash
 
 
+def test_a_model_without_gradient_is_captured_as_its_forward_part():
+    captured = remat.capture(nn.Sequential(nn.ReLU(), nn.Tanh()), (X,))
+    assert captured.num_forward == 1
+    assert captured.graph.node_names() == ["relu", "tanh", "boundary"]
+
+
 def test_captured_models_can_be_copied_and_pickled():
     captured = remat.capture(Layers(torch.relu), (X,))
     assert copy.deepcopy(captured).graph.hash == captured.graph.hash

@@ -273,8 +273,8 @@ def _exported(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[An
 def _forward_outputs(joint: fx.GraphModule) -> int:
     """How many outputs of a joint graph are of the forward part; behind them each input has a gradient, or None."""
     inputs = joint.graph.find_nodes(op="placeholder")
-    n_gradients = sum(not isinstance(node.meta.get("desc"), Tangent) for node in inputs)
-    return len(joint.graph.output_node().args[0]) - n_gradients
+    n_tangents = sum(isinstance(node.meta.get("desc"), Tangent) for node in inputs)
+    return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)
 
 
 def _boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:

@@ -1,0 +1,98 @@
+"""Any schedule of any joint graph gives, lowered, what the joint graph gives, in the predicted bytes."""
+
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as f  # noqa: E402
+
+import remat_algos as ra  # noqa: E402
+from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch.lowering import split  # noqa: E402
+from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
+
+STATE = 5056  # bytes of a generator's state, which no dispatch mode sees
+ONE = (
+    torch.tanh,
+    lambda x: f.dropout(x, 0.3),
+    lambda x: torch.cat([part.t().t().sin() for part in x.chunk(2, 1)], 1),
+    lambda x: x * torch.var_mean(x, 1, keepdim=True)[1],
+    lambda x: x.sort(1)[0],
+    lambda x: x.reshape(-1).view(8, 8).t(),
+    lambda x: x.expand(2, 8, 8).sigmoid().sum(0),
+)
+TWO = (torch.add, torch.mul, torch.mm, torch.maximum)
+
+
+class Drawn(nn.Module):
+    """Operators in random order, each on random earlier results; several results are returned."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed = seed
+        self.linear, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        rng = random.Random(self.seed)
+        values = [x, self.norm(self.linear(x))]
+        for _ in range(rng.randint(2, 8)):
+            if rng.random() < 0.6:
+                values.append(rng.choice(ONE)(rng.choice(values)))
+            else:
+                values.append(rng.choice(TWO)(rng.choice(values), rng.choice(values)))
+        return values[-1].sum() + values[1].sum(), values[-2] * 2
+
+
+def drawn_order(graph, rng):
+    """A random order of all nodes, with random runs again of those that may."""
+    indptr, indices = graph.predecessors
+    waiting = {v: set(indices[indptr[v] : indptr[v + 1]].tolist()) for v in range(graph.n_nodes)}
+    order, ran = [], set()
+    while waiting:
+        ready = [v for v, reads in waiting.items() if reads <= ran]
+        again = [v for v in ran if not graph.once[v]]
+        v = rng.choice(again) if again and rng.random() < 0.4 else rng.choice(ready)
+        order.append(v)
+        ran.add(v)
+        waiting.pop(v, None)
+    return order
+
+
+def same(results, expected):
+    return all(a is b is None or torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6))
+def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed):
+    torch.manual_seed(seed)
+    x = torch.randn(8, 8)
+    captured = remat.capture(Drawn(seed), (x,))
+    simulation = ra.simulate(captured.graph, drawn_order(captured.graph, random.Random(seed)))
+    inputs = []
+    for node in captured.module.graph.find_nodes(op="placeholder"):
+        like = node.meta["val"]
+        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        inputs.append(tensor.uniform_() if like.dtype.is_floating_point else tensor.zero_())
+
+    torch.manual_seed(seed)
+    expected = captured.module(*inputs)
+
+    torch.manual_seed(seed)
+    with _Storages(inputs) as storages:
+        results = remat.lower(captured, simulation)(*inputs)
+    assert same(results, expected)
+    unseen = STATE * sum(op is not None and "generator_state" in op.meta for op in captured.operators)
+    assert simulation.peak_memory - unseen <= storages.peak <= simulation.peak_memory
+
+    torch.manual_seed(seed)
+    forward, backward = split(captured, simulation)
+    n_tangents = sum(node.name.startswith("tangents") for node in captured.module.graph.find_nodes(op="placeholder"))
+    passed = forward(*inputs[:-n_tangents])
+    gradients = backward(*passed[captured.num_forward :], *inputs[-n_tangents:])
+    assert same([*passed[: captured.num_forward], *gradients], expected)
