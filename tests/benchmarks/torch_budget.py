@@ -107,7 +107,7 @@ def pareto(points):
 
 
 def row(name):
-    """Points of torch, and ours at the same peaks."""
+    """The captured model; points of torch, and ours at the same peaks."""
     net, inputs = make(name)
     with contextlib.ExitStack() as stack:
         exported = export_joint(stack, net, inputs)
@@ -131,13 +131,11 @@ def row(name):
             our_seconds.append(seconds)
             ours.append((plan.peak_memory, plan.simulation.compute, plan.method))
         _, lowering = timed(lambda: split(model, plan.simulation))
-        GOLDEN.mkdir(exist_ok=True)
-        model.save(GOLDEN / f"{name}.npz")
         least = ra.solve(graph, "least", effort="fast").peak_memory
         blocks = checkpointing(model) if name == "gpt" else None
     one_pass = graph.needed_compute
     ratios = [(c - one_pass) / (t - one_pass) for (_, t), (_, c, _) in zip(best, ours, strict=True) if t > one_pass]
-    return {
+    return model, {
         "nodes": graph.n_nodes,
         "base": base,
         "one_pass": one_pass,
@@ -180,7 +178,10 @@ def main(names):
     rows = {}
     for name in names or MODELS:
         warnings.simplefilter("ignore")
-        rows[name] = row(name)
+        model, rows[name] = row(name)
+        if not names:
+            GOLDEN.mkdir(exist_ok=True)
+            model.save(GOLDEN / f"{name}.npz")
         found = rows[name]
         one_pass, base = found["one_pass"], found["base"]
         for (peak, theirs), (_, ours, method) in zip(found["torch_best"], found["ours"], strict=True):

@@ -1,5 +1,8 @@
 """Libraries that are missing."""
 
+import importlib
+import sys
+
 import pytest
 
 from remat_algos.interop.optional import require
@@ -16,3 +19,12 @@ def test_what_a_library_itself_misses_is_named_too(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match=r"half_a_library cannot be imported .*nothing_here"):
         require("half_a_library", "torch")
+
+
+def test_names_of_a_missing_library_are_said_with_the_command_that_installs_it(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("remat_algos.interop.torch")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    adapter = importlib.import_module("remat_algos.interop.torch")
+    with pytest.raises(ImportError, match=r"torch is not installed; .*pip install 'remat_algos\[torch\]'"):
+        adapter.rematerialize  # noqa: B018

@@ -17,6 +17,7 @@ from torch.nn import functional as f  # noqa: E402
 import remat_algos as ra  # noqa: E402
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
 from tests.interop.torch_models import MODELS, make  # noqa: E402
 
 pytestmark = [
@@ -341,8 +342,11 @@ def test_a_graph_without_gradients_is_run_as_it_is():
 
 def test_what_a_device_has_left():
     model = Layers(torch.relu)
-    call = torch.compile(model, backend="remat", options={"device": "1MiB", "reserve": "16KiB"}, dynamic=False)
-    call(X).backward()
+    options = {"device": "1MiB", "reserve": "16KiB"}
+    eager, call = copy.deepcopy(model), torch.compile(model, backend="remat", options=options, dynamic=False)
+    assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
+    (report,) = _partitioners[id(options)][1].reports
+    assert report.plan.limit == (1024 - 16) * 1024 - report.plan.graph.resident_memory
 
 
 # ---------------------------------------------------------------- inductor

@@ -55,26 +55,26 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     """
     captured.check_plan(plan)
     residents = [*captured.flatten(args), *captured.program.consts]
-    held: dict[int, Any] = {}  # arrays by instance
+    arrays: dict[int, Any] = {}  # by instance
     pinned: dict[int, Any] = {}  # outputs of first runs by value
     n_bytes = 0
 
     def array_of(read: Any) -> Any:
         if not isinstance(read, Source):
             return literal_array(read)
-        return residents[read.place] if read.resident else held[serving[read.place]]
+        return residents[read.place] if read.resident else arrays[serving[read.place]]
 
     for step in plan.simulation.steps():
         equation, serving = captured.program.equations[step.node], dict(step.reads)
-        held.update(zip(step.makes, equation.run(array_of), strict=True))
-        n_bytes += sum(_bytes(held[i]) for i in step.makes)
+        arrays.update(zip(step.makes, equation.run(array_of), strict=True))
+        n_bytes += sum(_bytes(arrays[i]) for i in step.makes)
         if live is not None:
             live.append(n_bytes)
         for value, i in zip(equation.values, step.makes, strict=True):
             if captured.graph.output[value]:
-                pinned.setdefault(value, held[i])
+                pinned.setdefault(value, arrays[i])
         for i in step.frees:
-            n_bytes -= _bytes(held.pop(i))
+            n_bytes -= _bytes(arrays.pop(i))
     results = [
         pinned[read.place] if is_value(read) else jax.numpy.asarray(array_of(read)) for read in captured.program.results
     ]

@@ -179,10 +179,9 @@ class Rematerialized:
             raise GraphError(
                 f"{_difference(actual, self._like)}; plan for these inputs: rematerialize(model, inputs, budget)"
             )
-        saved = dict(self.model.named_parameters(remove_duplicate=False)) | dict(
-            self.model.named_buffers(remove_duplicate=False)
-        )
-        return self._call(*(saved[name] for name in self._names), *args, **kwargs)
+        state = dict(self.model.named_parameters(remove_duplicate=False))
+        state |= self.model.named_buffers(remove_duplicate=False)
+        return self._call(*(state[name] for name in self._names), *args, **kwargs)
 
 
 def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amount, **options: Any) -> Rematerialized:
@@ -230,7 +229,7 @@ def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amou
 def capture(
     model: nn.Module, inputs: Sequence[Any], *, rng: str = "replay", cost: Any = "roofline", workspace: bool = False
 ) -> Captured:
-    """The computation graph of a model, forward and backward, which runs nothing.
+    """The computation graph of a model, forward and backward; nothing is run.
 
     Parameters
     ----------

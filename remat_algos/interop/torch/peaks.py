@@ -60,7 +60,10 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """The most bytes requested from the allocator during a call, beyond what was there before."""
+    """The most bytes requested from the allocator during a call, beyond what was there before.
+
+    That of CUDA where a known tensor is there, else that of the CPU.
+    """
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     if device is None:
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:

@@ -80,7 +80,7 @@ class Request:
         try:
             return solve(graph, self.budget, solver=self.solver, effort=self.effort)
         except BudgetError as error:
-            plan = getattr(error, "plan", None)
+            plan = error.plan
             if self.infeasible == "raise" or plan is None:
                 raise
             warnings.warn(
@@ -126,10 +126,7 @@ class GraphReport:
             ("plan", f"{plan.method}; {counted(plan.extra_runs, 'extra run')}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
-            (
-                "saved",
-                f"{format_bytes(self.saved)} from forward to backward",
-            ),
+            ("saved", f"{format_bytes(self.saved)} from forward to backward"),
             ("all graphs", f"together within {format_bytes(self.whole)}"),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
@@ -182,16 +179,14 @@ class Partitioner:
     def _note(self, model: Captured, plan: Plan, capturing: float, planning: float, lowering: float) -> None:
         graph, simulation = plan.graph, plan.simulation
         draws = [v for v, each in enumerate(model.operators) if each is not None and STATE in each.meta]
-        saved = sum(int(graph.memory[x]) for x, _ in simulation.saved)
-        frame = frame_id()
         report = GraphReport(
             plan=plan,
             replayed=int((simulation.runs[draws] - 1).sum()),
             capturing=capturing,
             planning=planning,
             lowering=lowering,
-            frame=frame,
-            saved=saved,
+            frame=frame_id(),
+            saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
             whole=0,
         )
         self.reports.append(report)

@@ -45,19 +45,24 @@ DataDependent: Any = (
     _find("torch.fx.experimental.symbolic_shapes", "GuardOnDataDependentSymNode"),
 )
 
-if _moved:
-    raise ImportError(
-        f"PyTorch {torch.__version__} has no {', '.join(_moved)} (tested: {TESTED}); install a tested version: "
-        f"python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without PyTorch"
-    )
+
+def _check() -> None:
+    """ImportError if a name has moved."""
+    if _moved:
+        raise ImportError(
+            f"PyTorch {torch.__version__} has no {', '.join(_moved)} (tested: {TESTED}); install a tested version: "
+            f"python -m pip install 'torch=={TESTED}.*'; graphs that were captured and saved are read without PyTorch"
+        )
+
+
+_check()
 
 
 def inductor() -> tuple[Any, Any]:
     """Inductor's function that compiles a graph, and its configuration; slow to import."""
-    from torch._inductor import config
-    from torch._inductor.compile_fx import compile_fx
-
-    return compile_fx, config
+    found = _find("torch._inductor.compile_fx", "compile_fx"), _find("torch._inductor", "config")
+    _check()
+    return found
 
 
 def storage_key(tensor: Any) -> int:
