@@ -1,4 +1,4 @@
-"""Doctests of modules for optional frameworks are left out where the framework is missing."""
+"""Modules for optional frameworks are not collected where the framework is missing."""
 
 import importlib.util
 
@@ -13,5 +13,6 @@ collect_ignore_glob = [
         f"remat_algos/interop/{module}",
         f"remat_algos/interop/{module}/*",
         f"tests/interop/{module}_models.py",
+        f"tests/benchmarks/{module}_*.py",
     )
 ]
