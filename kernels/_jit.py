@@ -15,10 +15,7 @@ import functools
 import hashlib
 import os
 import pickle
-import stat
-import sys
 import tempfile
-import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -28,6 +25,8 @@ import numpy as np
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
+
+from remat_algos.cache_folder import cache_folder, is_private
 
 _VERSIONS = (EXTENSION_SUFFIXES[0], numba.__version__, llvmlite.__version__, np.__version__)
 
@@ -74,7 +73,7 @@ class _Cache(NullCache):
 
     def _file(self, sig, codegen):
         """Where the code of a signature lies; None if it is not cached. The name has all that changes the code."""
-        folder, sources = cache_folder(), _hash_at_import(self.sources)
+        folder, sources = cache_folder("numba", "compiled kernels"), _hash_at_import(self.sources)
         if folder is None or sources is None or sources != source_hash(self.sources):  # edited since
             return None
         config = sorted(vars(numba.config).items())
@@ -99,7 +98,7 @@ def _read(file):
     """The object in a file of this user, or None."""
     try:
         with open(file, "rb") as stream:
-            return pickle.load(stream) if _is_private(os.fstat(stream.fileno())) else None
+            return pickle.load(stream) if is_private(os.fstat(stream.fileno())) else None
     except (OSError, EOFError, pickle.UnpicklingError):  # none there, or a power cut left it empty
         return None
 
@@ -115,35 +114,3 @@ def _write(file, data):
         except BaseException:
             os.unlink(part)
             raise
-
-
-@functools.cache
-def cache_folder():
-    """The folder of compiled code, made on the first call; None, with a warning, if none can be trusted.
-
-    It lies in REMAT_CACHE_DIR or else among the user's caches. There is no third place: in a temporary folder another
-    user can take the name first.
-    """
-    caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
-    try:
-        place = os.environ.get("REMAT_CACHE_DIR") or Path(
-            caches if os.path.isabs(caches) else Path.home() / ".cache", "remat_algos"
-        )
-        folder = Path(place, "numba").absolute()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or not _is_private(status):
-            raise OSError(f"{folder} is a link, or may be written by other users")
-    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
-        warnings.warn(
-            f"compiled kernels are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
-    return folder
-
-
-def _is_private(status):
-    """Whether a file or folder belongs to this user and no other user may write it; Windows has no such owners."""
-    return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)

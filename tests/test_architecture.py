@@ -17,7 +17,20 @@ from tests.public import NAMESPACES, PUBLIC, TOP
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
-    *("namespace", "kernels", "errors", "text", "registry", "files", "context", "operations", "ir", "cost", "models"),
+    *(
+        "namespace",
+        "cache_folder",
+        "kernels",
+        "errors",
+        "text",
+        "registry",
+        "files",
+        "context",
+        "operations",
+        "ir",
+        "cost",
+        "models",
+    ),
     *("structure", "bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot"),
     *("reproduce", "cli"),
 )

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from remat_algos.kernels import _jit
 
+from remat_algos.cache_folder import cache_folder
+
 compiled = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the compiler is off")
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and permissions as on Unix")
 
@@ -47,9 +49,13 @@ def home(monkeypatch, tmp_path):
     forget()
 
 
+def kernels_folder():
+    return cache_folder("numba", "compiled kernels")
+
+
 def forget():
     """What this process remembers of folders and sources, as a new process would."""
-    _jit.cache_folder.cache_clear()
+    cache_folder.cache_clear()
     _jit._hash_at_import.cache_clear()
 
 
@@ -297,7 +303,7 @@ def test_the_number_of_threads_is_no_part_of_the_name(name_under):
 def test_where_the_folder_lies(tmp_path, monkeypatch, variable, value, folder):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(variable, value.format(tmp_path))
-    assert _jit.cache_folder() == tmp_path / folder
+    assert kernels_folder() == tmp_path / folder
     assert list((tmp_path / folder).iterdir()) == []
 
 
@@ -305,7 +311,7 @@ def test_where_the_folder_lies(tmp_path, monkeypatch, variable, value, folder):
 def test_what_is_made_is_for_its_user_alone(home, tmp_path):
     before = os.umask(0)
     try:
-        folder = _jit.cache_folder()
+        folder = kernels_folder()
         _jit._write(folder / "a", b"")
     finally:
         os.umask(before)
@@ -336,24 +342,24 @@ def link(folder):
 )
 def test_a_folder_that_cannot_be_used_is_named_once(home, tmp_path, monkeypatch, change, reason):
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path / "asked"))
-    change(_jit.cache_folder())
+    change(kernels_folder())
     forget()
     message = f"{re.escape(reason.format(tmp_path))}; set REMAT_CACHE_DIR to a folder that only you can write"
     with pytest.warns(RuntimeWarning, match=message):
         assert load(tmp_path).add_up(INTEGERS) == 10
-    assert _jit.cache_folder() is None  # a second warning would be an error
+    assert kernels_folder() is None  # a second warning would be an error
     assert list(home.iterdir()) == []
 
 
 @posix
 def test_what_belongs_to_another_user_is_not_used(home, tmp_path, monkeypatch):
-    folder = _jit.cache_folder()
+    folder = kernels_folder()
     (folder / "a").write_bytes(b"N.")
     forget()
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     assert _jit._read(folder / "a") is None
     with pytest.warns(RuntimeWarning, match="may be written by other users"):
-        assert _jit.cache_folder() is None
+        assert kernels_folder() is None
 
 
 def test_a_user_without_a_home_has_no_cache_unless_one_is_named(tmp_path, monkeypatch):
@@ -362,10 +368,10 @@ def test_a_user_without_a_home_has_no_cache_unless_one_is_named(tmp_path, monkey
 
     monkeypatch.setattr(Path, "home", nowhere)
     with pytest.warns(RuntimeWarning, match=r"not kept: Could not determine home directory\.; set REMAT_CACHE_DIR"):
-        assert _jit.cache_folder() is None
+        assert kernels_folder() is None
     forget()
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
-    assert _jit.cache_folder() == tmp_path / "numba"
+    assert kernels_folder() == tmp_path / "numba"
 
 
 # ---------------------------------------------------------------- several processes

@@ -183,12 +183,22 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """A clone of each input that the runtime will write into, which is what the others read."""
+    """A clone of each input that the runtime will write into, which is what the others read.
+
+    Clones stand as they are read first, so that the order of inputs, which is not the same where torch.compile captures
+    a model, does not change the graph.
+    """
     output = graph.output_node()
+    readers = {node: place for place, node in enumerate(graph.nodes)}
+
+    def first_read(node: fx.Node) -> tuple[int, int]:
+        reader = min(node.users, key=readers.__getitem__)
+        return readers[reader], reader.all_input_nodes.index(node)
+
     mutated = [about.mutated_input for about in output.meta["desc"] if isinstance(about, InputMutation)]
     inputs = graph.find_nodes(op="placeholder")
     place = inputs[-1]
-    for node in inputs:
+    for node in sorted((node for node in inputs if node.users), key=first_read):
         if node.meta.get("desc") in mutated:
             with graph.inserting_after(place):
                 place = graph.call_function(torch.ops.aten.clone.default, (node,))

@@ -18,7 +18,7 @@ from remat_algos.interop.torch.private import frame_id
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.solve import solve
+from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import counted, did_you_mean
@@ -78,7 +78,7 @@ class Request:
     def plan(self, graph: ComputationGraph) -> Plan:
         """A plan within the budget or, with a warning, that of least peak."""
         try:
-            return solve(graph, self.budget, solver=self.solver, effort=self.effort)
+            return solve_cached(graph, self.budget, solver=self.solver, effort=self.effort)
         except BudgetError as error:
             plan = error.plan
             if self.infeasible == "raise" or plan is None:

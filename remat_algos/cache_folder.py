@@ -1,0 +1,53 @@
+"""Where results are kept from one process to the next."""
+
+import functools
+import os
+import stat
+import sys
+import warnings
+from pathlib import Path
+
+
+@functools.cache
+def cache_folder(name: str, content: str) -> Path | None:
+    """A folder of the cache, made on the first call; None, with a warning, if none can be trusted.
+
+    It lies in REMAT_CACHE_DIR or else among the user's caches. There is no third place: in a temporary folder another
+    user can take the name first.
+
+    Parameters
+    ----------
+    name : str
+        Of the folder.
+    content : str
+        What is kept there, for the warning.
+
+    Examples
+    --------
+    >>> folder = cache_folder("plans", "plans")
+    >>> folder is None or folder.name == "plans"
+    True
+    """
+    caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
+    try:
+        place = os.environ.get("REMAT_CACHE_DIR") or Path(
+            caches if os.path.isabs(caches) else Path.home() / ".cache", "remat_algos"
+        )
+        folder = Path(place, name).absolute()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or not is_private(status):
+            raise OSError(f"{folder} is a link, or may be written by other users")
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+        warnings.warn(
+            f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return folder
+
+
+def is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user and no other user may write it; Windows has no such owners."""
+    return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o022)

@@ -1,0 +1,173 @@
+"""Plans that are kept: what is shared, what is not, and that nothing in a file is believed."""
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import remat_algos as ra
+from remat_algos.cache_folder import cache_folder
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import Resident
+from remat_algos.plan import plan_cache
+from remat_algos.plan.plan_cache import solve_cached
+from tests.strategies import graphs
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """A cache of the test's own, and the number of times that something was solved."""
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+    cache_folder.cache_clear()
+    yield tmp_path / "plans"
+    cache_folder.cache_clear()
+
+
+@pytest.fixture
+def solved(monkeypatch):
+    calls = []
+
+    def solve(*args, **options):
+        calls.append(args)
+        return ra.solve(*args, **options)
+
+    monkeypatch.setattr(plan_cache, "solve", solve)
+    return calls
+
+
+def training(names=None, resident=None):
+    chain = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    return replace(chain, labels=Labels(names=names), resident=resident, derivation=None)
+
+
+def residents(graph, sizes):
+    indptr = [0] * (graph.n_nodes + 1)
+    return Resident(sizes, [0] * len(sizes), indptr, [], tuple(f"w{k}" for k in range(len(sizes))))
+
+
+def test_names_and_residents_may_differ(solved):
+    graph = training()
+    first = solve_cached(graph, "70%", effort="fast")
+    named = training(tuple(f"layer {v}" for v in range(graph.n_nodes)), residents(graph, [512, 8]))
+    again = solve_cached(named, "70%", effort="fast")
+    assert len(solved) == 1
+    assert again.graph is named
+    assert str(again.budget) == "memory 70%"
+    assert again.schedule.order.tolist() == first.schedule.order.tolist()
+    assert (again.limit, again.bound, again.method, again.details) == (
+        first.limit,
+        first.bound,
+        first.method,
+        json.loads(json.dumps(dict(first.details))),
+    )
+    again.save(os.devnull)
+
+
+def test_a_limit_counts_not_how_it_is_written(solved):
+    graph = training()
+    plan = solve_cached(graph, "70%")
+    assert solve_cached(graph, plan.limit).limit == plan.limit
+    assert solve_cached(graph, ra.Budget(device=plan.limit)).limit == plan.limit
+    heavier = replace(graph, resident=residents(graph, [100]))
+    assert solve_cached(heavier, ra.Budget(device=plan.limit + 100)).limit == plan.limit
+    assert len(solved) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        ({}, {"budget": "60%"}),
+        ({}, {"budget": "least"}),
+        ({}, {"budget": ra.Budget(memory="70%", overhead="50%")}),
+        ({}, {"solver": "chen_sqrt"}),
+        ({}, {"effort": "fast"}),
+        ({"mark": [1] + [0] * 17}, {}),
+        ({"once": [True] + [False] * 17}, {}),
+        ({"compute": [2] * 18}, {}),
+    ],
+    ids=str,
+)
+def test_another_question_is_solved_anew(solved, change, options):
+    graph = training()
+    solve_cached(graph, "70%")
+    solve_cached(replace(graph, **change), **{"budget": "70%", **options})
+    assert len(solved) == 2
+
+
+def garbage(file, record):
+    file.write_text("{")
+
+
+def other_order(file, record):
+    file.write_text(json.dumps({**record, "schedule": record["schedule"][::-1]}))
+
+
+def lower_bound(file, record):
+    file.write_text(json.dumps({**record, "bound": record["bound"] + 1}))
+
+
+def gone(file, record):
+    file.unlink()
+
+
+@pytest.mark.parametrize("damage", [garbage, other_order, lower_bound, gone])
+def test_a_file_is_not_believed(solved, folder, damage):
+    graph = training()
+    first = solve_cached(graph, "70%")
+    (file,) = folder.iterdir()
+    damage(file, json.loads(file.read_text()))
+    again = solve_cached(graph, "70%")
+    assert len(solved) == 2
+    assert (again.peak_memory, again.overhead, again.bound) == (first.peak_memory, first.overhead, first.bound)
+    solve_cached(graph, "70%")
+    assert len(solved) == 2  # it was written again
+
+
+def test_what_was_stopped_is_not_kept(monkeypatch, folder):
+    graph = training()
+    stopped = replace(ra.solve(graph, "70%"), details={"complete": False})
+    monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: stopped)
+    assert solve_cached(graph, "70%") is stopped
+    assert not list(folder.iterdir())
+
+
+def test_without_a_folder_all_is_solved(solved, tmp_path, monkeypatch):
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path / "file"))
+    (tmp_path / "file").touch()
+    cache_folder.cache_clear()
+    with pytest.warns(RuntimeWarning, match="plans are not kept: "):
+        solve_cached(training(), "70%")
+    solve_cached(training(), "70%")
+    assert len(solved) == 2
+
+
+def test_the_least_used_plans_go(monkeypatch, folder, solved):
+    monkeypatch.setattr(plan_cache, "KEPT", 2)
+    graph = training()
+    for place, budget in enumerate(("90%", "80%")):
+        solve_cached(graph, budget)
+        for file in folder.iterdir():
+            os.utime(file, (place, place))
+    solve_cached(graph, "90%")  # used, so it stays
+    solve_cached(graph, "70%")
+    assert len(list(folder.iterdir())) == 2
+    solve_cached(graph, "90%")
+    assert len(solved) == 3
+
+
+def test_what_cannot_be_met_is_said_each_time(solved):
+    for _ in range(2):
+        with pytest.raises(ra.BudgetError, match="no schedule"):
+            solve_cached(training(), 1)
+    assert len(solved) == 2
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(graphs())
+def test_a_plan_that_is_read_is_the_one_that_was_found(graph):
+    first = solve_cached(graph, "least", effort="fast")
+    again = solve_cached(graph, "least", effort="fast")
+    assert again.schedule.order.tolist() == first.schedule.order.tolist()
+    assert again.to_json() == replace(first, seconds=again.seconds).to_json()
