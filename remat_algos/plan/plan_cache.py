@@ -7,15 +7,18 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 import remat_algos.kernels as kernels
 import remat_algos.plan as package
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import BOUND, OVERHEADS, TRIED, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
@@ -29,9 +32,10 @@ def solve_cached(
 ) -> Plan:
     """`solve`, or the plan that it found before for the same graph, also in another process.
 
-    Names and residents may differ, ids may not. Plans lie in the folder `plans` of REMAT_CACHE_DIR, by default
-    `~/.cache/remat_algos`; one that is read is verified as `Plan.load` does, so a file that is stale or broken is never
-    believed. Not kept are plans of a search that was stopped, and any where solvers of users are registered.
+    Names, residents and the order in which a node reads may differ, ids may not. Plans lie in the folder `plans` of
+    REMAT_CACHE_DIR, by default `~/.cache/remat_algos`; one that is read is verified as `Plan.load` does, so a file that
+    is stale or broken is never believed. Not kept are plans of a search that was stopped, and any where solvers of
+    users are registered.
 
     Parameters
     ----------
@@ -41,7 +45,7 @@ def solve_cached(
     Returns
     -------
     Plan
-        Its `seconds` are those of the search that found it.
+        One that is read has the `seconds` of the search that found it, and not all of its `details`.
 
     Raises
     ------
@@ -75,9 +79,15 @@ def solve_cached(
 
 
 def _bare(graph: ComputationGraph) -> ComputationGraph:
-    """The graph as solvers see it: without names, and without residents unless these are updated."""
-    resident = graph.resident if graph.updates.any() else None
-    return replace(graph, labels=Labels(compute_scale=graph.labels.compute_scale), resident=resident, derivation=None)
+    """The graph as solvers see it: without names, the order of reads, and residents unless these are updated."""
+    reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
+    return replace(
+        graph,
+        read_indices=graph.read_indices[np.lexsort((graph.read_indices, reader))],
+        resident=graph.resident if graph.updates.any() else None,
+        derivation=None,
+        labels=Labels(compute_scale=graph.labels.compute_scale),
+    )
 
 
 def _limits(graph: ComputationGraph, bare: ComputationGraph, budget: Budget) -> Budget:
@@ -88,8 +98,13 @@ def _limits(graph: ComputationGraph, bare: ComputationGraph, budget: Budget) -> 
 
 
 def _moved(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """The plan for a graph of the same ids."""
-    return replace(plan, graph=graph, budget=budget, simulation=simulate(graph, plan.schedule))
+    """The plan for a graph of the same ids. Of its details remain those that name no nodes, and the bound's."""
+    details = {name: plan.details[name] for name in (TRIED, OVERHEADS) if name in plan.details}
+    if BOUND in plan.details:
+        assert plan.bound is not None
+        details[BOUND] = ComputeBound.claimed(plan.graph, plan.bound, plan.details[BOUND]).record(graph)
+    simulation = simulate(graph, plan.schedule)
+    return replace(plan, graph=graph, budget=budget, simulation=simulation, details=details)
 
 
 def _file(bare: ComputationGraph, limits: Budget, solver: str, effort: str) -> Path | None:

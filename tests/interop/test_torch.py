@@ -15,9 +15,11 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as f  # noqa: E402
 
 import remat_algos as ra  # noqa: E402
+from remat_algos.cache_folder import cache_folder  # noqa: E402
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
+from remat_algos.plan import plan_cache  # noqa: E402
 from tests.interop.torch_models import MODELS, make  # noqa: E402
 
 pytestmark = [
@@ -29,8 +31,7 @@ STATE = 5056  # bytes of a generator's state on the CPU
 
 
 @pytest.fixture(autouse=True)
-def _own_compilations(tmp_path, monkeypatch):
-    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+def _own_compilations():
     torch.compiler.reset()
     yield
     torch.compiler.reset()
@@ -113,9 +114,27 @@ def assert_within(call, model, inputs, report):
     assert predicted - STATE * report.replayed - 2 * mutated - 1024 <= measured <= predicted + 4
 
 
-def test_with_probed_workspaces_the_allocator_stays_within_the_budget():
+@pytest.mark.parametrize("name", ["unet", pytest.param("resnet50", marks=pytest.mark.slow)])
+def test_models_with_buffers_are_solved_once_for_both_ways(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+    cache_folder.cache_clear()
+    solved = []
+    monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: solved.append(args) or ra.solve(*args, **options))
+    model, inputs = make(name)
+    backend = remat.backend("50%")
+    torch.compile(model, backend=backend, dynamic=False)(*inputs)
+    one, other = backend.reports[0].plan, remat.rematerialize(model, inputs, "50%").plan
+    cache_folder.cache_clear()
+    assert len(solved) == 1
+    assert one.graph.hash != other.graph.hash  # residents have other places
+    assert one.schedule.order.tolist() == other.schedule.order.tolist()
+    assert (one.limit, one.peak_memory, one.overhead) == (other.limit, other.peak_memory, other.overhead)
+
+
+@pytest.mark.parametrize("budget", ["70%", "50%", "40%"])
+def test_with_probed_workspaces_the_allocator_stays_within_the_budget(budget):
     model, inputs = make("unet")
-    call = remat.rematerialize(model, inputs, "50%", workspace=True)
+    call = remat.rematerialize(model, inputs, budget, workspace=True)
     allocator = peaks_of(call, model, inputs).allocator
     assert 0.998 * call.plan.peak_memory <= allocator <= call.plan.peak_memory <= call.plan.limit
 
