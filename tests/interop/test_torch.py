@@ -19,6 +19,7 @@ from remat_algos.cache_folder import cache_folder  # noqa: E402
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
+from remat_algos.interop.torch.joint import captured, tidied  # noqa: E402
 from remat_algos.plan import plan_cache  # noqa: E402
 from tests.interop.torch_models import MODELS, make  # noqa: E402
 
@@ -137,6 +138,21 @@ def test_with_probed_workspaces_the_allocator_stays_within_the_budget(budget):
     call = remat.rematerialize(model, inputs, budget, workspace=True)
     allocator = peaks_of(call, model, inputs).allocator
     assert 0.998 * call.plan.peak_memory <= allocator <= call.plan.peak_memory <= call.plan.limit
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["unet", "gpt"])
+def test_on_a_gpu_the_allocator_stays_within_the_prediction(name):
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no CUDA device")
+    model, inputs = make(name)
+    model, inputs = model.cuda(), tuple(each.cuda() for each in inputs)
+    with torch.backends.cudnn.flags(deterministic=True, benchmark=False):
+        check(model, inputs, "50%")
+        call = remat.rematerialize(model, inputs, "50%", workspace=True)
+        allocator = peaks_of(call, model, inputs).allocator
+    tensors = call.plan.graph.n_values + call.plan.graph.resident.memory.size
+    assert allocator <= 1.01 * call.plan.peak_memory + 512 * tensors
 
 
 # ---------------------------------------------------------------- rules, each of which was a fault once
@@ -464,6 +480,47 @@ def test_dynamic_shapes_are_refused_in_words():
     call = torch.compile(Layers(torch.relu), backend=remat.backend("80%"), dynamic=True)
     with pytest.raises(Exception, match="use dynamic=False"):
         call(X)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_tensors_of_a_subclass_are_refused_in_words():
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    pair = TwoTensor(X, X)
+    with pytest.raises(GraphError, match=r"is part of a tensor of a subclass; plans are for plain tensors"):
+        remat.rematerialize(Layers(torch.relu), (pair,), "80%")
+    call = torch.compile(Layers(torch.relu), backend=remat.backend("80%"), dynamic=False)
+    with pytest.raises(Exception, match="plans are for plain tensors"):
+        call(pair)
+
+
+def joint_of(target):
+    """A joint graph of one operator, as a backend of one's own may pass it."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.ones(8, device="meta")
+    y = graph.call_function(target, (x,))
+    y.meta["val"] = torch.ones(8, device="meta")
+    graph.output([y]).meta["desc"] = [None]
+    return torch.fx.GraphModule({}, graph)
+
+
+def test_an_operator_that_writes_into_its_arguments_is_refused():
+    with pytest.raises(GraphError, match=r"\(aten.relu_.default\) writes into its arguments; use the operator that"):
+        tidied(joint_of(torch.ops.aten.relu_.default), True)
+
+
+def test_collectives_run_once():
+    library = torch.library.Library("c10d_functional", "FRAGMENT")
+    library.define("remat_test(Tensor x) -> Tensor")
+
+    def price(operators):
+        return [1] * len(operators), [0] * len(operators), "ns"
+
+    model = captured(tidied(joint_of(torch.ops.c10d_functional.remat_test.default), True), 1, price)
+    assert model.graph.once.tolist() == [True, True]  # it, and the boundary
+    plain = captured(tidied(joint_of(torch.ops.aten.relu.default), True), 1, price)
+    assert plain.graph.once.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

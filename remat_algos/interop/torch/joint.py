@@ -18,6 +18,7 @@ from remat_algos.interop.torch.private import (
     InputMutation,
     Operator,
     Parameter,
+    SubclassPart,
     Tangent,
     storage_key,
     writes_into_arguments,
@@ -119,7 +120,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     Raises
     ------
     GraphError
-        For dynamic shapes, and for operators that write into their arguments.
+        For dynamic shapes, tensors of a subclass, and operators that write into their arguments.
     """
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
@@ -152,6 +153,8 @@ def _check(node: fx.Node) -> None:
     symbolic = isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
     if symbolic or any(isinstance(size, torch.SymInt) for t in tensors(result) for size in t.shape):
         raise GraphError(f"{node.name} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
+    if isinstance(node.meta.get("desc"), SubclassPart):
+        raise GraphError(f"{node.name} is part of a tensor of a subclass; plans are for plain tensors: give one")
     if node.op == "call_function" and writes_into_arguments(node.target):
         raise GraphError(
             f"{node.name} ({node.target}) writes into its arguments; use the operator that returns a new tensor"
