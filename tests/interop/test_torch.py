@@ -115,8 +115,10 @@ def assert_within(call, model, inputs, report):
     assert predicted - STATE * report.replayed - 2 * mutated - 1024 <= measured <= predicted + 4
 
 
-@pytest.mark.parametrize("name", ["unet", pytest.param("resnet50", marks=pytest.mark.slow)])
-def test_models_with_buffers_are_solved_once_for_both_ways(name, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["unet", *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet50", "lstm"))]
+)
+def test_models_are_solved_once_for_both_ways(name, tmp_path, monkeypatch):
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
     cache_folder.cache_clear()
     solved = []
