@@ -345,6 +345,26 @@ def test_a_graph_break_makes_two_plans():
     assert backend.reports[0].frame < backend.reports[1].frame
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
+def test_gpt2_of_transformers_within_half_of_each_graph():
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    config = transformers.GPT2Config(
+        n_layer=2, n_embd=64, n_head=4, vocab_size=500, n_positions=64, bos_token_id=0, eos_token_id=0, use_cache=False
+    )
+    eager = transformers.GPT2LMHeadModel(config).train()
+    model, tokens = copy.deepcopy(eager), torch.randint(0, 500, (4, 64))
+    backend = remat.backend("50%")
+    compiled = torch.compile(model, backend=backend, dynamic=False)
+
+    def loss_of(call):
+        return lambda tokens: call(input_ids=tokens, labels=tokens).loss
+
+    assert_equal(two_steps(loss_of(compiled), model, (tokens,)), two_steps(loss_of(eager), eager, (tokens,)))
+    assert len({report.frame for report in backend.reports}) == 2
+    assert peaks_of(loss_of(compiled), model, (tokens,)).allocator <= backend.reports[-1].whole
+
+
 def test_a_budget_in_bytes_is_for_all_graphs_together():
     model, backend = Broken(None), remat.backend("100KiB")
     call = torch.compile(model, backend=backend, dynamic=False)
