@@ -1,4 +1,4 @@
-"""Plans that are kept: what is shared, what is not, and that nothing in a file is believed."""
+"""The plan cache: which graphs share a plan, which do not, and that each file is verified."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.strategies import graphs
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """A cache of the test's own, and the number of times that something was solved."""
+    """The cache folder of the test."""
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
     cache_folder.cache_clear()
     yield tmp_path / "plans"
@@ -27,6 +27,7 @@ def folder(monkeypatch, tmp_path):
 
 @pytest.fixture
 def solved(monkeypatch):
+    """The arguments of each solve that the cache did not save."""
     calls = []
 
     def solve(*args, **options):
@@ -69,7 +70,7 @@ def test_names_residents_and_the_order_of_reads_may_differ(solved, tmp_path, swa
     ra.verify(other, tmp_path / "plan.json")
 
 
-def test_a_limit_counts_not_how_it_is_written(solved):
+def test_equal_limits_share_a_plan(solved):
     graph = training()
     plan = solve_cached(graph, "70%")
     assert solve_cached(graph, plan.limit).limit == plan.limit
@@ -112,24 +113,46 @@ def lower_bound(file, record):
     file.write_text(json.dumps({**record, "bound": record["bound"] + 1}))
 
 
-def gone(file, record):
+def no_numbers(file, record):
+    file.write_text(json.dumps({**record, "seconds": "NaN", "budget": {"memory": [], "device": {}}}))
+
+
+def no_text(file, record):
+    file.write_bytes(bytes(range(256)))
+
+
+def other_budget(file, record):
+    solve_cached(training(), "80%")
+    (other,) = set(file.parent.iterdir()) - {file}
+    other.rename(file)
+
+
+def other_solver(file, record):
+    file.write_text(json.dumps({**record, "solver": "greedy_remat"}))
+
+
+def missing(file, record):
     file.unlink()
 
 
-@pytest.mark.parametrize("damage", [garbage, other_order, lower_bound, gone])
-def test_a_file_is_not_believed(solved, folder, damage):
+DAMAGES = [garbage, no_text, no_numbers, other_order, lower_bound, other_budget, other_solver, missing]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_is_verified(solved, folder, damage):
     graph = training()
     first = solve_cached(graph, "70%")
     (file,) = folder.iterdir()
     damage(file, json.loads(file.read_text()))
+    solved.clear()
     again = solve_cached(graph, "70%")
-    assert len(solved) == 2
+    assert len(solved) == 1
     assert (again.peak_memory, again.overhead, again.bound) == (first.peak_memory, first.overhead, first.bound)
     solve_cached(graph, "70%")
-    assert len(solved) == 2  # it was written again
+    assert len(solved) == 1  # it was written again
 
 
-def test_what_was_stopped_is_not_kept(monkeypatch, folder):
+def test_a_stopped_search_is_not_cached(monkeypatch, folder):
     graph = training()
     stopped = replace(ra.solve(graph, "70%"), details={"complete": False})
     monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: stopped)
@@ -137,7 +160,7 @@ def test_what_was_stopped_is_not_kept(monkeypatch, folder):
     assert not list(folder.iterdir())
 
 
-def test_without_a_folder_all_is_solved(solved, tmp_path, monkeypatch):
+def test_without_a_folder_every_graph_is_solved(solved, tmp_path, monkeypatch):
     monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path / "file"))
     (tmp_path / "file").touch()
     cache_folder.cache_clear()
@@ -147,8 +170,8 @@ def test_without_a_folder_all_is_solved(solved, tmp_path, monkeypatch):
     assert len(solved) == 2
 
 
-def test_the_least_used_plans_go(monkeypatch, folder, solved):
-    monkeypatch.setattr(plan_cache, "KEPT", 2)
+def test_the_least_recently_used_plans_are_removed(monkeypatch, folder, solved):
+    monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
     graph = training()
     for place, budget in enumerate(("90%", "80%")):
         solve_cached(graph, budget)
@@ -161,7 +184,7 @@ def test_the_least_used_plans_go(monkeypatch, folder, solved):
     assert len(solved) == 3
 
 
-def test_what_cannot_be_met_is_said_each_time(solved):
+def test_a_budget_below_the_floor_is_refused_each_time(solved):
     for _ in range(2):
         with pytest.raises(ra.BudgetError, match="no schedule"):
             solve_cached(training(), 1)
@@ -170,7 +193,7 @@ def test_what_cannot_be_met_is_said_each_time(solved):
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(graphs())
-def test_a_plan_that_is_read_is_the_one_that_was_found(graph):
+def test_the_plan_from_the_cache_equals_the_one_found(graph):
     first = solve_cached(graph, "least", effort="fast")
     again = solve_cached(graph, "least", effort="fast")
     assert again.schedule.order.tolist() == first.schedule.order.tolist()

@@ -1,4 +1,4 @@
-"""Plans that are kept: a graph that comes again, under other names, is not solved again."""
+"""The plan cache: a graph that was solved before, under whatever names, is not solved again."""
 
 import contextlib
 import functools
@@ -24,7 +24,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import AUTO, list_solvers
 
-KEPT = 200  # plans in the folder
+MAX_PLANS = 200  # in the folder
 
 
 def solve_cached(
@@ -32,10 +32,10 @@ def solve_cached(
 ) -> Plan:
     """`solve`, or the plan that it found before for the same graph, also in another process.
 
-    Names, residents and the order in which a node reads may differ, ids may not. Plans lie in the folder `plans` of
-    REMAT_CACHE_DIR, by default `~/.cache/remat_algos`; one that is read is verified as `Plan.load` does, so a file that
-    is stale or broken is never believed. Not kept are plans of a search that was stopped, and any where solvers of
-    users are registered.
+    Names, residents and the order in which a node reads may differ, ids may not. The cache is the folder `plans` of
+    REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a stale or
+    broken file is ignored. Plans of a search that was stopped are not cached, and none while a user's solver is
+    registered.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def solve_cached(
     Returns
     -------
     Plan
-        One that is read has the `seconds` of the search that found it, and not all of its `details`.
+        From the cache it has the `seconds` of the search that found it, and not all of its `details`.
 
     Raises
     ------
@@ -59,27 +59,26 @@ def solve_cached(
     >>> solve_cached(chain, 7)
     <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
     """
-    budget, bare = Budget.of(budget), _bare(graph)
-    limits = _limits(graph, bare, budget)
-    file = _file(bare, limits, solver, effort)
+    budget, canonical = Budget.of(budget), _canonical(graph)
+    limits = _in_bytes(budget, graph, canonical)
+    file = _cache_file(canonical, limits, solver, effort)
     if file is None:
         return solve(graph, budget, solver=solver, effort=effort)
-    found = None
-    with contextlib.suppress(OSError, RematError):  # none there, or none of this graph
-        found = Plan.load(file, bare)
-        os.utime(file)  # the ones that are not used go first
-    if found is not None:
-        return _moved(found, graph, budget)
+    with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
+        found = Plan.load(file, canonical)
+        if (found.budget, found.solver) == (limits, solver):
+            os.utime(file)  # the least recently used are removed first
+            return _carried_over(found, graph, budget)
     plan = solve(graph, budget, solver=solver, effort=effort)
     if plan.details.get("complete", True) and not plan.interrupted:
-        with contextlib.suppress(OSError, RematError):  # a full disk, a folder that is gone
-            _moved(plan, bare, limits).save(file)
-            _remove_oldest(file.parent)
+        with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
+            _carried_over(plan, canonical, limits).save(file)
+            _remove_least_recent(file.parent)
     return plan
 
 
-def _bare(graph: ComputationGraph) -> ComputationGraph:
-    """The graph as solvers see it: without names, the order of reads, and residents unless these are updated."""
+def _canonical(graph: ComputationGraph) -> ComputationGraph:
+    """What of a graph decides its plans: no names, reads in order of ids, and no residents unless they are updated."""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
         graph,
@@ -90,44 +89,43 @@ def _bare(graph: ComputationGraph) -> ComputationGraph:
     )
 
 
-def _limits(graph: ComputationGraph, bare: ComputationGraph, budget: Budget) -> Budget:
-    """The budget in bytes of the bare graph, which has other residents."""
+def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
+    """The budget of a graph in bytes of its canonical form, which has other residents."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
-    device = None if limit is None else max(limit, 0) + bare.resident_memory
+    device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
 
 
-def _moved(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """The plan for a graph of the same ids. Of its details remain those that name no nodes, and the bound's."""
+def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
+    """The plan for a graph of the same ids, with the proof of its bound and those details that name no nodes."""
     details = {name: plan.details[name] for name in (TRIED, OVERHEADS) if name in plan.details}
-    if BOUND in plan.details:
-        assert plan.bound is not None
+    if BOUND in plan.details and plan.bound is not None:
         details[BOUND] = ComputeBound.claimed(plan.graph, plan.bound, plan.details[BOUND]).record(graph)
     simulation = simulate(graph, plan.schedule)
     return replace(plan, graph=graph, budget=budget, simulation=simulation, details=details)
 
 
-def _file(bare: ComputationGraph, limits: Budget, solver: str, effort: str) -> Path | None:
-    """Where a plan belongs: its name has all that decides about it; None if it cannot be kept."""
+def _cache_file(canonical: ComputationGraph, limits: Budget, solver: str, effort: str) -> Path | None:
+    """The file of a plan, named by a hash of all that decides about it; None if it cannot be cached."""
     if not all(each.function.__module__.startswith("remat_algos.") for each in list_solvers()):
         return None
     folder = cache_folder("plans", "plans")
     if folder is None:
         return None
-    key = (_code(), bare.hash, limits.record(), solver, effort)
+    key = (_source_state(), canonical.hash, limits.record(), solver, effort)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 
 @functools.cache
-def _code() -> list[tuple[str, int, int]]:
-    """What tells one state of our code from another: names, sizes and times of its files."""
+def _source_state() -> list[tuple[str, int, int]]:
+    """Names, sizes and times of our source files and kernels, which change with the code."""
     folders = Path(package.__file__).parents[1], Path(kernels.__file__).parent
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.suffix in (".py", ".so", ".pyd")]
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
-def _remove_oldest(folder: Path) -> None:
-    """Remove the plans that were not used for longest."""
+def _remove_least_recent(folder: Path) -> None:
+    """Remove all but the most recently used plans."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in files[:-KEPT]:
+    for file in files[:-MAX_PLANS]:
         file.unlink(missing_ok=True)

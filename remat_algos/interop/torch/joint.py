@@ -200,15 +200,15 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
     mutated = [about.mutated_input for about in output.meta["desc"] if isinstance(about, InputMutation)]
     inputs = graph.find_nodes(op="placeholder")
+    read = [node for node in inputs if node.users and node.meta.get("desc") in mutated]
     place = inputs[-1]
-    for node in sorted((node for node in inputs if node.users), key=first_read):
-        if node.meta.get("desc") in mutated:
-            with graph.inserting_after(place):
-                place = graph.call_function(torch.ops.aten.clone.default, (node,))
-            node.replace_all_uses_with(place, delete_user_cb=lambda user, clone=place: user is not clone)
-            clone = node.meta["val"].clone()
-            place.meta |= {"val": clone, ONCE: True}
-            place.meta[STORAGES] = storages(clone)
+    for node in sorted(read, key=first_read):
+        with graph.inserting_after(place):
+            place = graph.call_function(torch.ops.aten.clone.default, (node,))
+        node.replace_all_uses_with(place, delete_user_cb=lambda user, clone=place: user is not clone)
+        clone = node.meta["val"].clone()
+        place.meta |= {"val": clone, ONCE: True}
+        place.meta[STORAGES] = storages(clone)
 
 
 # ---------------------------------------------------------------- its graph
