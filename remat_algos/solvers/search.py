@@ -37,6 +37,7 @@ USUAL_WORK = 30  # of one move
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
+ALONE = 100  # nodes up to which it first runs without the candidates of others: so `auto` is no worse than it alone
 NO_GOAL = -1
 FRONTIER_WORK = 3  # times the work within one limit
 LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
@@ -102,7 +103,7 @@ def search(
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Where nothing fits, and without a limit, the lowest peak is searched, then the
-    minimum compute at it.
+    minimum compute at it. Graphs of up to 100 nodes are first searched without the candidates of other solvers.
 
     Parameters
     ----------
@@ -119,14 +120,19 @@ def search(
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
-    annealing = _Annealing(graph, context, max_moves)
-    yield Candidate(annealing.first.schedule, annealing.first.details)
-    if not annealing.kernel.nodes.size:
-        return
-    if limit is None:
-        yield from annealing.frontier(context.budgets or LIMITS)
-    else:
-        yield from annealing.within(limit)
+    seeds = [context.candidates]
+    own = tuple(each for each in context.candidates if each.solver in (START, BASELINE))
+    if graph.n_nodes <= ALONE and len(own) < len(context.candidates):
+        seeds.insert(0, own)
+    for i, each in enumerate(seeds):
+        annealing = _Annealing(graph, context, each, max_moves, part=1 / (len(seeds) - i))
+        yield Candidate(annealing.first.schedule, annealing.first.details)
+        if not annealing.kernel.nodes.size:
+            return
+        if limit is None:
+            yield from annealing.frontier(context.budgets or LIMITS)
+        else:
+            yield from annealing.within(limit)
 
 
 class _Annealing:
@@ -136,11 +142,23 @@ class _Annealing:
     ----------
     graph : ComputationGraph
     context : SearchContext
+    candidates : sequence of Candidate
+        Of other solvers.
     max_moves : int, optional
+    part : float
+        Of the time that is left.
     """
 
-    def __init__(self, graph: ComputationGraph, context: SearchContext, max_moves: int | None) -> None:
-        self.graph, self.context = graph, context
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        context: SearchContext,
+        candidates: Sequence[Candidate],
+        max_moves: int | None,
+        *,
+        part: float,
+    ) -> None:
+        self.graph, self.context, self.candidates, self.part = graph, context, candidates, part
         self.max_moves = None if max_moves is None else min(max_moves, 2**40)
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
@@ -160,10 +178,11 @@ class _Annealing:
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
         left = self.context.left
-        if left is None or left * WORK_A_SECOND >= work:
+        possible = work if left is None else int(self.part * left * WORK_A_SECOND)
+        if possible >= work:
             return work
         self.context.cut()
-        return max(int(left * WORK_A_SECOND), WORK[FAST])
+        return max(possible, WORK[FAST])
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The best schedules within a limit; if nothing fits, of the lowest peak."""
@@ -243,7 +262,7 @@ class _Annealing:
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
         candidates: dict[str, Candidate] = {} if best is None else {"search": best}
-        for each in self.context.candidates:
+        for each in self.candidates:
             known = candidates.get(each.solver)
             if known is None or rank(each.figures, limit) < rank(known.figures, limit):
                 candidates[each.solver] = each
@@ -335,5 +354,5 @@ class _Annealing:
 
     def _max_runs_of_seeds(self) -> int:
         """The most runs of a node in any seed."""
-        seeds = (each.simulation for each in self.context.candidates)
+        seeds = (each.simulation for each in self.candidates)
         return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)
