@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -91,6 +93,8 @@ def test_equal_limits_share_a_plan(solved):
         ({"mark": [1] + [0] * 17}, {}),
         ({"once": [True] + [False] * 17}, {}),
         ({"compute": [2] * 18}, {}),
+        ({"labels": Labels(ops=("conv",) + ("relu",) * 17)}, {}),
+        ({"labels": Labels(compute_scale=2)}, {}),
     ],
     ids=str,
 )
@@ -174,14 +178,44 @@ def test_the_least_recently_used_plans_are_removed(monkeypatch, folder, solved):
     monkeypatch.setattr(plan_cache, "MAX_PLANS", 2)
     graph = training()
     for place, budget in enumerate(("90%", "80%")):
+        before = set(folder.glob("*"))
         solve_cached(graph, budget)
-        for file in folder.iterdir():
-            os.utime(file, (place, place))
+        (file,) = set(folder.iterdir()) - before
+        os.utime(file, (place, place))
     solve_cached(graph, "90%")  # used, so it stays
     solve_cached(graph, "70%")
     assert len(list(folder.iterdir())) == 2
     solve_cached(graph, "90%")
     assert len(solved) == 3
+    solve_cached(graph, "80%")
+    assert len(solved) == 4
+
+
+def test_a_folder_that_cannot_be_touched_is_read(monkeypatch, solved):
+    def utime(*args):
+        raise PermissionError("read-only")
+
+    solve_cached(training(), "70%")
+    monkeypatch.setattr(os, "utime", utime)
+    solve_cached(training(), "70%")
+    assert len(solved) == 1
+
+
+def test_a_folder_that_was_removed_is_made_again(folder, solved):
+    for _ in range(2):
+        solve_cached(training(), "70%")
+        shutil.rmtree(folder)
+    solve_cached(training(), "70%")
+    solve_cached(training(), "70%")
+    assert len(solved) == 3
+
+
+def test_plans_of_a_users_solver_are_not_cached(monkeypatch, solved, folder):
+    monkeypatch.setattr(plan_cache, "list_solvers", lambda: [SimpleNamespace(function=training)])
+    for _ in range(2):
+        solve_cached(training(), "70%")
+    assert len(solved) == 2
+    assert not folder.exists()
 
 
 def test_a_budget_below_the_floor_is_refused_each_time(solved):

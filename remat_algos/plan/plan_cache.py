@@ -16,7 +16,7 @@ from remat_algos.cache_folder import cache_folder
 from remat_algos.context import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.plan import BOUND, OVERHEADS, TRIED, Plan
 from remat_algos.plan.solve import solve
@@ -32,10 +32,10 @@ def solve_cached(
 ) -> Plan:
     """`solve`, or the plan that it found before for the same graph, also in another process.
 
-    Names, residents and the order in which a node reads may differ, ids may not. The cache is the folder `plans` of
-    REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a stale or
-    broken file is ignored. Plans of a search that was stopped are not cached, and none while a user's solver is
-    registered.
+    Names, residents and the order in which a node reads may differ, ids and operators may not. The cache is the folder
+    `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a
+    stale or broken file is ignored. Plans of a search that was stopped are not cached, and none while a user's solver
+    is registered.
 
     Parameters
     ----------
@@ -59,6 +59,7 @@ def solve_cached(
     >>> solve_cached(chain, 7)
     <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
     """
+    check_graph(graph)
     budget, canonical = Budget.of(budget), _canonical(graph)
     limits = _in_bytes(budget, graph, canonical)
     file = _cache_file(canonical, limits, solver, effort)
@@ -67,30 +68,32 @@ def solve_cached(
     with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
         found = Plan.load(file, canonical)
         if (found.budget, found.solver) == (limits, solver):
-            os.utime(file)  # the least recently used are removed first
+            with contextlib.suppress(OSError):  # a read-only folder
+                os.utime(file)  # the least recently used are removed first
             return _carried_over(found, graph, budget)
     plan = solve(graph, budget, solver=solver, effort=effort)
     if plan.details.get("complete", True) and not plan.interrupted:
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _carried_over(plan, canonical, limits).save(file)
-            _remove_least_recent(file.parent)
+            _evict(file.parent)
     return plan
 
 
 def _canonical(graph: ComputationGraph) -> ComputationGraph:
-    """What of a graph decides its plans: no names, reads in order of ids, and no residents unless they are updated."""
+    """A graph without what no plan depends on: names, the order of reads, and residents unless they are updated."""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
         graph,
         read_indices=graph.read_indices[np.lexsort((graph.read_indices, reader))],
         resident=graph.resident if graph.updates.any() else None,
         derivation=None,
-        labels=Labels(compute_scale=graph.labels.compute_scale),
+        labels=Labels(ops=graph.labels.ops, compute_scale=graph.labels.compute_scale),
     )
 
 
 def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGraph) -> Budget:
-    """The budget of a graph in bytes of its canonical form, which has other residents."""
+    """The budget in bytes of the device, for the canonical graph, which has other residents."""
     limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
     device = None if limit is None else max(limit, 0) + canonical.resident_memory
     return Budget(memory=LEAST if budget.least else None, overhead=budget.overhead, device=device)
@@ -112,7 +115,8 @@ def _cache_file(canonical: ComputationGraph, limits: Budget, solver: str, effort
     folder = cache_folder("plans", "plans")
     if folder is None:
         return None
-    key = (_source_state(), canonical.hash, limits.record(), solver, effort)
+    labels = canonical.labels  # the hash of a graph has neither
+    key = (_source_state(), canonical.hash, labels.ops, labels.compute_scale, limits.record(), solver, effort)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 
@@ -124,8 +128,9 @@ def _source_state() -> list[tuple[str, int, int]]:
     return [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 
 
-def _remove_least_recent(folder: Path) -> None:
+def _evict(folder: Path) -> None:
     """Remove all but the most recently used plans."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     for file in files[:-MAX_PLANS]:
-        file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # another process removed it
+            file.unlink()

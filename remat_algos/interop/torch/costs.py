@@ -92,8 +92,11 @@ def _numbers(result: Any) -> Any:
         return type(result)(map(_numbers, result))
     if not isinstance(result, torch.Tensor):
         return result
-    tensor = torch.empty_strided(result.shape, result.stride(), dtype=result.dtype, device=result.device)
-    return tensor.uniform_() if result.dtype.is_floating_point else tensor.zero_()
+    n_stored = sum((size - 1) * stride for size, stride in zip(result.shape, result.stride(), strict=True)) + 1
+    stored = torch.zeros(n_stored if result.numel() else 0, dtype=result.dtype, device=result.device)
+    if result.dtype.is_floating_point:
+        stored.uniform_()
+    return stored.as_strided(result.shape, result.stride())  # elements may share a place, so it is filled before
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
