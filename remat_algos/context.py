@@ -213,8 +213,11 @@ class SearchContext:
         n_threads, results = min(n_cores(), len(items)), list[Result]()
         calls: list[Callable[[], Result]] = [partial(function, item) for item in items]
         with ThreadPoolExecutor(max(1, n_threads)) as pool:
-            if n_threads > 1:
-                calls = [pool.submit(call).result for call in calls]
+            try:
+                if n_threads > 1:
+                    calls = [pool.submit(call).result for call in calls]
+            except KeyboardInterrupt:  # the calls are made here, and end at once
+                self.interrupted = True
             while len(results) < len(calls):
                 try:
                     results.append(calls[len(results)]())
