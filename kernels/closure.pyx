@@ -268,10 +268,13 @@ cdef class ClosureSearch:
     cost : int64[n] in units of 2**-bits, rounded down, step : whole units of compute; every overhead is a multiple.
     (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
 
-    When node v runs first, its ancestors have run and its descendants have not. Of the values that they pass on, some
-    are live in every schedule; each other one is live too, or its node is recomputed for them. Vertices of the network
-    are the source, the sink, nodes that could be recomputed (the source's side: they are), and values that several
-    of these read. An arc into a node is cut where its bytes are live, an arc into the sink where its node is recomputed.
+    When node v runs first, its ancestors have run and its descendants have not; other nodes, here called free, may
+    have. Of the values that are made before and read afterwards, some are live in every schedule; each other one is
+    live too, or its node is recomputed. Vertices of the network are the source, the sink, for each node that may run
+    afterwards one (on the source's side: it does), for each free node another (on the source's side: it has not run
+    before), and one for each value that several nodes may read afterwards. An arc into a node is cut where its bytes
+    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, where it is
+    recomputed.
     A cut of cost c that has k more bytes live than `forced` bounds the value D of each price from above: it is at most
     c + price * (forced + k - limit), and D is at most the overhead. D is concave in the price.
     """
@@ -286,11 +289,16 @@ cdef class ClosureSearch:
     cdef _Walk walk
     cdef vector[unsigned char] state       # of each value
     cdef vector[int] vertex, vertices      # of each node, 0: none; its node
+    cdef vector[int] not_before            # of each of `vertices`, the second vertex of a free node; 0: it is not free
+    cdef vector[int] pinned                # needed nodes with an output
+    cdef bint any_free
     cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, and how many may read it again
     cdef vector[int64] later, bytes, fixed, capacity    # bytes from the source into each vertex; of arcs: see `arc`
     cdef vector[int] tail, head
     cdef int n_vertices
-    cdef int64 forced, passing, all_cost, single_bytes, cut_cost, cut_bytes, work
+    cdef int64 forced, cut_cost, cut_bytes
+    cdef int64 passing, all_cost, single_bytes    # of the first two lines, where no node is free
+    cdef readonly int64 work
 
     def __init__(self, const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
                  const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
@@ -311,7 +319,11 @@ cdef class ClosureSearch:
         self.bits, self.step, self.most = bits, step, most
         none = np.zeros(0, np.int32)
         self.network, self.walk = FlowNetwork(2, none, none, 0, 1), _Walk()
+        cdef Py_ssize_t x
         with nogil:
+            for x in range(n_values):
+                if output[x] and needed[producer[x]] and (self.pinned.empty() or self.pinned.back() != producer[x]):
+                    self.pinned.push_back(producer[x])
             self.walk.start(n)
             assign(self.state, n_values, <unsigned char>UNMARKED)
             assign(self.junction, n_values, 0)
@@ -333,7 +345,7 @@ cdef class ClosureSearch:
         """Improve the bound with the moments of nodes[begin:], in portions; returns where to go on.
 
         nodes : int32[*] needed ones. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
-        proved by the moment `node` at `price` / 2**shift; or the moment `too_large` has `excessive` bytes forced.
+        proved by the moment `node` at `price` / 2**shift; or at `too_large` at least `excessive` bytes are live.
         """
         cdef Py_ssize_t i
         for i in range(begin, nodes.shape[0]):
@@ -359,31 +371,36 @@ cdef class ClosureSearch:
     def side(self, int v, int64 price, int shift):
         """What the cut of one moment at one price stands for.
 
-        Returns (forced bytes, values among them, nodes that are recomputed, further values that are live).
+        Returns (forced bytes, values among them, nodes that are recomputed, further values that are live, free nodes
+        that have run).
         """
         self.check(v)
         self.build(v)
         self.connect()
         self.cut(price, shift)
         forced = [x for x in self.marked if self.state[x] == FORCED]
-        again = [i for k, i in enumerate(self.vertices) if self.network.on_source_side(k + 2)]
-        chosen = set(again)
+        after = {i for k, i in enumerate(self.vertices) if self.network.on_source_side(k + 2)}
+        free = [(i, self.not_before[k]) for k, i in enumerate(self.vertices) if self.not_before[k]]
+        before = [i for i, other in free if not self.network.on_source_side(other)]
+        again = after.difference(i for i, _ in free) | after.intersection(before)
         live = [
             x
             for x in self.marked
-            if self.producer[x] not in chosen and (
+            if self.producer[x] not in after and (
                 self.state[x] == READ_LATER
                 or self.state[x] == READ_AGAIN and any(
-                    self.reader_indices[j] in chosen for j in range(self.reader_indptr[x], self.reader_indptr[x + 1])
+                    self.reader_indices[j] in after for j in range(self.reader_indptr[x], self.reader_indptr[x + 1])
                 )
             )
         ]
-        return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live))
+        for i in before:
+            live += [x for x in range(self.value_indptr[i], self.value_indptr[i + 1]) if self.output[x]]
+        return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live, before))
 
     # ------------------------------------------------------------ the moment of a node
 
     cdef int build(self, int v) except -1 nogil:
-        """What is forced, and which nodes could be recomputed. `connect` makes a network of it."""
+        """What is forced, and which nodes may run afterwards. `connect` makes a network of it."""
         cdef size_t i
         cdef int64 j, x
         cdef int u
@@ -407,18 +424,26 @@ cdef class ClosureSearch:
             for x in range(self.value_indptr[u], self.value_indptr[u + 1]):
                 if self.output[x]:
                     self.force(<int>x)
+        for i in range(self.pinned.size()):
+            if self.is_free(self.pinned[i]):
+                self.vertex_of(self.pinned[i])
         for i in range(self.walk.below.size()):
             u = self.walk.below[i]
             for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
                 self.read_later(self.read_indices[j])
+        self.any_free = False
         i = 0
         while i < self.vertices.size():    # grows meanwhile
             u = self.vertices[i]
             i += 1
-            if not self.single[u]:
+            if self.is_free(u):
+                self.any_free = True
+            elif self.single[u]:
+                continue
+            else:
                 self.all_cost += self.cost[u]
-                for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
-                    self.read_again(self.read_indices[j])
+            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
+                self.read_again(self.read_indices[j])
         self.work += 8 * (self.walk.work + <int64>(self.vertices.size() + self.marked.size()))
         self.walk.work = 0
 
@@ -428,12 +453,19 @@ cdef class ClosureSearch:
             self.marked.push_back(x)
             self.forced += self.memory[x]
 
+    cdef inline bint is_free(self, int u) noexcept nogil:
+        """Whether a needed node is neither an ancestor nor a descendant."""
+        return self.walk.mark[u] == UNMARKED
+
     cdef int read_later(self, int x) except -1 nogil:
-        """A descendant reads a value: of an ancestor, it is live or recomputed."""
+        """A descendant reads a value: it is live or its node runs afterwards. Outputs of free nodes have other arcs."""
         cdef int u = self.producer[x]
-        if self.state[x] != UNMARKED or not self.walk.mark[u] & ANCESTOR:
+        if self.state[x] != UNMARKED or self.walk.mark[u] & DESCENDANT:
             return 0
-        if self.single[u]:
+        if self.is_free(u):
+            if self.output[x]:
+                return 0
+        elif self.single[u]:
             return self.force(x)
         self.state[x] = READ_LATER
         self.marked.push_back(x)
@@ -441,7 +473,9 @@ cdef class ClosureSearch:
         self.later[self.vertex_of(u) - 2] += self.memory[x]
 
     cdef int read_again(self, int x) except -1 nogil:
-        """A node that could be recomputed reads a value."""
+        """A node that could run later reads a value."""
+        if self.output[x] and self.is_free(self.producer[x]):
+            return 0
         if self.state[x] == UNMARKED:
             self.state[x], self.times[x], self.junction[x] = READ_AGAIN, 1, 0
             self.marked.push_back(x)
@@ -459,22 +493,42 @@ cdef class ClosureSearch:
         return self.vertex[u]
 
     cdef int connect(self) except -1 nogil:
-        """Arcs: source 0, sink 1, nodes, values that several of them read."""
+        """Arcs: source 0, sink 1, nodes, free nodes again, values that several nodes read."""
         cdef size_t k
-        cdef int64 j
-        cdef int u, v, x
+        cdef int64 j, x, output_bytes, cost
+        cdef int u, v, w
         self.tail.clear()
         self.head.clear()
         self.bytes.clear()
         self.fixed.clear()
         self.n_vertices = <int>self.vertices.size() + 2
+        assign(self.not_before, self.vertices.size(), 0)
+        if self.any_free:
+            for k in range(self.vertices.size()):
+                if self.is_free(self.vertices[k]):
+                    self.not_before[k] = self.n_vertices
+                    self.n_vertices += 1
         for k in range(self.vertices.size()):
             u, v = self.vertices[k], <int>k + 2
+            cost = ALL if self.single[u] else self.cost[u]
             if self.later[k] > 0:
                 self.arc(0, v, self.later[k], -1)
-            self.arc(v, 1, 0, ALL if self.single[u] else self.cost[u])
-            if self.single[u]:
-                continue
+            if self.not_before[k]:
+                self.arc(v, self.not_before[k], 0, cost)
+                self.arc(self.not_before[k], v, 0, ALL)
+                output_bytes = 0
+                for x in range(self.value_indptr[u], self.value_indptr[u + 1]):
+                    output_bytes += self.memory[x] if self.output[x] else 0
+                if output_bytes:
+                    self.arc(0, self.not_before[k], output_bytes, -1)
+                for j in range(self.reader_indptr[self.value_indptr[u]], self.reader_indptr[self.value_indptr[u + 1]]):
+                    w = self.reader_indices[j]
+                    if self.needed[w] and self.is_free(w):
+                        self.arc(self.not_before[k], self.not_before[self.vertex[w] - 2], 0, ALL)
+            else:
+                self.arc(v, 1, 0, cost)
+                if self.single[u]:
+                    continue
             for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
                 x = self.read_indices[j]
                 if self.state[x] != READ_AGAIN:
@@ -531,6 +585,14 @@ cdef class ClosureSearch:
                 self.capacity[i] = 0
         return self.finish()
 
+    cdef int64 bytes_of_one_pass(self) noexcept nogil:
+        """The fewest bytes beside those that are forced where nothing is recomputed that costs anything."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ALL if self.fixed[i] else 0
+        self.finish()
+        return self.cut_bytes
+
     cdef void evaluate(self, int v, int64 price, int shift) noexcept nogil:
         """Take the moment and the price if they prove more than the best so far."""
         cdef int64 value = self.cut(price, shift) - priced(price, self.limit - self.forced, shift, ALL)
@@ -562,10 +624,21 @@ cdef class ClosureSearch:
             return 0
         cost, bytes = 0, self.passing                        # nothing is recomputed
         other_cost, other_bytes = self.all_cost, self.single_bytes   # all is
+        if self.any_free:
+            self.connect()
+            bytes = self.bytes_of_one_pass()
         over = self.forced + bytes - self.limit
         if over <= 0:
             return 0
-        if self.forced + other_bytes <= self.limit:
+        if self.any_free:
+            other_bytes = self.fewest_bytes()
+            if self.forced + other_bytes > self.limit:
+                self.too_large, self.excessive = v, self.forced + other_bytes
+                return 0
+            other_cost, other_bytes = self.cut_cost, self.cut_bytes
+            if no_larger(over, other_cost, self.threshold, bytes - other_bytes):
+                return 0
+        elif self.forced + other_bytes <= self.limit:
             if no_larger(over, other_cost, self.threshold, bytes - other_bytes):
                 return 0
             self.connect()

@@ -245,6 +245,27 @@ def closure():
 
 
 @case
+def closure_of_free_nodes():
+    """n nodes read one, and one reads them all: when one of the n runs, the others have run or not."""
+
+    def bound(n):
+        ids, ones, flags = np.arange(n + 2, dtype=np.int32), np.ones(n + 2, np.int64), np.zeros(n + 2, np.uint8)
+        reader, read = np.concatenate([ids[1:-1], 0 * ids[1:-1] + n + 1]), np.concatenate([0 * ids[1:-1], ids[1:-1]])
+        rows = *rows_by(reader, read, n + 2), *rows_by(read, reader, n + 2), ids
+        arrays = np.arange(n + 3), *rows, ones, 0 * ones, flags + 1, flags, flags
+
+        def overhead():
+            search = ClosureSearch(*arrays, ones, 0, 1, 2**61 // (n + 4))
+            search.aim(n // 2)
+            search.visit(np.array([1], np.int32), 0, 10**9)
+            return int(search.overhead), int(search.node)
+
+        return overhead
+
+    return bound(20), bound(100_000)
+
+
+@case
 def closure_forced():
     def bytes_of(n):
         return (

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.memory import forced_bytes, moment_arrays, runs_once
+from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, moment_arrays, runs_once
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels.closure import ClosureSearch
 from remat_algos.text.wording import shortened
 
-ALL_NODES = 4000  # graphs of up to so many needed nodes are searched whole
-SAMPLE = 12_000_000  # of larger ones, this number divided by that of the nodes, three times
-PORTION = 10_000_000  # work between two looks, about ten milliseconds
+PATIENCE = 250_000_000  # work in which no moment proves more, after which the rest is left out
 MAX_PRICE = MAX_LIMIT = 2**62  # beyond all sums of costs and of bytes
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
@@ -101,6 +99,8 @@ class ClosureCut:
         Further values that the cut keeps live, ascending.
     recomputed : int32[*]
         Nodes that the cut recomputes afterwards, ascending.
+    run_before : int32[*]
+        Nodes that have run although `node` does not need them, ascending.
     """
 
     node: int
@@ -108,6 +108,7 @@ class ClosureCut:
     forced_values: Int32
     kept: Int32
     recomputed: Int32
+    run_before: Int32
 
 
 def overhead_bound(
@@ -119,10 +120,11 @@ def overhead_bound(
 ) -> ComputeBound:
     """The closure bound: compute that no schedule with a peak of at most `limit` can go below.
 
-    When node v runs for the first time, all nodes that it needs have run, and none that needs it has. Each value that
-    passes from the former to the latter is live at that step, or its node is recomputed later. The cheapest way to
-    keep within the limit at that step alone is a lower bound on the overhead, for any order and any number of
-    recomputations; here with a price on each byte instead of the limit, which makes it a minimum cut.
+    When node v runs for the first time, all nodes that it needs have run, and none that needs it has; of the others
+    some have. Each value that was made before and is read later is live at that step, or its node is recomputed. The
+    cheapest way to keep within the limit at that step alone, over all choices of the others, is a lower bound on the
+    overhead, for any order and any number of recomputations; here with a price on each byte instead of the limit, which
+    makes it a minimum cut.
 
     Parameters
     ----------
@@ -132,13 +134,13 @@ def overhead_bound(
     start : ComputeBound, optional
         The bound of a limit nearby: its node and its price are tried first. What they prove here is a bound too.
     look : callable, optional
-        Called every few milliseconds; what it raises ends the search.
+        Called every ten milliseconds or so; what it raises ends the search.
 
     Returns
     -------
     ComputeBound
-        The maximum over v and price. Needed nodes are all tried up to 4,000; above, those with most bytes that are
-        live in one pass, those with most bytes that are live in every schedule, and an even sample.
+        The maximum over v and price. Needed nodes with more live bytes than the limit in order of ids are tried, those
+        with most first; the rest is left out where many prove no more.
 
     Notes
     -----
@@ -181,7 +183,7 @@ def closure_bounds(
         _check_moment(graph, start.nodes[0], start.price)
     if limit is None or not graph.needed.any():
         return
-    live = _one_pass(graph)
+    live = bytes_in_id_order(graph)
     if live.max() <= limit:
         return
     one_pass, forced = graph.needed_compute, forced_bytes(graph)
@@ -192,17 +194,19 @@ def closure_bounds(
     closure = _Closure.of(graph)
     search = closure.search
     search.aim(limit)
-    nodes = _moments(graph, live, forced)
+    nodes = np.argsort(-live, kind="stable").astype(np.int32)
+    nodes = nodes[live[nodes] > limit]  # at others the order of ids proves that nothing can be proved
     if start is not None and start.price is not None:
         closure.start(start.nodes[0], start.price)
         nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
-    at = best = 0
-    while at < nodes.size and search.too_large < 0:
+    at = best = without_gain = 0
+    while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
         if look is not None:
             look()
         at = search.visit(nodes, at, PORTION)
+        without_gain += int(search.work)
         if search.node >= 0 and search.overhead > best:
-            best = int(search.overhead)
+            best, without_gain = int(search.overhead), 0
             yield ComputeBound(one_pass + best, (int(search.node),), closure.price)
     if search.too_large >= 0:
         yield ComputeBound(one_pass, (int(search.too_large),), infeasible=True, forced=int(search.excessive))
@@ -252,8 +256,8 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> Clo
         return None
     closure, node = _Closure.of(graph), bound.nodes[0]
     _check_moment(graph, node, bound.price)
-    forced, values, again, live = closure.search.side(node, *closure.scaled(bound.price))
-    return ClosureCut(node, forced, values, live, again)
+    forced, values, again, live, before = closure.search.side(node, *closure.scaled(bound.price))
+    return ClosureCut(node, forced, values, live, again, before)
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
@@ -328,34 +332,3 @@ class _Closure:
         while p % 2 == 0 and p and k > 0:
             p, k = p // 2, k - 1
         return (p, k) if k >= 0 else (p << -k, 0)
-
-
-def _one_pass(graph: ComputationGraph) -> np.ndarray:
-    """int64[n]: bytes live at each needed node when all run in order of their ids; 0 at others."""
-    n = graph.n_nodes
-    indptr, indices = graph.readers
-    last = graph.producer.astype(np.int64)
-    reader = np.where(graph.needed[indices], indices, -1)
-    nonempty = np.flatnonzero(np.diff(indptr))
-    if nonempty.size:
-        last[nonempty] = np.maximum(last[nonempty], np.maximum.reduceat(reader, indptr[nonempty]))
-    last[graph.output] = n - 1
-    made = graph.needed[graph.producer]
-    change = np.zeros(n + 1, np.int64)
-    np.add.at(change, graph.producer[made], graph.memory[made])
-    np.subtract.at(change, last[made] + 1, graph.memory[made])
-    return np.where(graph.needed, np.cumsum(change)[:n] + graph.workspace, 0)
-
-
-def _moments(graph: ComputationGraph, live: np.ndarray, forced: np.ndarray) -> Int32:
-    """Needed nodes whose moments are tried, those with many live bytes in one pass first."""
-    nodes = np.flatnonzero(graph.needed).astype(np.int32)
-    order = nodes[np.argsort(-live[nodes], kind="stable")]
-    if nodes.size <= ALL_NODES:
-        return order
-    share = max(1, SAMPLE // nodes.size)  # the work for each node grows with their number
-    tried = np.zeros(graph.n_nodes, bool)
-    tried[order[:share]] = True
-    tried[nodes[np.argsort(-forced[nodes], kind="stable")[:share]]] = True
-    tried[nodes[np.linspace(0, nodes.size - 1, share).astype(np.int64)]] = True
-    return order[tried[order]]

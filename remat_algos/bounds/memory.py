@@ -1,5 +1,6 @@
 """Bytes that no schedule can go below."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -7,11 +8,13 @@ import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
+from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
-from remat_algos.kernels.closure import two_path_bytes
 
 WORK = 200_000_000  # reads; about half a second
 PAIR_WORK = 40_000_000  # reads; about a tenth of a second
+PORTION = 10_000_000  # work on cuts, some milliseconds
+ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
 
 
 def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
@@ -75,10 +78,14 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
-def one_pass_bound(graph: ComputationGraph) -> int:
-    """The most bytes that every order of one pass has live while some needed node runs.
+def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = None) -> int:
+    """Bytes that every order of one pass has live while some needed node runs.
 
-    As `least_peak_bound`, where all that has been read before a node and is read after it waits: nothing runs again.
+    When node v runs, the nodes that it needs have run, those that need it have not, and of the others some have. What
+    the former made and the latter read is live. The fewest such bytes over all choices of the others are a minimum cut;
+    this is the largest of these minima over v, or what `least_peak_bound` gives where no node may run twice. On large
+    graphs not all v are tried: those with most live bytes in order of ids come first. `look` is called between them;
+    what it raises ends the search.
 
     Examples
     --------
@@ -90,8 +97,41 @@ def one_pass_bound(graph: ComputationGraph) -> int:
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)], memory=[4, 1, 4, 1, 1])
     >>> one_pass_bound(graph), least_peak_bound(graph)[0]
     (9, 6)
+
+    When node 3 runs, with 1 + 4 + 5 bytes, node 2 may have run or not: its 2 bytes are live, or the 3 that it reads.
+
+        0 (3) -> 1 (1) -> 3 (4, workspace 5) -> 4 (1)
+          +----> 2 (2) ----------------------> 4
+
+    >>> edges = [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)]
+    >>> graph = ComputationGraph.from_edges(edges, memory=[3, 1, 2, 4, 1], workspace=[0, 0, 0, 5, 0])
+    >>> one_pass_bound(graph), int(forced_bytes(graph).max())
+    (12, 10)
     """
-    return least_peak_bound(replace(graph, mark=None, once=np.ones(graph.n_nodes, bool)))[0]
+    return int(derived(graph, "one_pass_bound", lambda: _one_pass_bound(graph, look)))
+
+
+def bytes_in_id_order(graph: ComputationGraph) -> Int64:
+    """int64[n]: bytes live at each needed node when all run in order of their ids; 0 at others.
+
+    Examples
+    --------
+    >>> bytes_in_id_order(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])).tolist()
+    [4, 6, 7]
+    """
+    n = graph.n_nodes
+    indptr, indices = graph.readers
+    last = graph.producer.astype(np.int64)
+    reader = np.where(graph.needed[indices], indices, -1)
+    nonempty = np.flatnonzero(np.diff(indptr))
+    if nonempty.size:
+        last[nonempty] = np.maximum(last[nonempty], np.maximum.reduceat(reader, indptr[nonempty]))
+    last[graph.output] = n - 1
+    made = graph.needed[graph.producer]
+    change = np.zeros(n + 1, np.int64)
+    np.add.at(change, graph.producer[made], graph.memory[made])
+    np.subtract.at(change, last[made] + 1, graph.memory[made])
+    return np.where(graph.needed, np.cumsum(change)[:n] + graph.workspace, 0)
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:
@@ -153,6 +193,23 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
     *arrays, needed, _, output = moment_arrays(graph)
     return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
+
+
+def _one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None) -> int:
+    once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
+    bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
+    nodes = np.argsort(-live, kind="stable").astype(np.int32)
+    nodes = nodes[live[nodes] > bound]
+    search = ClosureSearch(*moment_arrays(once), np.zeros(graph.n_nodes, np.int64), 0, 1, 2**61 // (graph.n_values + 2))
+    at = work = 0
+    while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
+        if look is not None:
+            look()
+        search.aim(bound)
+        at = search.visit(nodes, at, PORTION)
+        work += int(search.work)
+        bound = max(bound, int(search.excessive))
+    return bound
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:

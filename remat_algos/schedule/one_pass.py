@@ -111,10 +111,9 @@ def lower_passes(
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
-    graph = graph if graph.mark is None else replace(graph, mark=None)
-    bound = one_pass_bound(graph)
-    best = first = baseline(graph)
+    best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
+    bound, graph = one_pass_bound(graph, context.check), best.graph
     if best.peak_memory > bound:
         first = simulate(graph, _beam_pass(graph, beam))
         if first.peak_memory < best.peak_memory:

@@ -84,40 +84,54 @@ def relaxed_overhead(graph, limit):
 def moment(g, v, limit):
     """The least compute to run again later so that what is live when v runs first keeps within a limit, in fractions.
 
-    Minimise the cost of r over 0 <= k, r <= 1, where k_x says that value x is live, r_i that node i is recomputed:
-    k_x + r_producer(x) >= 1 if a descendant of v reads x, and >= r_i if node i reads x.
+    Minimise the cost of what runs before and after over 0 <= k, before, after <= 1: k_x says that value x is live.
+    Ancestors run before, descendants after, other nodes at least once: before v only where all that they need does.
+    k_x + after_producer(x) >= after_i if node i reads x; an output is live if its node runs before.
     """
     above, below = around(g, v)
     forced = forced_values(g, above, below, v)
-    nodes = sorted(above)
-    values = sorted({x for i in above for x in g.values[i]} - forced)
-    column = {name: i for i, name in enumerate([*(("r", i) for i in nodes), *(("k", x) for x in values)])}
+    free = g.needed() - above - below - {v}
+    values = sorted({x for i in above | free for x in g.values[i]} - forced)
+    names = [*(("after", i) for i in sorted(above | free)), *(("before", i) for i in sorted(free))]
+    column = {name: i for i, name in enumerate([*names, *(("k", x) for x in values)])}
     rows, most = [], []
 
     def at_least(terms, number):
+        """A sum of variables, with 1 for each whose value is known, and numbers."""
         row = np.zeros(len(column))
         for name, factor in terms:
-            row[column[name]] -= factor
+            if name in column:
+                row[column[name]] -= factor
+            else:
+                assert name[1] in (above if name[0] == "before" else below)
+                number -= factor
         rows.append(row)
         most.append(-number)
 
     for x in values:
-        either = [(("k", x), 1), (("r", g.producer[x]), 1)]
-        if any(x in g.reads[w] for w in below):
-            at_least(either, 1)
-        for i in nodes:
+        p = g.producer[x]
+        for i in (above | free | below) if x not in g.outputs else ():
             if x in g.reads[i]:
-                at_least([*either, (("r", i), -1)], 0)
-    free = limit - g.workspace[v] - sum(g.memory[x] for x in forced)
-    at_least([(("k", x), -g.memory[x]) for x in values], -free)
-    cost = [g.compute[i] for i in nodes] + [0] * len(values)
-    ends = [(0, 0 if runs_once(g, i) else 1) for i in nodes] + [(0, 1)] * len(values)
+                at_least([(("k", x), 1), (("after", p), 1), (("after", i), -1)], 0)
+        if x in g.outputs:
+            at_least([(("k", x), 1), (("before", p), -1)], 0)
+    for i in free:
+        at_least([(("before", i), 1), (("after", i), 1)], 1)
+        if runs_once(g, i):
+            at_least([(("before", i), -1), (("after", i), -1)], -1)
+        for j in g.predecessors(i):
+            if j in free:
+                at_least([(("before", j), 1), (("before", i), -1)], 0)
+    room = limit - g.workspace[v] - sum(g.memory[x] for x in forced)
+    at_least([(("k", x), -g.memory[x]) for x in values], -room)
+    cost = [g.compute[i] for _, i in names] + [0] * len(values)
+    ends = [(0, 0 if kind == "after" and i in above and runs_once(g, i) else 1) for kind, i in names]
     if not column:
-        return 0.0 if free >= 0 else None
+        return 0.0 if room >= 0 else None
     unit, size = max(1, *cost), max(1, *(abs(number) for number in most))  # HiGHS goes by tolerances near 1
     rows[-1], most[-1] = rows[-1] / size, most[-1] / size
-    found = linprog(np.array(cost) / unit, np.array(rows), most, bounds=ends, method="highs")
-    return None if found.status == 2 else found.fun * unit
+    found = linprog(np.array(cost) / unit, np.array(rows), most, bounds=ends + [(0, 1)] * len(values), method="highs")
+    return None if found.status == 2 else found.fun * unit - sum(g.compute[i] for i in free)
 
 
 def whole_steps(graph, overhead):

@@ -112,6 +112,9 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     yield "kept", f"{counted(cut.kept.size, 'value')}, {format_bytes(kept)}{kinds}"
     again = f"{counted(cut.recomputed.size, 'node')}, {labels.compute(compute)}"
     yield "recomputed", f"{again}{_kinds(graph, cut.recomputed.tolist())}"
+    if cut.run_before.size:
+        kinds = _kinds(graph, cut.run_before.tolist())
+        yield "run before", f"{counted(cut.run_before.size, 'node')} that {labels[cut.node]} does not need{kinds}"
     price, left = closure.price[0] / 2 ** closure.price[1], limit - int(cut.forced) - kept
     overhead = labels.compute(closure.compute - one_pass)
     unused = f"- {left:,} B unused" if left >= 0 else f"+ {-left:,} B too many"
@@ -159,6 +162,7 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
                 "forced_memory": int(cut.forced),
                 "kept": [graph.value_name(x) for x in cut.kept.tolist()],
                 "recomputed": [graph.labels[v] for v in cut.recomputed.tolist()],
+                "run_before": [graph.labels[v] for v in cut.run_before.tolist()],
             }
         entries.append(entry)
     return {
