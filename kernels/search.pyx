@@ -63,6 +63,10 @@ cdef enum:
     draws = 40              # values that are drawn for one that lives across a slot
     max_depth = 12          # of inputs that are recomputed with a value
     max_group = 40          # runs of one move
+    max_drawn = 4           # values of which the best is dropped
+    max_drops = 3           # of a swap
+    max_drawn_long = 8      # the same in a long swap
+    max_drops_long = 12
     n_exponentials = 1 << 14
     shift_bits = 34         # changes of one slot are within 2**33
 
@@ -129,6 +133,16 @@ cdef inline void erase_slot(vector[int]& row, Py_ssize_t slot) noexcept nogil:
     row.erase(row.begin() + (place_after(row, slot) - 1))
 
 
+cdef int order_of(const vector[int]& run, vector[int]& order) except -1 nogil:
+    """The nodes that run in some slots."""
+    cdef Py_ssize_t slot
+    order.clear()
+    for slot in range(<Py_ssize_t>run.size()):
+        if run[slot] >= 0:
+            order.push_back(run[slot])
+    return 0
+
+
 @cython.final
 cdef class ScheduleSearch:
     """One state, and the best schedule that it has passed.
@@ -138,7 +152,8 @@ cdef class ScheduleSearch:
     max_runs : int32[n] at least 1; region : int32[n], 0 for none, else the track of the values of a node;
     late : uint8[n] nodes whose first run no backward node may read from; backward : uint8[n];
     rank : int32[n] of first runs that keep their order, or empty; update, reader : int32[k], pairs of which no run of the
-    reader may come behind the update; weights : float64[n_values] by which values are drawn;
+    reader may come behind the update; weights : float64[n_values] by which values are drawn, those that are read, are no
+    outputs and can be recomputed;
     exponentials : float64[N_EXPONENTIALS] quantiles of the exponential distribution; seed : of random choices
     """
 
@@ -147,7 +162,7 @@ cdef class ScheduleSearch:
     cdef const unsigned char[::1] output, late, backward
     cdef const double[::1] exponentials
     cdef int[::1] producer, alias, earlier, later, pair_update, pair_reader
-    cdef double[::1] keep_draw
+    cdef uint64_t[::1] keep_draw
     cdef int64_t[::1] update_indptr, reader_indptr
     cdef int[::1] updates_of, readers_of
     cdef unsigned char[::1] guarded
@@ -157,6 +172,7 @@ cdef class ScheduleSearch:
     cdef vector[int] run                 # node of each slot, -1 for none
     cdef vector[vector[int]] occ         # slots of the runs of each node, rising
     cdef vector[vector[int]] uses        # slots of the runs that read each value, rising
+    cdef vector[int] first, last         # slots: first run of each node that runs, last read of each value
     cdef vector[int] repeats, repeat_at  # nodes with two runs or more, and the place of each there
     cdef vector[int] mem, addend, top, limit
     cdef vector[int64_t] excess
@@ -179,7 +195,10 @@ cdef class ScheduleSearch:
     cdef bint lowest
     cdef public bint checking            # evaluate the whole state after each move, and stop where it is wrong
     cdef int main_limit
-    cdef vector[int] best
+    cdef vector[int] best_run            # node of each slot; with the first entries of the journal, the best schedule
+    cdef vector[int64_t] journal         # of accepted moves, entries as in `log`
+    cdef Py_ssize_t n_to_best            # how many of its entries lead to the best schedule
+    cdef bint journal_is_whole           # whether all of them lead to the state
     cdef readonly int64_t best_compute, best_peak    # of the best schedule; best_peak in units
     cdef readonly bint fits              # whether the best one fits
     cdef int64_t goal
@@ -201,7 +220,9 @@ cdef class ScheduleSearch:
         self.n_nodes, self.n_values = n, output.shape[0]
         self.n_tracks = 1 + (max(region) if n else 0)
         self.producer = np.repeat(np.arange(n, dtype=np.int32), np.diff(value_indptr))
-        self._prepare_drawing(np.asarray(weights, np.float64))
+        can_run_twice = np.asarray(max_runs)[self.producer] > 1
+        read = np.bincount(read_indices, minlength=self.n_values) > 0
+        self._prepare_drawing(np.where(read & can_run_twice & (np.asarray(output) == 0), weights, 0.0))
         guarded = np.asarray(late).copy()
         self.earlier = self.later = np.full(n, -1, np.int32)
         if rank.shape[0]:
@@ -238,7 +259,7 @@ cdef class ScheduleSearch:
                 keep[low], alias[low] = share[low], high
                 share[high] -= 1 - share[low]
                 (small if share[high] < 1 else large).append(high)
-        self.keep_draw, self.alias = keep, alias
+        self.keep_draw, self.alias = np.round(keep * 2**32).astype(np.uint64), alias
 
     # ---------------------------------------------------------------- chance
 
@@ -257,8 +278,9 @@ cdef class ScheduleSearch:
         return <double>(self.random() >> 11) * 1.1102230246251565e-16
 
     cdef inline Py_ssize_t draw_value(self) noexcept nogil:
-        cdef Py_ssize_t x = self.below(self.n_values)
-        return x if self.uniform() < self.keep_draw[x] else self.alias[x]
+        cdef uint64_t chance = self.random()
+        cdef Py_ssize_t x = <Py_ssize_t>(((chance >> 32) * <uint64_t>self.n_values) >> 32)
+        return x if (chance & <uint64_t>0xFFFFFFFF) < self.keep_draw[x] else self.alias[x]
 
     cdef inline Py_ssize_t draw_run(self) noexcept nogil:
         """The slot of a run."""
@@ -387,6 +409,7 @@ cdef class ScheduleSearch:
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot), i, end
         row.insert(row.begin() + at, <int>slot)
+        self.last[x] = row.back()
         if self.undoing:
             return 0
         if self.late[p]:
@@ -409,6 +432,7 @@ cdef class ScheduleSearch:
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
         row.erase(row.begin() + at)
+        self.last[x] = -1 if row.empty() else row.back()
         if self.undoing:
             return 0
         runs = &self.occ[p]
@@ -459,6 +483,7 @@ cdef class ScheduleSearch:
         cdef Py_ssize_t i, j, k
         self.run[slot] = <int>v
         insert_slot(runs[0], slot)
+        self.first[v] = runs[0][0]
         k = runs.size()
         if k == 2:
             self.repeat_at[v] = <int>self.repeats.size()
@@ -498,6 +523,8 @@ cdef class ScheduleSearch:
         self.compute -= self.compute_of[v]
         self.n_runs -= 1
         runs.erase(runs.begin() + i)
+        if k > 1:
+            self.first[v] = runs[0][0]
         self.run[slot] = -1
         if k == 2:
             last = self.repeats.back()
@@ -585,6 +612,40 @@ cdef class ScheduleSearch:
         self.broken = False
         return 0
 
+    cdef int accept(self) except -1 nogil:
+        """Commit a move that was accepted."""
+        cdef Py_ssize_t i
+        if self.journal_is_whole:
+            for i in range(<Py_ssize_t>self.log.size()):
+                self.journal.push_back(self.log[i])
+            if <Py_ssize_t>self.journal.size() > self.n_slots:
+                self.replay()
+        return self.commit()
+
+    cdef int record_best(self) except -1 nogil:
+        """The state is the best schedule so far."""
+        cdef Py_ssize_t slot
+        if not self.journal_is_whole:
+            self.best_run.resize(self.n_slots)              # an assignment would end the process without memory
+            for slot in range(self.n_slots):
+                self.best_run[slot] = self.run[slot]
+            self.journal.clear()
+            self.journal_is_whole = True
+        self.n_to_best = self.journal.size()
+        return 0
+
+    cdef int replay(self) except -1 nogil:
+        """Make `best_run` the best schedule; entries behind it are discarded."""
+        cdef Py_ssize_t i
+        cdef int64_t entry
+        for i in range(self.n_to_best):
+            entry = self.journal[i]
+            self.best_run[entry >> 32] = <int>((entry & <int64_t>0xFFFFFFFF) >> 1) if entry & 1 else -1
+        self.journal_is_whole = self.journal_is_whole and self.n_to_best == <Py_ssize_t>self.journal.size()
+        self.journal.clear()
+        self.n_to_best = 0
+        return 0
+
     cdef int roll_back(self) except -1 nogil:
         """Undo all since the last commit."""
         cdef Py_ssize_t i, v
@@ -635,6 +696,8 @@ cdef class ScheduleSearch:
         """The state of an order, its runs spread evenly over the slots."""
         cdef Py_ssize_t i, j, v, x, slot, k, from_, end
         cdef vector[int]* row
+        self.replay()
+        self.journal_is_whole = False                              # slots have other numbers now
         self.n_slots = (max(m, 1) * 5 // 2 + block_size) // block_size * block_size
         self.n_blocks = self.n_slots // block_size * self.n_tracks
         assign[vector[int], int](self.run, self.n_slots, -1)
@@ -646,6 +709,8 @@ cdef class ScheduleSearch:
         self.uses.resize(self.n_values)
         assign[vector[int], int](self.repeat_at, self.n_nodes, -1)
         assign[vector[uint32_t], uint32_t](self.stamp, self.n_nodes, 0)
+        assign[vector[int], int](self.first, self.n_nodes, -1)
+        assign[vector[int], int](self.last, self.n_values, -1)
         self.now = 0
         self.repeats.clear()
         for v in range(self.n_nodes):
@@ -661,11 +726,13 @@ cdef class ScheduleSearch:
             self.run[slot] = <int>v
             self.compute += self.compute_of[v]
             self.occ[v].push_back(<int>slot)
+            self.first[v] = self.occ[v][0]
             if self.occ[v].size() == 2:
                 self.repeat_at[v] = <int>self.repeats.size()
                 self.repeats.push_back(<int>v)
             for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
                 self.uses[self.read_indices[j]].push_back(<int>slot)
+                self.last[self.read_indices[j]] = <int>slot
             self.occupy(v, slot, 1)
         for v in range(self.n_nodes):
             k = self.occ[v].size()
@@ -719,18 +786,10 @@ cdef class ScheduleSearch:
     cdef int spread(self) except -1 nogil:
         """All runs evenly over the slots again, of which there are 2.5 for each run."""
         cdef vector[int] order
-        self.order_into(order)
+        order_of(self.run, order)
         self.arrange(order.data(), order.size())
         self.crowded = False
         self.last_spread = self.n_moves
-        return 0
-
-    cdef int order_into(self, vector[int]& order) except -1 nogil:
-        cdef Py_ssize_t slot
-        order.clear()
-        for slot in range(self.n_slots):
-            if self.run[slot] >= 0:
-                order.push_back(self.run[slot])
         return 0
 
     # ---------------------------------------------------------------- moves
@@ -741,6 +800,8 @@ cdef class ScheduleSearch:
         cdef int64_t extra = self.compute_of[v]
         cdef vector[int]* row
         cdef vector[int]* runs
+        if self.compute + extra > self.bar:
+            return 0
         self.now += 1
         self.members.clear()
         self.members.push_back(<int>v)
@@ -769,7 +830,9 @@ cdef class ScheduleSearch:
                     self.stamp[k] = self.now
                     self.members.push_back(<int>k)
                     extra += self.compute_of[k]
-        if self.compute + extra > self.bar or self.n_runs + <Py_ssize_t>self.members.size() > self.max_total_runs:
+                    if self.compute + extra > self.bar:
+                        return 0
+        if self.n_runs + <Py_ssize_t>self.members.size() > self.max_total_runs:
             return 0
         sort(self.members.begin(), self.members.end())
         for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
@@ -804,8 +867,11 @@ cdef class ScheduleSearch:
                 return other
         return -1
 
-    cdef int drop_value(self) except -1 nogil:
-        """Drop a value that lives across a slot above the limit; its node runs again before the next read."""
+    cdef int drop_value(self, Py_ssize_t max_candidates) except -1 nogil:
+        """Drop a value that lives across a slot above the limit; its node runs again before the next read.
+
+        Of up to `max_candidates` such values it is the one with the most bytes for its compute.
+        """
         cdef Py_ssize_t t = self.slot_over(), x, v, i, k, u, best = -1, best_read = -1, n_drawn, n_across = 0, track
         cdef double score, best_score = -1
         cdef vector[int]* row
@@ -814,20 +880,24 @@ cdef class ScheduleSearch:
             return 0
         track = t // self.n_slots
         t -= track * self.n_slots
-        n_drawn = 1 + self.below(4)
+        n_drawn = 1 + self.below(max_candidates)
         for i in range(draws):
             x = self.draw_value()
             v = self.producer[x]
+            if self.last[x] <= t or self.first[v] >= t:     # most end here; of what is read later, the node has run
+                continue
+            if self.compute + self.compute_of[v] > self.bar:
+                continue
             runs = &self.occ[v]
             if self.output[x] or <int>runs.size() >= self.max_runs[v] or (track and self.region[v] != track):
                 continue
             row = &self.uses[x]
             k = place_after(row[0], t)
-            if k == <Py_ssize_t>row.size() or (k > 0 and row[0][k - 1] == t):
+            if k > 0 and row[0][k - 1] == t:
                 continue
             u = row[0][k]
             k = place_after(runs[0], t)
-            if k == 0 or runs[0][k - 1] == t or (k < <Py_ssize_t>runs.size() and runs[0][k] < u):
+            if runs[0][k - 1] == t or (k < <Py_ssize_t>runs.size() and runs[0][k] < u):
                 continue
             score = <double>self.memory[x] / (<double>self.compute_of[v] + 1e-9 * self.mean_compute)
             if score > best_score:
@@ -839,27 +909,32 @@ cdef class ScheduleSearch:
             return 0
         return self.rerun(self.producer[best], t, best_read, self.uniform())
 
-    cdef int delete_run(self) except -1 nogil:
-        """Remove one run of a node with several, not its first."""
-        cdef Py_ssize_t v
+    cdef int delete_run(self, bint expensive) except -1 nogil:
+        """Remove one run of a node with several, not its first; if `expensive`, of the more expensive of two nodes."""
+        cdef Py_ssize_t v, other
         if self.repeats.empty():
             return 0
         v = self.repeats[self.below(self.repeats.size())]
+        if expensive:
+            other = self.repeats[self.below(self.repeats.size())]
+            if self.compute_of[other] > self.compute_of[v]:
+                v = other
         self.remove(v, self.occ[v][1 + self.below(self.occ[v].size() - 1)])
         return 1
 
     cdef int swap_runs(self) except -1 nogil:
-        """Remove a run; where that is above the limit, drop up to three values for it."""
-        cdef Py_ssize_t i, count
-        if not self.delete_run():
+        """Remove a run; where that is above the limit, drop values; a long swap many for an expensive run."""
+        cdef bint long_swap = self.below(10) == 0
+        cdef Py_ssize_t i, count, drawn = max_drawn_long if long_swap else max_drawn
+        if not self.delete_run(long_swap):
             return 0
         self.remove_useless()
         self.apply()
-        count = 1 + self.below(3)
+        count = max_drops_long if long_swap else 1 + self.below(max_drops)
         for i in range(count):
             if not self.area:
                 return 1
-            if not self.drop_value():
+            if not self.drop_value(drawn):
                 return 0
             self.remove_useless()
             self.apply()
@@ -1007,9 +1082,9 @@ cdef class ScheduleSearch:
         self.work += 8
         self.bar = self.cost + self.temperature * self.exponentials[self.below(n_exponentials)]
         if move == drop:
-            done = self.drop_value()
+            done = self.drop_value(max_drawn)
         elif move == delete:
-            done = self.delete_run()
+            done = self.delete_run(False)
         elif move == swap:
             done = self.swap_runs()
         elif move == shift:
@@ -1031,7 +1106,7 @@ cdef class ScheduleSearch:
             return self.commit()
         self.cost = cost
         self.n_accepted += 1
-        self.commit()
+        self.accept()
         return self.note()
 
     cdef int note(self) except -1 nogil:
@@ -1043,16 +1118,16 @@ cdef class ScheduleSearch:
             peak = self.peak()
             if peak < self.best_peak:
                 self.best_peak, self.best_compute = peak, self.compute
-                self.order_into(self.best)
+                self.record_best()
             return 0
         if self.lowest:
             self.best_peak, self.best_compute, self.fits = self.peak(), self.compute, True
-            self.order_into(self.best)
+            self.record_best()
             self.aim_at(self.best_peak - 1)
             return 0
         if not self.fits or self.compute < self.best_compute:
             self.best_compute, self.fits = self.compute, True
-            self.order_into(self.best)
+            self.record_best()
         return 0
 
     cdef int aim_at(self, int64_t limit) except -1 nogil:
@@ -1115,7 +1190,9 @@ cdef class ScheduleSearch:
 
     def forget(self):
         """No schedule is the best so far."""
-        self.best.clear()
+        self.best_run.clear()
+        self.journal.clear()
+        self.n_to_best, self.journal_is_whole = 0, False
         self.fits, self.best_compute, self.best_peak = False, none, none
 
     def weigh(self, double factor):
@@ -1166,11 +1243,15 @@ cdef class ScheduleSearch:
 
     def best_order(self):
         """int32[*]: the best schedule so far; until one fits that of the lowest peak."""
-        order = np.empty(self.best.size(), np.int32)
-        cdef int[::1] out = order
+        cdef vector[int] best
+        cdef int[::1] out
         cdef Py_ssize_t i
-        for i in range(<Py_ssize_t>self.best.size()):
-            out[i] = self.best[i]
+        self.replay()
+        order_of(self.best_run, best)
+        order = np.empty(best.size(), np.int32)
+        out = order
+        for i in range(<Py_ssize_t>best.size()):
+            out[i] = best[i]
         return order
 
     @property
@@ -1214,8 +1295,12 @@ cdef class ScheduleSearch:
         for x in range(self.n_values):
             if n_uses[x] != <int64_t>self.uses[x].size():
                 return 7
+            if self.last[x] != (-1 if self.uses[x].empty() else self.uses[x].back()):
+                return 7
         for v in range(self.n_nodes):
             k = self.occ[v].size()
+            if k and self.first[v] != self.occ[v][0]:
+                return 3
             n_repeats += k > 1
             if k > 1 and self.repeats[self.repeat_at[v]] != v:
                 return 6

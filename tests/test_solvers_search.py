@@ -87,6 +87,11 @@ def order_of(kernel):
     return [int(kernel.nodes[v]) for v in kernel.state.slots() if v >= 0]
 
 
+def figures(kernel):
+    """Of the best schedule, which is another one where they are."""
+    return kernel.state.fits, kernel.state.best_peak, kernel.state.best_compute
+
+
 def laws_hold(graph, rules, order):
     """Whether a schedule is sound and keeps to the constraints that are no limits."""
     try:
@@ -162,6 +167,29 @@ def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
             assert best.peak_memory <= (kernel.state.best_peak if lowest else limit)
 
 
+@given(problem=problems(), data=st.data())
+@settings(max_examples=40)
+def test_the_best_order_is_the_state_that_was_best(problem, data):
+    """It is read at some moves, also where runs are spread anew or the search begins again, and at the end."""
+    graph, rules = problem
+    order = data.draw(orders(graph) | st.just(baseline(graph).schedule.order.tolist()))
+    kernel = kernel_of(graph, rules, seed=data.draw(st.integers(0, 9)), max_runs=max(5, *map(order.count, order)))
+    limit = data.draw(st.integers(0, 60))
+    if not kernel.start(Schedule(order), limit, goal=-1, lowest=data.draw(st.booleans())):
+        return
+    kernel.state.temperature = data.draw(st.sampled_from([0, 1, 10]))
+    best = kernel.best.order.tolist()
+    assert best in ([], order_of(kernel))
+    for _ in range(150):
+        before = figures(kernel)
+        kernel.state.advance(1)
+        if figures(kernel) != before:
+            best = order_of(kernel)
+        if data.draw(st.integers(0, 20)) == 0:
+            assert kernel.best.order.tolist() == best
+    assert kernel.best.order.tolist() == best
+
+
 @pytest.mark.parametrize("kind", range(len(MOVES)), ids=MOVES)
 @pytest.mark.parametrize("temperature", [-1e9, 0, 20], ids=["all undone", "none worse", "hot"])
 def test_a_move_that_is_not_accepted_leaves_no_trace(kind, temperature):
@@ -170,6 +198,8 @@ def test_a_move_that_is_not_accepted_leaves_no_trace(kind, temperature):
     assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
     kernel.state.temperature = 20
     kernel.state.advance(300)  # so that nodes run twice
+    while not kernel.state.figures[0]:  # a drop needs bytes above the limit
+        kernel.state.advance(1)
     kernel.state.temperature = temperature
     accepted = 0
     for _ in range(200):

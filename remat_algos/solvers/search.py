@@ -21,16 +21,18 @@ from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
 from remat_algos.text.wording import counted, shortened
 
-WORK = {FAST: 6_000_000, DEFAULT: 75_000_000, BEST: 250_000_000}
+WORK = {FAST: 6_000_000, DEFAULT: 90_000_000, BEST: 250_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
 USUAL_NODES, LARGE_NODES = 1_000, 20_000
-MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 4}  # times as much at the latter as at the former
-WORK_OF_NODE = {FAST: 50_000, DEFAULT: 200_000, BEST: 1_000_000}  # graphs with few nodes take no more
+MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 7}  # times as much at the latter as at the former
+WORK_OF_NODE = {FAST: 50_000, DEFAULT: 250_000, BEST: 1_000_000}  # graphs with few nodes take no more
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MIN_FIRST = 4  # searches of the first round
 MAX_FIRST = {FAST: 8, DEFAULT: 8, BEST: 24}  # with more work each is no longer, but there are more
 ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.7, 0.005), (0.3, 0.2, 0.005))
 """Share of the work, first and last temperature in mean costs of a node."""
+COOL_NODES = 4_000  # nodes above which there are too few moves for each to begin hot
+COOL_ROUNDS = ((0.3, 0.3, 0.02), (0.7, 0.2, 0.01))
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
 USUAL_WORK = 30  # of one move
@@ -39,7 +41,7 @@ LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
 ALONE = 100  # nodes up to which it first runs without the candidates of others: so `auto` is no worse than it alone
 NO_GOAL = -1
-FRONTIER_WORK = 3  # times the work within one limit
+FRONTIER_WORK = {FAST: 3, DEFAULT: 2.5, BEST: 2.5}  # times the work within one limit
 LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
 BENDS = 2  # limits that are evenly spaced for each of these
@@ -203,7 +205,8 @@ class _Annealing:
         own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
-        total = self.work if self.max_moves is not None else self._in_time(FRONTIER_WORK * self.work)
+        factor = FRONTIER_WORK[self.context.effort]
+        total = self.work if self.max_moves is not None else self._in_time(int(factor * self.work))
         self.work, bound = int(LOWEST_SHARE * total), least_peak_bound(self.graph)[0]
         lowest = yield from self._rounds(self._seeds(bound), bound, lowest=True)
         if lowest is None:
@@ -280,11 +283,12 @@ class _Annealing:
     ) -> Generator[Candidate, None, Candidate | None]:
         """Some short searches, then longer ones from the best of these; the best of all."""
         graph, best = self.graph, None
-        enough = int(ROUNDS[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1))
+        rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
+        enough = int(rounds[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1))
         count = max(MIN_FIRST, min(MAX_FIRST[self.context.effort], enough))
         goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
-        for share, hot, cold in ROUNDS:
+        for share, hot, cold in rounds:
             work, ended = int(share * self.work / count), list[Candidate]()
             self.context.stage(count, "schedules")
             for i in range(count):
