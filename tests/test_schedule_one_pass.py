@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.random import layered_dag
 from remat_algos.models.reference import build_reference
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.one_pass import lower_passes, lowest_pass
@@ -39,11 +41,49 @@ def test_no_order_of_one_pass_is_lower_where_the_beam_holds_all_sets(graph):
 
 
 @given(graphs(max_nodes=6))
-def test_the_search_from_the_id_order_reaches_the_minimum_of_all_orders(graph):
-    found = simulate(graph, lowest_pass(graph, beam=0, search=True, max_moves=3000))
+def test_the_bound_of_one_pass_is_the_minimum_of_all_orders_and_its_order_has_it(graph):
+    found = simulate(graph, lowest_pass(graph, beam=0, search=True))
     assert sorted(found.schedule.order.tolist()) == [v for v in range(graph.n_nodes) if graph.needed[v]]
     lowest = min(simulate(graph, order).peak_memory for order in topological_orders(graph))
-    assert least_peak_bound(graph)[0] <= one_pass_bound(graph) <= lowest == found.peak_memory
+    assert least_peak_bound(graph)[0] <= one_pass_bound(graph) == lowest == found.peak_memory
+
+
+@given(graphs(max_nodes=6))
+def test_the_search_by_moves_reaches_the_minimum_of_all_orders(graph):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("remat_algos.bounds.memory.lowest_one_pass", lambda graph, above, known, look: (above, None))
+        found = simulate(graph, lowest_pass(graph, beam=0, search=True, max_moves=3000))
+        assert one_pass_bound(graph) <= found.peak_memory
+    assert found.peak_memory == min(simulate(graph, order).peak_memory for order in topological_orders(graph))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n_nodes", [12, 20, 30])
+def test_orders_of_up_to_30_nodes_are_proven(n_nodes, seed):
+    for graph in (layered_graph(n_nodes, 0.4, seed), layered_dag(n_nodes, seed=seed)):
+        found = simulate(graph, lowest_pass(graph, search=True, max_moves=1))
+        assert found.peak_memory == one_pass_bound(graph) <= simulate(graph, lowest_pass(graph)).peak_memory
+
+
+def test_a_search_that_is_not_ended_has_a_bound(monkeypatch):
+    """So is that of more values than the search takes, which is the bound by cuts alone."""
+    graph = layered_dag(30, seed=4)
+    above, known, lowest = least_peak_bound(graph)[0], baseline_peak(graph), one_pass_bound(graph)
+    found = []
+    for states in (0, 20, 10**6):
+        monkeypatch.setattr("remat_algos.bounds.live_sets.MAX_STATES", {True: states, False: states})
+        found.append(lowest_one_pass(graph, above, known))
+    assert [order is None for _, order in found] == [True, True, False]
+    assert above <= found[0][0] <= found[1][0] <= found[2][0] == lowest
+    assert lowest_one_pass(LAYERED, 5, 9) == (5, None)
+
+
+def test_an_interrupt_ends_the_proof():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lowest_one_pass(layered_dag(30, seed=4), 0, 2**40, interrupt)
 
 
 @given(training_graphs(max_nodes=12))

@@ -1,6 +1,6 @@
 """Runs solvers, and simulates, ranks, keeps and polishes the candidates that they yield."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -114,6 +114,10 @@ class Portfolio:
         solver proves optimal. Without a bound all solvers run.
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
+    lowest : callable, optional
+        Gives the portfolio of the same solvers after its run for the lowest peak. It is called where no peak within the
+        limit is found before the solvers that improve candidates: its candidates are then among these. If they all are
+        above the limit, the limit is `unmet`, and those solvers are not run: so no limit below the lowest peak is met.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class Portfolio:
         budgets: int = 0,
         bound: int | None = None,
         n_fitting: int = 0,
+        lowest: "Callable[[], Portfolio] | None" = None,
     ) -> None:
         self.problem = problem
         self.context = context
@@ -137,6 +142,8 @@ class Portfolio:
         self.limit = None if budgets else problem.solver_limit
         self.results: dict[str, SolverResult] = {}
         self.interrupted = False
+        self.lowest = lowest
+        self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
         self._best: Candidate | None = None
         self._proven = False  # by a solver
@@ -177,12 +184,35 @@ class Portfolio:
         ordered = sorted(solvers, key=lambda solver: solver.order)
         with until_stopped() as ending:
             for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
-                if self.optimal:
+                if self.optimal or (solver.improves and self._is_unmet()):
                     break
                 context = self.context.share(self._part(n_left), candidates=self.candidates)
                 context.bound, context.budgets = self.bound, self.budgets
                 self._run_solver(solver, options, context.within(seconds_each))
+            self._is_unmet()
         self.interrupted |= ending.interrupted
+
+    def _is_unmet(self) -> bool:
+        """Whether the limit is below the lowest peak, which is searched once, where no peak so far is within the limit."""
+        limit, lowest = self.problem.limit, self.lowest
+        if lowest is None or limit is None or self.problem.minimizes_peak or self.budgets:
+            return self.least is not None
+        if any(candidate.figures[0] <= limit for candidate in self.candidates):
+            return False
+        self.lowest, found = None, lowest()
+        for name, result in found.results.items():
+            own = self.results.setdefault(name, SolverResult(complete=result.complete))
+            own.simulated += result.simulated
+            for candidate in result.candidates:
+                candidate = replace(candidate, bound=None, scope=None)  # which are of another limit
+                own.kept.add(candidate)
+                self._note(candidate)
+        best = found.best()
+        if found.interrupted:
+            raise KeyboardInterrupt
+        if best is not None and best.figures[0] > limit and not found.cut:
+            self.least = best
+        return self.least is not None
 
     @property
     def optimal(self) -> bool:

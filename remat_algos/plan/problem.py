@@ -171,16 +171,18 @@ class Problem:
         cut: bool = False,
         proof: ComputeBound | None = None,
         dropped: Sequence[Candidate] = (),
+        least: Candidate | None = None,
     ) -> BudgetError:
         """The error that states the lowest peak reached, the lower bound, and its reason.
 
-        `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint.
+        `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
+        that of the budget "least", where it is known.
         """
         graph = self.graph
         bound, nodes = least_peak_bound(graph)
         if proof is not None and proof.forced > bound:
             bound, nodes = proof.forced, list(proof.nodes)
-        lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
+        lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
         within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
             resident = format_bytes(graph.resident_memory)
@@ -216,7 +218,7 @@ class Problem:
             message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
-        plan = self.lowest_plan(candidates)
+        plan = self.lowest_plan([] if lowest is None else [lowest])
         return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes, plan)
 
     def lowest_plan(self, candidates: Sequence[Candidate], reservation: Reservation | None = None) -> Plan | None:

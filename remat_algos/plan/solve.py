@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
@@ -38,6 +39,7 @@ from remat_algos.solvers.registry import (
 )
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
+LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first
 SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
 NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
@@ -181,17 +183,29 @@ def solve(
         target = graph.needed_compute  # nothing else is the best at other costs too
     exhausted: list[str] = []
     part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
+    passes = not raw if polish is None else polish
+    solvers = [*starts, *(default_solvers(graph, effort) if single is None else [single])]
+
+    @cache
+    def lowest() -> Portfolio:
+        """The run for the budget "least"."""
+        least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+        found = Portfolio(least, context.share(LOWEST_SHARE * part, progress), polish=passes, bound=target)
+        found.run(solvers, options)
+        if not raw:
+            found.guard()
+        return found
 
     def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
-        passes = not raw if polish is None else polish
         compared = 0 if noise is None else n_compared(graph)
         shared = context.share(part, progress=progress)
         if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
-        portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared)
+        portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared, lowest=lowest)
         portfolio.interrupted = interrupted  # then no solver is run
-        solvers = default_solvers(graph, effort) if single is None else [single]
-        portfolio.run([*starts, *solvers] if not interrupted else starts, options)
+        if interrupted:
+            portfolio.lowest = None
+        portfolio.run(starts if interrupted else solvers, options)
         if single is not None and not interrupted:
             _check_served(single, portfolio)
         if not raw:
@@ -317,6 +331,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
         cut=portfolio.cut,
         proof=proof,
         dropped=portfolio.dropped,
+        least=portfolio.least,
     )
 
 

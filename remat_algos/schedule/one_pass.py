@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from remat_algos.bounds.memory import one_pass_bound
+from remat_algos.bounds.memory import one_pass_bound, proven_one_pass
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.ir.arrays import Int32, as_whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
@@ -100,7 +100,8 @@ def lower_passes(
 ) -> Iterator[Simulation]:
     """Orders of one pass, each with a lower peak than the one before: of ids, of the beam, of the search.
 
-    It ends where the peak meets `one_pass_bound`. Parameters as for `lowest_pass`.
+    It ends where the peak meets `one_pass_bound`; where an order that does is known, it is the second. Parameters as for
+    `lowest_pass`.
 
     Examples
     --------
@@ -113,7 +114,10 @@ def lower_passes(
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
-    bound, graph = one_pass_bound(graph, context.check), best.graph
+    bound, order, graph = one_pass_bound(graph, context.check), proven_one_pass(graph, context.check), best.graph
+    if best.peak_memory > bound and order is not None:
+        yield simulate(graph, order.tolist())
+        return
     if best.peak_memory > bound:
         first = simulate(graph, _beam_pass(graph, beam))
         if first.peak_memory < best.peak_memory:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.live_sets import live_set_arrays, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import BEST, DEFAULT, FAST, OutOfTime, SearchContext
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole
-from remat_algos.ir.csr import gather_rows, indptr_of, row_of
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.ir.updates import updates_and_readers
+from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
@@ -42,7 +41,7 @@ def few_values(graph: ComputationGraph) -> str | None:
     """`needs`: at most 128 values that are read or outputs, and no mark that asks for recomputation."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
-    n_values = int(_useful(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
+    n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
     if n_values > MAX_VALUES:
         return f"the graph has {n_values} values, too many for an exact search; {MAX_VALUES} is the maximum"
     return None
@@ -131,7 +130,7 @@ class _Searches:
         self.graph = graph
         self.context = context
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
-        self.arrays = _arrays(graph, self.nodes)
+        self.arrays = live_set_arrays(graph, self.nodes)
         usual = MAX_STATES[context.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
         self.max_states = usual if max_states is None else int(max_states)
         self.done = 0
@@ -253,41 +252,3 @@ class _Searches:
         """Report the sets so far; the search itself looks at the deadline."""
         with suppress(OutOfTime):
             self.context.progress(self.done + states)
-
-
-# ---------------------------------------------------------------- the graph as the kernel takes it
-
-
-def _useful(graph: ComputationGraph) -> Bool:
-    """bool[n_values]: values that a needed node reads, and outputs."""
-    read = graph.read_indices[graph.needed[row_of(graph.read_indptr)]]
-    useful = graph.output.copy()
-    useful[read] = True
-    return useful
-
-
-def _arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
-    """Needed nodes and useful values, numbered anew; see the kernel."""
-    useful, place = _useful(graph), np.full(graph.n_nodes, -1, np.int32)
-    place[nodes] = np.arange(nodes.size)
-    value = np.cumsum(useful) - 1
-    read_indptr, read = gather_rows(graph.read_indptr, graph.read_indices, nodes)
-    once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
-    return (
-        indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
-        read_indptr,
-        value[read].astype(np.int32),
-        graph.memory[useful],
-        graph.node_memory[nodes] + graph.workspace[nodes],
-        graph.compute[nodes],
-        once[nodes].view(np.uint8),
-        *_readers_of_what_changes(graph, place, nodes.size),
-        graph.output[useful].view(np.uint8),
-    )
-
-
-def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
-    """For each update of a parameter or a state the nodes that read it before it changes."""
-    update, reader = (place[nodes] for nodes in updates_and_readers(graph))
-    needed = (update >= 0) & (reader >= 0)
-    return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])

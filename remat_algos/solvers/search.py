@@ -36,11 +36,16 @@ COOL_ROUNDS = ((0.3, 0.3, 0.02), (0.7, 0.2, 0.01))
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
 USUAL_WORK = 30  # of one move
+SHARES = (0.9, 0.8)
+"""Of the lowest peak so far: limits of the searches for a lower one, in turn."""
+LOWER_SHARES = (0.9, 0.97)  # the same, of what follows: as often as there is a lower one, then the next share
+MAX_LOWER = 4  # of these, each with the work within one limit
+LOWEST_WORK_OF_NODE = 3  # times the work of a node within one limit
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
 ALONE = 100  # nodes up to which it first runs without the candidates of others: so `auto` is no worse than it alone
-NO_GOAL = -1
+ANY_GOAL = 2**62  # the first schedule within the limit ends a search
 FRONTIER_WORK = {FAST: 3, DEFAULT: 2.5, BEST: 2.5}  # times the work within one limit
 LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
@@ -104,8 +109,9 @@ def search(
     The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
-    best of these are searched longer. Where nothing fits, and without a limit, the lowest peak is searched, then the
-    minimum compute at it. Graphs of up to 100 nodes are first searched without the candidates of other solvers.
+    best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
+    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. Graphs of up
+    to 100 nodes are first searched without the candidates of other solvers.
 
     Parameters
     ----------
@@ -168,11 +174,14 @@ class _Annealing:
             mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
         self.max_runs, self.n_searches = max(MAX_RUNS, self._max_runs_of_seeds()), 0
+        self.bound = least_peak_bound(graph)[0]
         self.kernel = self._kernel(context.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
-        work = min(work, WORK_OF_NODE[context.effort] * self.kernel.nodes.size)
-        self.work = self._in_time(work) if self.max_moves is None else USUAL_WORK * self.max_moves
+        most = WORK_OF_NODE[context.effort] * self.kernel.nodes.size
+        self.work, self.lowest_work = min(work, most), min(work, LOWEST_WORK_OF_NODE * most)
+        if self.max_moves is not None:
+            self.work = self.lowest_work = USUAL_WORK * self.max_moves
 
     def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
         return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.context.constraints)
@@ -187,16 +196,28 @@ class _Annealing:
         return max(possible, WORK[FAST])
 
     def within(self, limit: int) -> Iterator[Candidate]:
-        """The best schedules within a limit; if nothing fits, of the lowest peak."""
-        bound, best = least_peak_bound(self.graph)[0], None
-        if limit > bound:
-            best = yield from self._rounds(self._seeds(limit), limit, lowest=False)
-            if best is None or best.figures[0] <= limit:
-                return
-        lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True)
+        """The best schedules within a limit; if no schedule meets it, or only the bound, of the lowest peak."""
+        if limit > self.bound:
+            yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
+            return
+        lowest = yield from self._lowest(self._in_time(self.lowest_work))
         if lowest is not None:
-            self.work //= 2
-            yield from self._rounds([lowest], max(limit, lowest.figures[0]), lowest=False)
+            yield from self._rounds([lowest], max(limit, lowest.figures[0]), self.work // 2)
+
+    def _lowest(self, work: int) -> Generator[Candidate, None, Candidate | None]:
+        """Schedules of lower and lower peaks; the last of them."""
+        best = yield from self._rounds(self._seeds(self.bound), self.bound, work, lowest=True)
+        place = count = 0
+        while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
+            limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
+            seeds = [best, *self._seeds(self.bound)]
+            found = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL)
+            if found is not None and found.figures[0] < best.figures[0]:
+                best = found
+            else:
+                place += 1
+            count += 1
+        return best
 
     def frontier(self, n_limits: int) -> Iterator[Candidate]:
         """The best schedules within limits from the lowest peak to that of one pass.
@@ -207,11 +228,10 @@ class _Annealing:
         """
         factor = FRONTIER_WORK[self.context.effort]
         total = self.work if self.max_moves is not None else self._in_time(int(factor * self.work))
-        self.work, bound = int(LOWEST_SHARE * total), least_peak_bound(self.graph)[0]
-        lowest = yield from self._rounds(self._seeds(bound), bound, lowest=True)
+        lowest = yield from self._lowest(int(LOWEST_SHARE * total))
         if lowest is None:
             return
-        lowest = (yield from self._rounds([lowest], lowest.figures[0], lowest=False)) or lowest
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], int(LOWEST_SHARE * total))) or lowest
         floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
         limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits)))
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
@@ -251,7 +271,7 @@ class _Annealing:
             if self.context.stopped:
                 return None
             kernel, each = self._kernel((self.context.seed, number)), work // len(points[i][1])
-            found, ending = self._anneal(kernel, start, limit, goal, each, WARM, lowest=False)
+            found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
             self.context.interrupted |= ending.interrupted
             return found
 
@@ -279,22 +299,27 @@ class _Annealing:
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
     def _rounds(
-        self, seeds: Sequence[Candidate], limit: int, *, lowest: bool
+        self, seeds: Sequence[Candidate], limit: int, total: int, *, goal: int | None = None, lowest: bool = False
     ) -> Generator[Candidate, None, Candidate | None]:
-        """Some short searches, then longer ones from the best of these; the best of all."""
+        """Some short searches, then longer ones from the best of these, with some work in all; the best of them.
+
+        They end at a compute of `goal`, by default of the lower bound, or with `lowest` at a peak within the limit.
+        """
         graph, best = self.graph, None
         rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
-        enough = int(rounds[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1))
+        enough = int(rounds[0][0] * total / (FIRST_WORK * self.kernel.nodes.size + 1))
         count = max(MIN_FIRST, min(MAX_FIRST[self.context.effort], enough))
-        goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
+        if lowest:
+            goal = ANY_GOAL
+        elif goal is None:
+            goal = max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
         for share, hot, cold in rounds:
-            work, ended = int(share * self.work / count), list[Candidate]()
+            work, ended = int(share * total / count), list[Candidate]()
             self.context.stage(count, "schedules")
             for i in range(count):
-                found, ending = self._anneal(
-                    self.kernel, pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest
-                )
+                start, lower = pool[i % len(pool)], SHARES[i % len(SHARES)] if lowest else None
+                found, ending = self._anneal(self.kernel, start, limit, goal, work, (hot, cold), lower)
                 if found is None:
                     ending.pass_on()
                     continue
@@ -331,26 +356,36 @@ class _Annealing:
         goal: int,
         work: int,
         temperatures: tuple[float, float],
-        *,
-        lowest: bool,
+        lower: float | None = None,
     ) -> tuple[Candidate | None, Ending]:
-        """One search from a seed: its best schedule, None if constraints allow none; and how it ended."""
-        hot, cold = temperatures
-        fits = seed.simulation is not None and seed.figures[0] <= limit
-        if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest, within=fits):
-            return None, Ending()
-        begun, ended, part = self._spent(kernel), False, 0.0
-        with until_stopped() as ending:
-            while part < 1 and not ended:
-                kernel.cool(hot, cold, part)
-                ended = kernel.state.advance(PERIOD)
-                self.context.check()
-                part = (self._spent(kernel) - begun) / max(1, work)
-        best = kernel.best
-        if not len(best):
-            return None, ending
-        details = {"moves": kernel.state.n_moves, "start": seed.details.get("start") or seed.solver}
-        return evaluated(self.graph, best, details), ending
+        """One search from a seed: its best schedule, None if constraints allow none; and how it ended.
+
+        With `lower` the lowest peak is wanted: its limit is that share of the peak, and whenever it meets it, it begins
+        again at what it found, for a share of that.
+        """
+        found, begun, part = None, self._spent(kernel), 0.0
+        details = {"start": seed.details.get("start") or seed.solver}
+        while True:
+            best = found or seed
+            goal_limit = limit if lower is None else max(limit, int(lower * best.figures[0]))
+            fits = best.simulation is not None and best.figures[0] <= goal_limit
+            if not kernel.start(best.schedule, goal_limit, goal=goal, lowest=False, within=fits):
+                return found, Ending()
+            ended = False
+            with until_stopped() as ending:
+                while part < 1 and not ended:
+                    kernel.cool(*temperatures, part)
+                    ended = kernel.state.advance(PERIOD)
+                    self.context.check()
+                    part = (self._spent(kernel) - begun) / max(1, work)
+            if not len(kernel.best):
+                return found, ending
+            new = evaluated(self.graph, kernel.best, {"moves": kernel.state.n_moves, **details})
+            if found is None or self._rank(new, limit) < self._rank(found, limit):
+                found = new
+            ended &= ending.complete and part < 1 and new.figures[0] < best.figures[0]
+            if lower is None or not ended or found.figures[0] <= limit:
+                return found, ending
 
     def _spent(self, kernel: SearchKernel) -> int:
         state = kernel.state

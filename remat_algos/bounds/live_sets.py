@@ -1,0 +1,95 @@
+"""Graphs as the kernel of live sets takes them, and the lowest peak of one pass by it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from remat_algos.ir.arrays import Bool, Int32, Int64
+from remat_algos.ir.csr import gather_rows, indptr_of, row_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import KEEP
+from remat_algos.ir.updates import updates_and_readers
+
+PROVEN_NODES = 30
+MAX_STATES = {True: 4_000_000, False: 200_000}
+"""Sets of nodes that have run: on graphs of up to 30 needed nodes, on others."""
+PORTION = 20_000  # sets between two looks at the clock
+
+
+def useful_values(graph: ComputationGraph) -> Bool:
+    """bool[n_values]: values that a needed node reads, and outputs."""
+    read = graph.read_indices[graph.needed[row_of(graph.read_indptr)]]
+    useful = graph.output.copy()
+    useful[read] = True
+    return useful
+
+
+def live_set_arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
+    """Needed nodes and useful values, numbered anew, as `LiveSetSearch` takes them."""
+    useful, place = useful_values(graph), np.full(graph.n_nodes, -1, np.int32)
+    place[nodes] = np.arange(nodes.size)
+    value = np.cumsum(useful) - 1
+    read_indptr, read = gather_rows(graph.read_indptr, graph.read_indices, nodes)
+    once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
+    return (
+        indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
+        read_indptr,
+        value[read].astype(np.int32),
+        graph.memory[useful],
+        graph.node_memory[nodes] + graph.workspace[nodes],
+        graph.compute[nodes],
+        once[nodes].view(np.uint8),
+        *_readers_of_what_changes(graph, place, nodes.size),
+        graph.output[useful].view(np.uint8),
+    )
+
+
+def lowest_one_pass(
+    graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
+) -> tuple[int, Int32 | None]:
+    """A lower bound on the peak of every order of one pass, and an order that meets it if one is found below `known`.
+
+    Where no node may run twice, a set of live values is what a down-set of executed nodes left behind. These are
+    searched by the least of the peaks that lead to them; up to 30 needed nodes nearly always to the end.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        Its marks are not looked at.
+    above : int
+        A lower bound that is known.
+    known : int
+        The peak of an order of one pass.
+    look : callable, optional
+        Called every few milliseconds; what it raises ends the search.
+
+    Examples
+    --------
+    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
+    >>> lowest_one_pass(ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1]), 0, 9)
+    (6, array([0, 1, 3, 2, 4], dtype=int32))
+    """
+    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED, LiveSetSearch  # 2 ms
+
+    nodes = np.flatnonzero(graph.needed).astype(np.int32)
+    if above >= known or nodes.size > MAX_VALUES or int(useful_values(graph).sum()) > MAX_VALUES:
+        return above, None
+    once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
+    search = LiveSetSearch(*live_set_arrays(once, nodes), known - 1, known, True)
+    verdict, most = None, MAX_STATES[nodes.size <= PROVEN_NODES]
+    while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
+        verdict = search.advance(PORTION, most)
+        if look is not None:
+            look()
+    if verdict == SOLVED:
+        return int(search.key), nodes[search.order()]
+    return (known if verdict == EXHAUSTED else max(above, min(known, int(search.key)))), None
+
+
+def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
+    """For each update of a parameter or a state the nodes that read it before it changes."""
+    update, reader = (place[nodes] for nodes in updates_and_readers(graph))
+    needed = (update >= 0) & (reader >= 0)
+    return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])
