@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import as_whole, by_fields, whole
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
+from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
@@ -24,6 +24,7 @@ from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
 
 POINTS = 20
+LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier begins
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -217,7 +218,10 @@ def frontier(
     kept = problem.constraints
     context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort, constraints=kept)
     portfolio = Portfolio(problem, context, budgets=int(points))
-    portfolio.run(chosen)
+    lowest = lowest_run(problem, chosen, context.share(LOWEST_SHARE, progress))
+    portfolio.take(lowest)
+    if not lowest.interrupted:
+        portfolio.run(chosen)
     peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
     bounds = bound_curve(graph, shown, context, effort=BEST if effort == BEST else FAST)

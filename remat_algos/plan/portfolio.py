@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.plan import OUT_OF_MEMORY
 from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.schedule.baseline import baseline
@@ -200,19 +201,24 @@ class Portfolio:
         if any(candidate.figures[0] <= limit for candidate in self.candidates):
             return False
         self.lowest, found = None, lowest()
-        for name, result in found.results.items():
-            own = self.results.setdefault(name, SolverResult(complete=result.complete))
-            own.simulated += result.simulated
-            for candidate in result.candidates:
-                candidate = replace(candidate, bound=None, scope=None)  # which are of another limit
-                own.kept.add(candidate)
-                self._note(candidate)
-        best = found.best()
-        if found.interrupted:
+        best = self.take(found)
+        if self.interrupted:
             raise KeyboardInterrupt
         if best is not None and best.figures[0] > limit and not found.cut:
             self.least = best
         return self.least is not None
+
+    def take(self, found: "Portfolio") -> Candidate | None:
+        """Take over the candidates of a run for another limit; its best."""
+        for name, result in found.results.items():
+            own = self.results.setdefault(name, SolverResult(complete=result.complete))
+            own.simulated += result.simulated
+            for candidate in result.candidates:
+                candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
+                own.kept.add(candidate)
+                self._note(candidate)
+        self.interrupted |= found.interrupted
+        return found.best()
 
     @property
     def optimal(self) -> bool:
@@ -479,6 +485,26 @@ class Portfolio:
         if too_high:
             simulation = polish(graph, simulation, 0)
         return polish(graph, simulation, max(limit or 0, simulation.peak_memory))
+
+
+def lowest_run(
+    problem: Problem,
+    solvers: Sequence[Solver],
+    context: SearchContext,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    guard: bool = True,
+    **settings: Any,
+) -> Portfolio:
+    """The run for the budget "least", with the settings of a portfolio; `guard` as `Portfolio.guard`."""
+    least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+    portfolio = Portfolio(least, context, **settings)
+    portfolio.run(solvers, options)
+    if guard:
+        with until_stopped() as ending:
+            portfolio.guard()
+        portfolio.interrupted |= ending.interrupted
+    return portfolio
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:

@@ -19,7 +19,7 @@ from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
 from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERANCE, TRIED, Plan
-from remat_algos.plan.portfolio import Portfolio
+from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
@@ -188,13 +188,9 @@ def solve(
 
     @cache
     def lowest() -> Portfolio:
-        """The run for the budget "least"."""
-        least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-        found = Portfolio(least, context.share(LOWEST_SHARE * part, progress), polish=passes, bound=target)
-        found.run(solvers, options)
-        if not raw:
-            found.guard()
-        return found
+        """The run for the budget "least", once."""
+        shared = context.share(LOWEST_SHARE * part, progress)
+        return lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target)
 
     def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
         compared = 0 if noise is None else n_compared(graph)

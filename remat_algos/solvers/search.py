@@ -45,6 +45,7 @@ WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are 
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
 ALONE = 100  # nodes up to which it first runs without the candidates of others: so `auto` is no worse than it alone
+OWN = (START, BASELINE)  # of no other solver
 ANY_GOAL = 2**62  # the first schedule within the limit ends a search
 FRONTIER_WORK = {FAST: 3, DEFAULT: 2.5, BEST: 2.5}  # times the work within one limit
 LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
@@ -129,7 +130,7 @@ def search(
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
     seeds = [context.candidates]
-    own = tuple(each for each in context.candidates if each.solver in (START, BASELINE))
+    own = tuple(each for each in context.candidates if each.solver in OWN)
     if graph.n_nodes <= ALONE and len(own) < len(context.candidates):
         seeds.insert(0, own)
     for i, each in enumerate(seeds):
@@ -222,13 +223,17 @@ class _Annealing:
     def frontier(self, n_limits: int) -> Iterator[Candidate]:
         """The best schedules within limits from the lowest peak to that of one pass.
 
-        First the limits are evenly spaced: from high to low, each from the best at the limit above, in whose place an
+        The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits are
+        evenly spaced: from high to low, each from the best at the limit above, in whose place an
         own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
         factor = FRONTIER_WORK[self.context.effort]
         total = self.work if self.max_moves is not None else self._in_time(int(factor * self.work))
-        lowest = yield from self._lowest(int(LOWEST_SHARE * total))
+        known = [each for each in self.candidates if each.simulation is not None and each.solver not in OWN]
+        lowest = min(known, key=lambda each: each.figures, default=None) if self.context.budgets else None
+        if lowest is None:  # else it was searched before
+            lowest = yield from self._lowest(int(LOWEST_SHARE * total))
         if lowest is None:
             return
         lowest = (yield from self._rounds([lowest], lowest.figures[0], int(LOWEST_SHARE * total))) or lowest
