@@ -151,6 +151,17 @@ def whole(number: Any, what: str) -> int:
     return result
 
 
+def is_count(number: Any) -> bool:
+    """Whether it is a whole number, 0 or more, and small enough for a figure.
+
+    Examples
+    --------
+    >>> is_count(3), is_count(-3), is_count(True), is_count(3.0), is_count(10**30)
+    (True, False, False, False, False)
+    """
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) < LARGEST_SUM
+
+
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:
     """The error for an array that is too short or too long."""
     entries = "1 entry" if actual == 1 else f"{actual:,} entries"

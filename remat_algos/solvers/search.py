@@ -9,7 +9,7 @@ import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.search import PERIOD
@@ -91,8 +91,8 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
     """The line of a plan's text about the search."""
     moves, start = details.get("moves"), details.get("start")
-    if isinstance(moves, int) and isinstance(start, str):
-        yield "search", f"{counted(moves, 'move')}, from {start}"
+    if is_count(moves) and isinstance(start, str):
+        yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
 
 
 @solver(improves=True, price=3.0, describe=search_rows)
