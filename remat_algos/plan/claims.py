@@ -18,7 +18,7 @@ from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.context import FAST, OutOfTime, SearchContext
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
-from remat_algos.ir.arrays import LARGEST_SUM, is_count
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -220,7 +220,7 @@ def _check_narrower(graph: ComputationGraph, record: Mapping[str, Any], simulati
     if narrower is None:
         return
     bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
-    if not is_count(bound) or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
+    if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
     if bound > simulation.compute:
         _deny(f"the plan claims the lower bound {bound} on schedules of its scope; it computes {simulation.compute}")
