@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,7 +151,7 @@ def whole(number: Any, what: str) -> int:
     return result
 
 
-def is_count(number: Any) -> bool:
+def is_count(number: Any) -> TypeGuard[int]:
     """Whether it is a whole number, 0 or more, and small enough for a figure.
 
     Examples

@@ -62,7 +62,7 @@ def _is_robust(value: Any) -> bool:
     """Whether it has the figures of a plan that was chosen for costs that are not exact."""
     if not isinstance(value, Mapping):
         return False
-    shares = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
+    shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
     known = all(type(share) in (int, float) and 0 <= share < LARGEST_SUM for share in shares)
     return known and 0 < value["noise"] <= 1 and all(is_count(value.get(name)) for name in ("samples", "seed"))
 
