@@ -117,6 +117,23 @@ def lower_bound(file, record):
     file.write_text(json.dumps({**record, "bound": record["bound"] + 1}))
 
 
+def unknown_source(file, record):
+    made = {"bound": record["compute"], "gap": 0.0, "bound_source": "oracle of delphi", "details": {}}
+    file.write_text(json.dumps(record | made))
+
+
+def no_source(file, record):
+    file.write_text(json.dumps({name: record[name] for name in record if name != "bound_source"}))
+
+
+def impossible_time(file, record):
+    file.write_text(json.dumps(record | {"seconds": float("nan")}))
+
+
+def impossible_overheads(file, record):
+    file.write_text(json.dumps(record | {"details": record["details"] | {"overheads": {"chen_sqrt": -1}}}))
+
+
 def no_numbers(file, record):
     file.write_text(json.dumps({**record, "seconds": "NaN", "budget": {"memory": [], "device": {}}}))
 
@@ -139,7 +156,8 @@ def missing(file, record):
     file.unlink()
 
 
-DAMAGES = [garbage, no_text, no_numbers, other_order, lower_bound, other_budget, other_solver, missing]
+FORGED = [unknown_source, no_source, impossible_time, impossible_overheads]
+DAMAGES = [garbage, no_text, no_numbers, other_order, lower_bound, other_budget, other_solver, missing, *FORGED]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -232,3 +250,12 @@ def test_the_plan_from_the_cache_equals_the_one_found(graph):
     again = solve_cached(graph, "least", effort="fast")
     assert again.schedule.order.tolist() == first.schedule.order.tolist()
     assert again.record() | {"seconds": 0} == replace(first, details=again.details, seconds=0).record()
+
+
+def test_a_cached_plan_says_no_more_than_its_file(folder):
+    graph = training()
+    fresh, cached = solve_cached(graph, "70%"), solve_cached(graph, "70%")
+    assert "solvers tried" in str(fresh)
+    assert "solvers tried" not in str(cached)
+    assert "\nnot checked  tried: " in str(cached)
+    assert (fresh.claimed, cached.bound_proven) == ((), True)

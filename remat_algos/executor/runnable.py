@@ -63,8 +63,8 @@ def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Alloc
             raise GraphError("the simulation is of another graph; give the graph that was simulated")
         return order, None
     if isinstance(order, Plan | Mapping | str | os.PathLike):
-        simulation, reservation = verified(graph, order)
-        return simulation, reservation.allocation
+        found = verified(graph, order)
+        return found.simulation, found.reservation.allocation
     if isinstance(order, Schedule | Sequence | np.ndarray):
         return simulate(graph, order), None
     raise TypeError(f"{order!r} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -149,6 +149,17 @@ def whole(number: Any, what: str) -> int:
     if result is None:
         raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")
     return result
+
+
+def is_count(number: Any) -> TypeGuard[int]:
+    """Whether it is a whole number, 0 or more, and small enough for a figure.
+
+    Examples
+    --------
+    >>> is_count(3), is_count(-3), is_count(True), is_count(3.0), is_count(10**30)
+    (True, False, False, False, False)
+    """
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) < LARGEST_SUM
 
 
 def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphError:

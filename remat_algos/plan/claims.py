@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -16,23 +16,48 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
-from remat_algos.errors import AllocationError, ClaimError, GraphError, PlanError, ScheduleError
+from remat_algos.context import FAST, OutOfTime, SearchContext
+from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import gap
+from remat_algos.plan.record import bound_source, gap
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import ANY_ORDER, SCOPES, Solver, find_solver, list_solvers
 from remat_algos.text.wording import listed, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
+PROVING_AGAIN = 1.0  # seconds for a solver that proved a bound; the effort "fast" limits its work, mostly to less
+NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
-def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[ComputationGraph, Simulation, Reservation]:
-    """The graph that the plan runs, its simulation and its reservation, if every claim is true."""
+class Checked(NamedTuple):
+    """A plan whose record says nothing that is false.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        The graph that the plan runs.
+    simulation : Simulation
+    reservation : Reservation
+        Its bound is one that was proven here.
+    doubts : mapping of str to str
+        Of "bound", "packed_memory" and "packed_bound" those that were neither proven nor disproven here, each with a
+        sentence that says so. The entries of `NEVER_CHECKED` are the record's word in any case.
+    """
+
+    graph: ComputationGraph
+    simulation: Simulation
+    reservation: Reservation
+    doubts: Mapping[str, str]
+
+
+def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
+    """Simulate and prove what a plan's record says; ClaimError if a claim is false, or can be proven by nobody."""
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
     found: dict[str, Any] = {
@@ -55,8 +80,11 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
         allocator = get_allocator(claimed.allocator)
     except AllocationError as error:
         raise PlanError(f'"allocator" of the plan is none: {error}') from error
-    _check_limits(graph, record, simulation, allocator)
-    return graph, simulation, _reserved(record, simulation, claimed, allocator)
+    limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
+    _check_bound(graph, record, simulation, limit, doubts)
+    _check_narrower(graph, record, simulation)
+    reservation = _reserved(record, simulation, claimed, allocator, doubts)
+    return Checked(graph, simulation, reservation, doubts)
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -96,7 +124,8 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
 
 def _check_limits(
     graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: Allocator
-) -> None:
+) -> int:
+    """Compare the plan with its budget and its constraints; the bytes of peak that its bounds are for."""
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -117,36 +146,89 @@ def _check_limits(
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
         _deny(f"the plan claims to keep to its constraints; {violation}")
-    bound, scope = record["bound"], record["bound_scope"]
+    return simulation.peak_memory if limit is None or budget.least else limit
+
+
+def _check_bound(
+    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, limit: int, doubts: dict[str, str]
+) -> None:
+    """Prove the lower bound on compute again; ClaimError if it is false, or of a source that proves no such bound."""
+    bound, scope, source, one_pass = record["bound"], record["bound_scope"], bound_source(record), graph.needed_compute
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
         _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
-    _check_narrower(record, simulation)
-    source = record.get("bound_source")
-    if source == ONE_PASS and bound != graph.needed_compute:
-        _deny(f"the plan claims that one pass computes {bound}; one pass computes {graph.needed_compute}")
-    prover = find_solver(source) if isinstance(source, str) else None
-    if prover is not None and scope == ANY_ORDER and prover.optimal_in != scope and (bound or 0) > graph.needed_compute:
-        _deny(f"the plan claims a bound by {source}, which proves none for schedules of any order")
+    if bound is not None and (bound < one_pass or (source == ONE_PASS and bound > one_pass)):
+        whose = ", which names no source" if record.get("bound_source") is None else ""
+        _deny(f"the plan claims the lower bound {bound} on compute{whose}; one pass computes {one_pass}")
+    prover = None
+    if source is not None and source not in (ONE_PASS, *PROVEN):
+        prover = _prover(graph, source, scope or ANY_ORDER)
     if source in PROVEN and bound is not None:
-        _check_bound(graph, record, simulation.peak_memory if limit is None or budget.least else limit)
+        _prove_by_nodes(graph, record, limit, doubts)
+    elif "bound" in record.get("details", {}):
+        raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
+    elif prover is not None and bound not in (None, one_pass):
+        _prove_by_solver(prover, graph, record, simulation, limit, doubts)
 
 
-def _check_narrower(record: Mapping[str, Any], simulation: Simulation) -> None:
+def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
+    """The solver that a bound for schedules of a scope is said to be by; ClaimError if it proves no such bound."""
+    prover = find_solver(source)
+    if prover is None:
+        able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
+        known = ", ".join([ONE_PASS, *PROVEN, *able])
+        _deny(f"the plan claims a bound by {shortened(repr(source))}, which proves none; bounds are by {known}")
+    if prover.optimal_in not in (scope, ANY_ORDER):
+        _deny(f"the plan claims a bound by {source}, which proves none for schedules of the scope {scope!r}")
+    reason = prover.needs(graph)
+    if reason is not None:
+        _deny(f"the plan claims a bound by {source}, which cannot serve this graph: {reason}")
+    return prover
+
+
+def _prove_by_solver(
+    prover: Solver,
+    graph: ComputationGraph,
+    record: Mapping[str, Any],
+    simulation: Simulation,
+    limit: int,
+    doubts: dict[str, str],
+) -> None:
+    """Run the solver that is said to have proven a bound for schedules of any order once more, with little work.
+
+    It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves the bound.
+    """
+    bound, own = record["bound"], Candidate(simulation.schedule, simulation=simulation)
+    context = SearchContext(PROVING_AGAIN, effort=FAST, candidates=[own])
+    with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
+        if record["bound_scope"] == ANY_ORDER:
+            for found in prover.candidates(graph, min(limit, LARGEST_SUM), context, {}):
+                if not isinstance(found, Candidate):
+                    continue
+                peak, compute = found.figures
+                if found.simulation is not None and peak <= limit and compute < bound:
+                    _deny(f"the plan claims the lower bound {bound} on compute, by {prover.name}; {compute} is reached")
+                if found.scope == ANY_ORDER and (found.bound or 0) >= bound:
+                    return
+    doubts["bound"] = f"the plan claims the lower bound {bound} on compute, by {prover.name}; it was not proven here"
+
+
+def _check_narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
     """A bound for fewer schedules is the word of its solver; it must be one, and not contradict the plan."""
     narrower = record.get("details", {}).get("narrower_bound")
     if narrower is None:
         return
     bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
-    if type(bound) is not int or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
+    if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
     if bound > simulation.compute:
         _deny(f"the plan claims the lower bound {bound} on schedules of its scope; it computes {simulation.compute}")
+    _prover(graph, record["method"], scope)
 
 
-def _check_bound(graph: ComputationGraph, record: Mapping[str, Any], limit: int) -> None:
-    """Prove the bound on compute again."""
+def _prove_by_nodes(graph: ComputationGraph, record: Mapping[str, Any], limit: int, doubts: dict[str, str]) -> None:
+    """Prove the bound on compute by the nodes and the price that the plan names."""
     claim = ComputeBound.claimed(graph, record["bound"], record.get("details", {}).get("bound"))
     if (claim.price is None) == (record["bound_source"] == CLOSURE):
         raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
@@ -158,17 +240,18 @@ def _check_bound(graph: ComputationGraph, record: Mapping[str, Any], limit: int)
         return
     names = listed([graph.labels[v] for v in claim.nodes], 4)
     step = f"the first run{'s' if len(claim.nodes) > 1 else ''} of {names}"
+    text = f"the plan claims the lower bound {claim.compute} on compute, by {step}"
     if certain:
-        _deny(f"the plan claims the lower bound {claim.compute} on compute, by {step}; that proves {proven}")
-    warnings.warn(
-        f"the plan claims the lower bound {claim.compute} on compute, by {step}; {PROVING} s proved {proven}",
-        UserWarning,
-        stacklevel=6,
-    )
+        _deny(f"{text}; that proves {proven}")
+    doubts["bound"] = f"{text}; {PROVING} s proved {proven}"
 
 
 def _reserved(
-    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator
+    record: Mapping[str, Any],
+    simulation: Simulation,
+    claimed: Reservation,
+    allocator: Allocator,
+    doubts: dict[str, str],
 ) -> Reservation:
     """What is reserved, if the claims are true."""
     limit = record["limit"]
@@ -177,37 +260,54 @@ def _reserved(
     if limit is not None and claimed.memory > limit:
         what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
         _deny(f"the plan claims to stay within {limit} bytes; {what} {claimed.memory}")
-    found = allocator.reserve(simulation) if claimed.bound is None else _arena(record, simulation, claimed, allocator)
+    if claimed.bound is None:
+        found = allocator.reserve(simulation)
+    else:
+        found = _arena(record, simulation, claimed, allocator, doubts)
     for name, value in found.record().items():
-        if record.get(name, value) != value:
+        if name != "packed_bound" and record.get(name, value) != value:
             _deny(f"the plan claims {name} {_short(record[name])}; the model gives {_short(value)}")
+    if (found.bound or 0) < (claimed.bound or 0):
+        doubts["packed_bound"] = f"the plan claims packed_bound {claimed.bound}; {found.bound} was proven here"
     return found
 
 
 def _arena(
-    record: Mapping[str, Any], simulation: Simulation, claimed: Reservation, allocator: Allocator
+    record: Mapping[str, Any],
+    simulation: Simulation,
+    claimed: Reservation,
+    allocator: Allocator,
+    doubts: dict[str, str],
 ) -> Reservation:
-    """The arena that the plan claims, with its addresses."""
+    """The arena that the plan claims, with its addresses; its bound is one that is proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
         _deny(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
     if memory < simulation.peak_memory:
         _deny(f"the plan claims packed_memory {memory}; no arena for its schedule is below {simulation.peak_memory}")
     if offsets is None:
-        return _packed_again(simulation, claimed, allocator)
+        return _packed_again(simulation, claimed, allocator, doubts)
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
         raise PlanError(f'"offsets" of the plan is {_short(offsets)}; expected a list of whole numbers')
-    buffers = Buffers.of(simulation)
+    buffers, alignment = Buffers.of(simulation), claimed.alignment
+    live = buffers.rounded(alignment).max_live
     try:
-        storage, alignment = np.arange(len(buffers)), claimed.alignment
-        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", bound, alignment)
+        storage, known = np.arange(len(buffers)), min(bound, live)
+        found = Allocation(buffers, storage, np.array(offsets, np.int64), memory, "plan", known, alignment)
         found.verify()
     except AllocationError as error:
         raise ClaimError(f"the plan claims addresses in packed_memory {memory} that cannot be: {error}") from error
-    return replace(claimed, allocation=found)
+    if bound > live:
+        again = allocator.reserve(simulation, SearchContext(PROVING_AGAIN), alignment=alignment)
+        if again.memory < bound:
+            _deny(f"the plan claims packed_bound {bound}; its schedule packs into {again.memory} bytes")
+        found = replace(found, bound=min(bound, max(live, again.bound or 0)))
+    return replace(claimed, bound=found.bound, allocation=found)
 
 
-def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Allocator) -> Reservation:
+def _packed_again(
+    simulation: Simulation, claimed: Reservation, allocator: Allocator, doubts: dict[str, str]
+) -> Reservation:
     """An arena of a file without addresses."""
     found = allocator.reserve(simulation, alignment=claimed.alignment)
     bound = found.bound or 0
@@ -215,13 +315,12 @@ def _packed_again(simulation: Simulation, claimed: Reservation, allocator: Alloc
         _deny(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {bound} bytes")
     if (claimed.bound or 0) > found.memory:
         _deny(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
+    claimed = replace(claimed, bound=min(claimed.bound or 0, bound))
     if claimed.memory >= found.memory and found.allocation is not None:
         return replace(claimed, allocation=replace(found.allocation, size=claimed.memory))
-    warnings.warn(
+    doubts["packed_memory"] = (
         f"the plan claims to pack into {claimed.memory} bytes, which was not found here within a few seconds "
-        f"({found.memory} was); `remat allocate --time-limit` searches longer",
-        UserWarning,
-        stacklevel=5,
+        f"({found.memory} was); `remat allocate --time-limit` searches longer"
     )
     return claimed
 

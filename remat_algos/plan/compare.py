@@ -50,7 +50,8 @@ class Entry:
         kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
-        return {"solver": self.solver, "feasible": True, "interrupted": self.plan.interrupted, **shown}
+        flags = {"feasible": True, "interrupted": self.plan.interrupted, "bound_proven": self.plan.bound_proven}
+        return {"solver": self.solver, **flags, **shown}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

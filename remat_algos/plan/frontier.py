@@ -137,6 +137,7 @@ class Frontier:
                     "overhead": plan.overhead,
                     "bound": plan.bound,
                     "bound_source": plan.bound_source,
+                    "bound_proven": plan.bound_proven,
                     "gap": plan.gap,
                     "best": id(plan) in best,
                     "details": plan.record()["details"],

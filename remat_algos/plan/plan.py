@@ -15,11 +15,11 @@ from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.ir.arrays import LARGEST_SUM, by_fields
+from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.plan.claims import checked
+from remat_algos.plan.claims import NEVER_CHECKED, checked
 from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
@@ -81,6 +81,10 @@ class Plan:
         (`remat_algos.bounds`), whose nodes are in the details; or a solver.
     constraints : Constraints, optional
         What the schedule keeps to beside the budget. The bound is that without them.
+    claimed : tuple of str
+        Of a plan that was read from a file the entries that are its word alone: who made it, `seconds` and `details`;
+        "bound" where that was not proven here, "packed_memory" and "packed_bound" likewise. Of a plan that `solve` made
+        none. They are printed as claims.
     """
 
     graph: ComputationGraph
@@ -97,6 +101,7 @@ class Plan:
     reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
     bound_source: str | None = ONE_PASS
     constraints: Constraints | None = None
+    claimed: tuple[str, ...] = ()
 
     _repr_html_ = html
 
@@ -109,7 +114,7 @@ class Plan:
             f"overhead {percent(self.overhead, self.graph.needed_compute)}",
             counted(len(self.schedule), "step"),
             f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
-            "interrupted" if self.interrupted else "",
+            "interrupted" if self.interrupted and not self.claimed else "",
         )
 
     __reduce__ = by_fields
@@ -142,11 +147,18 @@ class Plan:
         """(compute - bound) / bound; None without a bound for schedules of any order."""
         return gap(self.simulation.compute, self.bound, self.scope)
 
+    @property
+    def bound_proven(self) -> bool:
+        """Whether the lower bound on compute was proven in this process; else it is None, or what a file claims."""
+        return self.bound is not None and "bound" not in self.claimed
+
     def bound_cells(self) -> tuple[str, str]:
         """Two cells of a table: the bound in % beyond one pass, and the distance from the plan to it in % of it."""
         if self.bound is None or self.scope != ANY_ORDER:
             return "", ""
         one_pass = self.graph.needed_compute
+        if not self.bound_proven:
+            return f"{percent(max(0, self.bound - one_pass), one_pass)} claimed", "not proven"
         above = self.simulation.compute - self.bound
         gap = "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, self.bound)
         return percent(max(0, self.bound - one_pass), one_pass), gap
@@ -248,24 +260,25 @@ class Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
         record = read_record(path)
         try:
-            graph, simulation, reservation = checked(graph, shaped(record))
+            found = checked(graph, shaped(record))
         except PlanError as error:
             raise type(error)(f"{Path(path).name}: {error}") from error
         return cls(
-            graph=graph,
+            graph=found.graph,
             budget=Budget(**(record["budget"] or {})),
             limit=record["limit"],
-            simulation=simulation,
-            reservation=reservation,
+            simulation=found.simulation,
+            reservation=found.reservation,
             solver=record["solver"],
             method=record["method"],
             options=record["options"],
             bound=record["bound"],
             scope=record["bound_scope"],
-            bound_source=bound_source(record, graph),
+            bound_source=bound_source(record),
             seconds=record["seconds"],
             details=record.get("details", {}),
-            constraints=Constraints.claimed(graph, record.get("constraints")),
+            constraints=Constraints.claimed(found.graph, record.get("constraints")),
+            claimed=(*found.doubts, *NEVER_CHECKED),
         )
 
     def __str__(self) -> str:
@@ -273,7 +286,7 @@ class Plan:
 
     def _headline(self) -> str:
         """Whose plan it is."""
-        if self.solver == self.method:
+        if self.solver == self.method or self.claimed:
             return f"plan: {self.method}"
         if self.solver != "auto":
             return f"plan: {self.method} (no schedule of {self.solver} is better)"
@@ -295,7 +308,8 @@ class Plan:
         if not allocator.noun and self.limit is not None and self.limit > base:
             yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
         if allocator.noun:
-            yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "")
+            found = "; claimed, not found here" if "packed_memory" in self.claimed else ""
+            yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "") + found
         if graph.resident_memory:
             together = format_bytes(self.peak_memory + graph.resident_memory)
             yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
@@ -307,21 +321,37 @@ class Plan:
         yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
         if self.constraints is not None:
             yield "constraints", str(self.constraints)
-        solver = find_solver(self.method)
-        if solver is not None:
-            yield from solver.describe(graph, self.details)
-        if robust := robust_text(self.details.get(ROBUST)):
-            yield "cost noise", robust
-        overheads = self.details.get(OVERHEADS)
-        if isinstance(overheads, Mapping) and (others := self._others(overheads)):
-            yield "others", others
+        searched, ended = self._searched(), self._ended()
+        if not self.claimed:
+            yield from searched
         if self.bound is not None:
             yield "lower bound", self._certificate()
         narrower = self.details.get(NARROWER)
         if isinstance(narrower, Mapping):
             yield from self._narrower(narrower)
-        skipped = self.details.get("skipped", self.details.get("given_up"))  # its earlier name
-        if skipped:
+        if not self.claimed:
+            yield from ended
+        else:
+            yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
+
+    def _searched(self) -> Iterator[tuple[str, str]]:
+        """What the solvers did and found, which nobody can check in a plan from a file."""
+        tried = self.details.get(TRIED)
+        if self.claimed and is_count(tried):
+            yield "tried", counted(tried, "solver")
+        solver = find_solver(self.method)
+        if solver is not None:
+            yield from solver.describe(self.graph, self.details)
+        if robust := robust_text(self.details.get(ROBUST)):
+            yield "cost noise", robust
+        overheads = self.details.get(OVERHEADS)
+        if isinstance(overheads, Mapping) and (others := self._others(overheads)):
+            yield "others", others
+
+    def _ended(self) -> Iterator[tuple[str, str]]:
+        """What was left out, and what stopped the search."""
+        skipped = self.details.get("skipped")
+        if isinstance(skipped, Mapping) and skipped:
             yield "skipped", skipped_text(skipped)
         if self.interrupted:
             yield "stopped", "interrupted; this is the best plan found so far"
@@ -349,6 +379,9 @@ class Plan:
         bound, one_pass = self.bound or 0, self.graph.needed_compute
         whose = f", {SCHEDULES_OF[self.scope]} only" if self.scope in SCHEDULES_OF else ""
         extra = f", {fine_percent(bound - one_pass, one_pass)} more than one pass" if bound > one_pass else ""
+        if not self.bound_proven:
+            figure = f"{self.graph.labels.compute(bound)}{extra}{whose}"
+            return f"{figure}: claimed by {self.bound_source}, not proven here"
         source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{extra}{whose})"
         above = self.simulation.compute - bound
         if above > one_pass * TOLERANCE:
@@ -367,6 +400,7 @@ class Plan:
             if above > 0:
                 excess = f"this plan is {fine_percent(above, bound)} above it"
             whose += " that keep to the constraints" if self.constraints is not None else ""
+            excess = f"claimed by {self.method}, not proven here" if self.claimed else excess
             yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
 
 
@@ -384,11 +418,9 @@ def robust_text(robust: Any) -> str:
     return f"{text}; of the plan of least compute {least}"
 
 
-def skipped_text(skipped: Mapping[str, int] | int) -> str:
-    """Schedules that a solver abandoned, and why; earlier releases recorded their number alone."""
-    if isinstance(skipped, Mapping):
-        return ", ".join(f"{_counted(count)} {reason}" for reason, count in skipped.items())
-    return _counted(skipped)
+def skipped_text(skipped: Mapping[str, int]) -> str:
+    """Schedules that a solver abandoned, and why."""
+    return ", ".join(f"{_counted(count)} {reason}" for reason, count in skipped.items())
 
 
 def _counted(number: Any) -> str:

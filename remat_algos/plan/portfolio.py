@@ -194,7 +194,7 @@ class Portfolio:
         self.interrupted |= ending.interrupted
 
     def _is_unmet(self) -> bool:
-        """Whether the limit is below the lowest peak, which is searched once, where no peak so far is within the limit."""
+        """Whether the limit is below the lowest peak, searched once where no peak so far is within the limit."""
         limit, lowest = self.problem.limit, self.lowest
         if lowest is None or limit is None or self.problem.minimizes_peak or self.budgets:
             return self.least is not None

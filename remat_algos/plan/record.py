@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.arrays import LARGEST_SUM, is_count
 from remat_algos.text.wording import shortened
 
 FORMAT, VERSION = "remat-plan", 1
@@ -43,6 +44,40 @@ _KIND_NAMES = {
     list: "a list",
     type(None): "null",
 }
+
+
+def _counts_by_name(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) and is_count(each) for name, each in value.items())
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+def _is_robust(value: Any) -> bool:
+    """Whether it has the figures of a plan that was chosen for costs that are not exact."""
+    if not isinstance(value, Mapping):
+        return False
+    shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
+    known = all(type(share) in (int, float) and 0 <= share < LARGEST_SUM for share in shares)
+    return known and 0 < value["noise"] <= 1 and all(is_count(value.get(name)) for name in ("samples", "seed"))
+
+
+SEARCH_DETAILS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "solvers_tried": (is_count, "a whole number, 0 or more"),
+    "simulated": (is_count, "a whole number, 0 or more"),
+    "overheads": (_counts_by_name, "an object of whole numbers, 0 or more"),
+    "skipped": (_counts_by_name, "an object of whole numbers, 0 or more"),
+    "complete": (_is_truth, "true or false"),
+    "interrupted": (_is_truth, "true or false"),
+    "out_of_memory": (_is_texts, "a list of texts"),
+    "robust": (_is_robust, "an object of noise, samples, seed and three overheads"),
+}
+"""What the details of a plan may hold under the names that every search uses; all else is a solver's own."""
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -82,26 +117,47 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
         raise PlanError(f'"bound_source" of the plan is {str(record["bound_source"])[:40]!r}; expected a text or null')
+    _check_figures(record)
     return record
 
 
+def _check_figures(record: Mapping[str, Any]) -> None:
+    """What cannot be compared with the simulation is at least of its kind; PlanError where it is not."""
+    for name in ("solver", "method"):
+        if not record[name].strip():
+            raise PlanError(f'"{name}" of the plan is empty; expected the name of a solver')
+    if not 0 <= record["seconds"] < LARGEST_SUM:  # nan is not
+        raise PlanError(f'"seconds" of the plan is {shortened(record["seconds"])}; expected a number, 0 or more')
+    details = record.get("details", {})
+    for name, (fits, expected) in SEARCH_DETAILS.items():
+        if name in details and not fits(details[name]):
+            given = shortened(repr(details[name]))
+            raise PlanError(f'"{name}" in the details of the plan is {given}; expected {expected}')
+    waiting: list[Any] = [record["options"], details]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, float) and not isfinite(value):
+            raise PlanError(f"the plan holds {value} in its options or details, which is no number of JSON")
+        if isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+
+
 def plain(value: Any) -> Any:
-    """What JSON can hold of it: NumPy's numbers as Python's."""
+    """What JSON can hold of it: NumPy's numbers as Python's, null for what is no number."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):
         return [plain(value) for value in value]
-    return value.item() if isinstance(value, np.generic) else value
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def bound_source(record: Mapping[str, Any], graph: ComputationGraph) -> str | None:
-    """Source of a plan's lower bound on compute; inferred for files of earlier releases, which do not name it."""
-    if "bound_source" in record:
-        return record["bound_source"]
-    if record["bound"] is None:
-        return None
-    proven = record["bound_scope"] == "any order" and record["bound"] <= graph.needed_compute
-    return ONE_PASS if proven else record["method"]
+def bound_source(record: Mapping[str, Any]) -> str | None:
+    """Source of a plan's lower bound on compute; a bound whose source is not named can only be that of one pass."""
+    source: str | None = record.get("bound_source")
+    return ONE_PASS if source is None and record["bound"] is not None else source
 
 
 def gap(compute: int, bound: int | None, scope: str | None) -> float | None:

@@ -1,28 +1,32 @@
 """A plan verified: simulated anew, and everything that it claims compared."""
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from remat_algos.allocate.reservation import Reservation
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.claims import checked
+from remat_algos.plan.claims import Checked, checked
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import read_record, shaped
 from remat_algos.schedule.simulation import Simulation
 
 
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
-    """Judge a plan's schedule anew and compare everything that it claims.
+    """Simulate a plan's schedule anew, and compare and prove what the plan claims.
 
     The bound on compute is proven again by the nodes and the price that the plan names: a closure bound by one minimum
-    cut, a moment bound by its integer program, within 30 seconds; a warning says so if they were not enough. A bound of
-    a solver is its word: it must not contradict the plan, no more is checked.
-    The addresses in an arena are compared with the lifetimes of its buffers. A file without them, of an earlier
-    release, is packed again; a warning says so if its arena is not reached in a few seconds, which disproves nothing.
-    What another allocator reserves is modelled again.
+    cut, a moment bound by its integer program, within 30 seconds. A solver that is said to have proven it is run again
+    for at most a second, from the plan's own schedule. What was neither proven nor disproven then is a claim: a warning
+    says so, and a plan that `Plan.load` reads calls it one. A bound by anything else is refused.
+    The addresses in an arena are compared with the lifetimes of its buffers. A file without them is packed again; a
+    warning says so if its arena is not reached in a few seconds, which disproves nothing. What another allocator
+    reserves is modelled again.
+
+    Nobody can check who made a plan, in how many seconds, and its `details`, such as the overheads of other solvers.
+    They are of their kind, no more.
 
     Parameters
     ----------
@@ -41,7 +45,8 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     PlanError
         If it is no plan, or one for another graph.
     ClaimError
-        If the schedule cannot be run, or a claim is false; it states the claim and the simulated figure.
+        If the schedule cannot be run, a claim is false, or its bound is by what proves none; it states the claim and
+        the figure found.
 
     Examples
     --------
@@ -50,17 +55,18 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     >>> verify(graph, solve(graph, "100%")).peak_memory
     2
     """
-    return verified(graph, plan)[0]
+    found = verified(graph, plan)
+    for doubt in found.doubts.values():
+        warnings.warn(doubt, UserWarning, stacklevel=2)
+    return found.simulation
 
 
-def verified(
-    graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]
-) -> tuple[Simulation, Reservation]:
-    """Verify a plan, and return its simulation and reservation."""
+def verified(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Checked:
+    """Verify a plan, and return what was found."""
     if isinstance(plan, str | os.PathLike):
         record = read_record(plan)
         try:
-            return checked(graph, shaped(record))[1:]
+            return checked(graph, shaped(record))
         except PlanError as error:
             raise type(error)(f"{Path(plan).name}: {error}") from error
-    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1:]
+    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))

@@ -100,8 +100,8 @@ def lower_passes(
 ) -> Iterator[Simulation]:
     """Orders of one pass, each with a lower peak than the one before: of ids, of the beam, of the search.
 
-    It ends where the peak meets `one_pass_bound`; where an order that does is known, it is the second. Parameters as for
-    `lowest_pass`.
+    It ends where the peak meets `one_pass_bound`; an order that does is the second where it is known. Parameters as
+    for `lowest_pass`.
 
     Examples
     --------

@@ -14,6 +14,7 @@ import numpy as np
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError
+from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline_peak
@@ -284,11 +285,11 @@ def formula_details(
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
     """The line of a plan's text about the formulas, which the simulation need not agree with."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
-    if not (isinstance(peak, int) and isinstance(overhead, int)):  # a plan from elsewhere
+    if not (is_count(peak) and is_count(overhead)):  # a plan from elsewhere
         return
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
-    besides = details.get("kept_besides", ())
-    if besides:
+    besides = details.get("kept_besides")
+    if isinstance(besides, list | tuple) and besides:
         text += f"; {counted(len(besides), 'more node')} kept, which must not be recomputed"
     yield "formulas", text
 

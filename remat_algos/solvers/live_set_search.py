@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import BEST, DEFAULT, FAST, OutOfTime, SearchContext
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
@@ -50,8 +49,8 @@ def few_values(graph: ComputationGraph) -> str | None:
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
     """The line of a plan's text about the search."""
     states, proof = details.get("states"), details.get("proof")
-    if isinstance(states, int) and isinstance(proof, str):
-        yield "search", f"{counted(states, 'set')} of live values; {proof}"
+    if is_count(states) and isinstance(proof, str):
+        yield "search", f"{counted(states, 'set')} of live values; {shortened(proof)}"
 
 
 @solver(needs=few_values, optimal_in=SCOPE, improves=True, price=1.0, describe=search_rows)

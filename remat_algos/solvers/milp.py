@@ -21,7 +21,7 @@ from remat_algos.bounds.integer_program import (
 from remat_algos.bounds.memory import least_peak_bound, runs_once
 from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Int32
+from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.updates import changeable_reads
@@ -51,7 +51,7 @@ def few_nodes(graph: ComputationGraph) -> str | None:
 def program_rows(graph: ComputationGraph, details: Details) -> Rows:
     """The line of a plan's text about the integer program."""
     size, gap = details.get("variables"), details.get("mip_gap")
-    if isinstance(size, int) and isinstance(gap, float):
+    if is_count(size) and isinstance(gap, float) and gap >= 0:
         proof = "solved" if gap <= EXACT else f"stopped at a gap of {100 * gap:.2g} %"
         yield "program", f"{counted(size, 'variable')}, {proof}; optimal in the order of the graph only"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.search import PERIOD
@@ -97,8 +97,8 @@ def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
 def search_rows(graph: ComputationGraph, details: Details) -> Rows:
     """The line of a plan's text about the search."""
     moves, start = details.get("moves"), details.get("start")
-    if isinstance(moves, int) and isinstance(start, str):
-        yield "search", f"{counted(moves, 'move')}, from {start}"
+    if is_count(moves) and isinstance(start, str):
+        yield "search", f"{counted(moves, 'move')}, from {shortened(start)}"
 
 
 @solver(improves=True, price=3.0, describe=search_rows)
@@ -223,8 +223,8 @@ class _Annealing:
     def frontier(self, n_limits: int) -> Iterator[Candidate]:
         """The best schedules within limits from the lowest peak to that of one pass.
 
-        The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits are
-        evenly spaced: from high to low, each from the best at the limit above, in whose place an
+        The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
+        are evenly spaced: from high to low, each from the best at the limit above, in whose place an
         own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """

@@ -79,6 +79,8 @@ def check(report, name, read, folder, contents):
         report.fault(f"more than {MOST_SECONDS:g} s for one file", name, contents)
     if open_files() > before:
         report.fault("a file is left open", name, contents)
+    if isinstance(result, ra.Plan):
+        check_text(report, name, result, contents)
     if isinstance(result, ra.ComputationGraph) and result.n_nodes <= 200:
         check_use(report, name, result, contents)
 
@@ -86,6 +88,18 @@ def check(report, name, read, folder, contents):
 def open_files():
     """How many files this process has open, 0 where that is not known."""
     return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+
+
+def check_text(report, name, plan, contents):
+    """A plan that is read can be printed, and says that it is optimal only where that was proven here."""
+    try:
+        text = " ".join(str(plan).split())
+        if "optimal: no schedule" in text and not plan.bound_proven:
+            report.fault("an optimum that was not proven", name, contents)
+        if plan.bound_proven and plan.bound > plan.simulation.compute:
+            report.fault("a bound above the plan", name, contents)
+    except Exception as error:
+        report.fault(f"{type(error).__name__} in the text", f"{name}: {str(error)[:200]}", contents)
 
 
 def check_use(report, name, graph, contents):

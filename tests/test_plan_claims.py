@@ -1,0 +1,303 @@
+"""Forged plans: every entry of a record in several ways; each is refused, or printed as what the file claims."""
+
+import copy
+import functools
+import json
+import math
+import re
+import warnings
+from dataclasses import replace
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.plan.claims import NEVER_CHECKED
+from remat_algos.plan.compare import Entry
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import KINDS
+from remat_algos.plan.verify import verify
+from remat_algos.plot.pictures.frontier import _bounds
+from remat_algos.schedule.baseline import baseline
+from remat_algos.solvers import registry
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import Solver, any_graph
+
+EDGES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e")]
+GRAPH = ra.ComputationGraph.from_edges(EDGES)
+TRAINING = ra.differentiate(GRAPH)
+OPTIMUM = 15  # compute, of the budget of 6 bytes
+MARK = 987_654  # no figure of any of the plans
+PLANS = {
+    "auto": {"budget": 6},
+    "least": {"budget": "least"},
+    "closure": {"budget": 7, "solver": "chen_greedy"},
+    "milp": {"budget": 7, "solver": "milp", "raw": True},
+    "formulas": {"budget": 7, "solver": "approximate_dp", "raw": True},
+    "search": {"budget": 6, "solver": "search", "raw": True},
+    "noise": {"budget": "90%", "cost_noise": 0.2, "effort": "fast"},
+    "arena": {"budget": 7, "allocator": "arena", "effort": "fast"},
+    "pool": {"budget": "100%", "allocator": "cupy_pool", "effort": "fast"},
+}
+RESERVED = ("reserved_memory", "used_memory", "least_reserved_memory", "ties", "fragmentation", "allocator")
+PARTS = [
+    *(("auto", name) for name in (*KINDS, "format", "version", "frees", "bound_source", "details")),
+    *((name, "details") for name in PLANS if name not in ("auto", "arena", "pool")),
+    *((name, each) for name in ("arena", "pool") for each in RESERVED),
+    *(("arena", each) for each in ("packed_memory", "packed_bound", "alignment", "offsets")),
+    *((name, each) for name in ("least", "closure") for each in ("bound", "bound_source", "bound_scope", "budget")),
+]
+FORGERIES = [
+    *(None, True, -1, 0, 1, OPTIMUM, OPTIMUM + 1, MARK, 10**30, 0.5, -0.5, math.nan, math.inf, 1e300),
+    *("", " ", "x", [], ["x"], [MARK], {}, {"x": MARK}, {"x": -1}, {"bound": 15, "scope": "chain"}),
+]
+NAMES = [
+    *("oracle of delphi", "Closure", "one pass", "closure", "moments", "live_set_search", "milp", "chain_dp"),
+    *("greedy_remat", "any order", "chain", "canonical", "fixed order", "50%", "least", "auto"),
+]
+WORDS_OF_CLAIMS = ("not checked", "claimed")
+
+
+@functools.cache
+def plan(name):
+    options = dict(PLANS[name])
+    return ra.solve(TRAINING, options.pop("budget"), **options)
+
+
+def record(name, **changes):
+    return json.loads(plan(name).to_json(frees=True)) | changes
+
+
+def entries(value, path):
+    """Paths of an entry, and of all inside it."""
+    yield path
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from entries(inner, (*path, name))
+
+
+def forged(name, path, value):
+    """The record with another value at a path; without the entry where the value is `forged` itself."""
+    result = copy.deepcopy(record(name))
+    *places, last = path
+    inner = functools.reduce(dict.__getitem__, places, result)
+    if value is forged:
+        del inner[last]
+    else:
+        inner[last] = value
+    return result
+
+
+def loaded(made, folder):
+    """The plan that a file holds; None if it is refused, in one sentence."""
+    (folder / "plan.json").write_text(json.dumps(made))
+    try:
+        return Plan.load(folder / "plan.json", TRAINING)
+    except ra.errors.PlanError as error:
+        if "\n" in str(error):
+            raise AssertionError(f"no sentence: {error}") from error
+        return None
+
+
+def check_text(plan, value):
+    """Nothing that the file alone says stands in the text but as its claim."""
+    text = str(plan)
+    lines = re.sub(r"\n {13}", " ", text).split("\n")  # lines that were wrapped
+    for line in lines:
+        if not any(word in line for word in WORDS_OF_CLAIMS):
+            assert "solvers tried" not in line
+            assert "optimal" not in line or plan.bound_proven, line
+            assert "nan" not in line
+            if value == MARK:
+                assert not re.search("987[,.]?654|964[.,]5", line), line  # 964.5 KiB
+    if plan.bound_proven:
+        assert plan.bound <= optimum(plan.peak_memory if plan.limit is None or plan.budget.least else plan.limit)
+    assert plan.claimed[-len(NEVER_CHECKED) :] == NEVER_CHECKED
+
+
+@functools.cache
+def optimum(limit):
+    """The least compute of any schedule within the limit."""
+    found = ra.solve(TRAINING, limit, solver="live_set_search")
+    assert found.gap == 0
+    return found.simulation.compute
+
+
+def test_every_entry_of_a_plan_is_forged():
+    for name in ("auto", "arena", "pool"):
+        assert set(record(name)) == {part for known, part in PARTS if known in ("auto", name)}
+    details = {name for each in PLANS for name in record(each)["details"]}
+    assert {"bound", "narrower_bound", "robust", "overheads", "solvers_tried", "simulated", "complete"} <= details
+
+
+@pytest.mark.parametrize(("name", "part"), PARTS)
+def test_a_forged_entry_is_refused_or_printed_as_a_claim(tmp_path, name, part):
+    for path in entries(record(name)[part], (part,)):
+        for value in [*FORGERIES, *(NAMES if part != "details" else []), forged]:
+            found = loaded(forged(name, path, value), tmp_path)
+            if found is not None:
+                check_text(found, value)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def plant(monkeypatch, function, **facts):
+    """Register a solver for one test."""
+    ra.list_solvers()
+    known = {"paper": "", "needs": any_graph, "optimal_in": "any order", "portfolio": False} | facts
+    monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
+
+
+def believer(graph, limit, context):
+    """A solver that is said to prove bounds, and proves none here."""
+    yield Candidate(baseline(graph).schedule)
+
+
+def claiming(source, **changes):
+    """The record of a plan of compute 15 within 7 bytes, where 14 can be reached, that claims to be optimal."""
+    made = record("formulas")
+    made |= {"bound": made["compute"], "bound_scope": "any order", "gap": 0.0, "bound_source": source, "details": {}}
+    return made | changes
+
+
+@pytest.fixture
+def claimed(monkeypatch, tmp_path):
+    """A plan whose bound is the word of a solver, and its file."""
+    plant(monkeypatch, believer)
+    (tmp_path / "graph.txt").write_text("".join(f"{u} {v}\n" for u, v in EDGES))
+    (tmp_path / "plan.json").write_text(json.dumps(claiming("believer")))
+    monkeypatch.chdir(tmp_path)
+    return Plan.load(tmp_path / "plan.json", GRAPH)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["oracle of delphi", "", "Closure", "two paths", "start", "auto", None, "greedy_remat", "milp", "chain_dp"],
+)
+def test_a_bound_by_what_proves_none_is_refused(source):
+    with pytest.raises(ra.errors.ClaimError, match=r"which proves none|names no source") as error:
+        verify(GRAPH, claiming(source))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("scope", ["canonical", "the best", "", "any order"])
+def test_a_narrower_bound_by_what_proves_none_is_refused(scope):
+    narrower = {"bound": record("formulas")["compute"], "scope": scope}
+    with pytest.raises(ra.errors.PlanError, match=r"which proves none|expected bound and scope"):
+        verify(GRAPH, record("formulas", details={"narrower_bound": narrower}))
+
+
+def test_a_solver_that_cannot_serve_the_graph_proved_nothing():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(80)]))
+    made = ra.solve(graph, "50%", solver="chen_sqrt", effort="fast").record()
+    made |= {"bound": made["compute"], "gap": 0.0, "bound_source": "live_set_search", "details": {}}
+    with pytest.raises(
+        ra.errors.ClaimError, match="live_set_search, which cannot serve this graph: the graph has 162 values"
+    ):
+        verify(graph, made)
+
+
+def test_a_solver_proves_its_bound_again(tmp_path):
+    assert plan("auto").bound_source == "live_set_search"
+    verify(GRAPH, plan("auto"))
+    found = loaded(record("auto"), tmp_path)
+    assert found.bound_proven
+    assert "live_set_search (15, 15.4 % more than one pass); optimal: no" in str(found)
+
+
+def test_a_cheaper_schedule_disproves_a_bound():
+    made = claiming("live_set_search")
+    assert made["compute"] > optimum(made["limit"])
+    with pytest.raises(
+        ra.errors.ClaimError, match=rf"bound {made['compute']} on compute, by live_set_search; \d+ is reached"
+    ):
+        verify(GRAPH, made)
+
+
+def test_a_bound_below_one_pass_is_no_bound():
+    with pytest.raises(ra.errors.ClaimError, match="bound 12 on compute; one pass computes 13"):
+        verify(GRAPH, record("auto", bound=12, gap=0.25))
+
+
+def test_what_is_not_proven_here_is_called_a_claim(claimed):
+    text = " ".join(str(claimed).split())
+    assert "lower bound 15, 15.4 % more than one pass: claimed by believer, not proven here" in text
+    assert "optimal" not in text + repr(claimed) + claimed._repr_html_()
+    assert claimed.bound_cells() == ("15.4 % claimed", "not proven")
+    assert not claimed.bound_proven
+    with pytest.warns(UserWarning, match="the lower bound 15 on compute, by believer; it was not proven here"):
+        verify(GRAPH, claimed)
+
+
+def test_verify_says_what_is_correct_and_what_is_claimed(claimed, remat):
+    said = remat("verify", "graph.txt", "plan.json")
+    assert said.code == 0
+    assert "all figures are correct" not in said.flat
+    assert "what was checked is correct: " in said.flat
+    assert "lower bound 15 by believer: claimed, not proven here" in said.flat
+    assert "also in the file, not checked: bound, solver, method, options, seconds" in said.flat
+    found = remat("verify", "graph.txt", "plan.json", "--json").record
+    assert (found["bound_proven"], found["not_checked"][0]) == (False, "bound")
+    plan("auto").save("proven.json")
+    said = remat("verify", "graph.txt", "proven.json")
+    assert "all figures are correct: 14 steps" in said.flat
+    assert "lower bound 15 by live_set_search: proven again" in said.flat
+    assert "not checked: solver, method, options, seconds, details." in said.flat
+    assert remat("verify", "graph.txt", "proven.json", "--json").record["bound_proven"] is True
+
+
+class Axes:
+    """Takes a line and draws nothing."""
+
+    def step(self, *_, **__):
+        return (None,)
+
+
+def test_tables_records_and_pictures_do_not_call_a_claim_optimal(claimed):
+    graph = claimed.graph
+    base = {"bound_memory": 1, "bound_compute": graph.needed_compute, "base": 8}
+    proven = ra.Frontier(graph, {"chen_greedy": (plan("auto"),)}, **base)
+    doubted = ra.Frontier(graph, {"chen_greedy": (claimed,)}, **base)
+    for found, cells, optimal in ((proven, ("15.4 %", "optimal"), 1), (doubted, ("15.4 % claimed", "not proven"), 0)):
+        (row,) = found.rows()
+        assert row[4:6] == cells
+        assert found.record()["points"][0]["bound_proven"] is bool(optimal)
+        assert _bounds(Axes(), found)[0][1] == f"lower bound; {optimal} of 1 plans proven optimal"
+    assert Entry("believer", claimed).record()["bound_proven"] is False
+    assert Entry("auto", plan("auto")).record()["bound_proven"] is True
+
+
+# ---------------------------------------------------------------- what nobody can check
+
+
+def test_what_the_search_did_is_printed_as_a_claim_of_the_file(tmp_path):
+    fresh, found = str(plan("auto")), str(loaded(record("auto"), tmp_path))
+    assert fresh.startswith("best plan: live_set_search (")
+    assert "\nsearch " in fresh
+    assert found.startswith("plan: live_set_search\n")
+    for line in ("tried: ", "search: ", "others: "):
+        assert f"\nnot checked  {line}" in found
+    assert plan("auto").claimed == ()
+
+
+def test_a_narrower_bound_of_a_file_is_a_claim(tmp_path):
+    assert "of schedules of the same order: " in " ".join(str(plan("milp")).split())
+    text = " ".join(str(loaded(record("milp"), tmp_path)).split())
+    assert re.search(r"of schedules of the same order: \d+; claimed by milp, not proven here", text)
+
+
+def test_a_bound_of_an_arena_is_one_that_is_proven_here(tmp_path):
+    made = record("arena")
+    assert made["packed_bound"] == made["packed_memory"] == 7
+    assert loaded(made, tmp_path).reservation == plan("arena").reservation
+    # above the bytes at the worst step it needs a search
+    with pytest.raises(ra.errors.ClaimError, match="claims that nothing packs below 8"):
+        verify(GRAPH, made | {"packed_bound": 8})
+
+
+def test_what_json_cannot_hold_is_not_written():
+    odd = replace(plan("auto"), details={"share": math.inf, "shares": [math.nan, 0.5]})
+    assert odd.record()["details"] == {"share": None, "shares": [None, 0.5]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verify(GRAPH, odd)
