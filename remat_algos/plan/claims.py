@@ -16,6 +16,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import FAST, OutOfTime, SearchContext
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
@@ -80,6 +81,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         allocator = get_allocator(claimed.allocator)
     except AllocationError as error:
         raise PlanError(f'"allocator" of the plan is none: {error}') from error
+    _check_peak_bound(graph, record, simulation)
     limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
     _check_bound(graph, record, simulation, limit, doubts)
     _check_narrower(graph, record, simulation)
@@ -170,6 +172,16 @@ def _check_bound(
         raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
     elif prover is not None and bound not in (None, one_pass):
         _prove_by_solver(prover, graph, record, simulation, limit, doubts)
+
+
+def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
+    """The lower bound on the peak: ours is proven, a larger one is the word of a solver and stands in the details."""
+    proven, claimed = least_peak_bound(graph)[0], record.get("details", {}).get("peak_bound", 0)
+    bound = record.get("peak_bound", proven)
+    if type(bound) is not int or bound not in (proven, claimed):
+        _deny(f"the plan claims that no schedule has a peak below {_short(bound)}; proven is {proven}")
+    if max(bound, claimed) > simulation.peak_memory:
+        _deny(f"the plan claims that no schedule has a peak below {max(bound, claimed)}; its own is lower")
 
 
 def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:

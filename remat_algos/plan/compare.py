@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
@@ -214,7 +215,9 @@ def compare(
         options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "effort": effort, "polish": polish}
         options |= {"progress": progress, "allocator": allocator, "alignment": alignment, "constraints": constraints}
         entries, complete = _one_by_one(graph, budget_requested, chosen, options)
-    return Comparison(graph, budget_requested, tuple(sorted(entries, key=_rank)), complete, allocator)
+    by_peak = Problem.of(graph, budget_requested).minimizes_peak
+    ordered = sorted(entries, key=partial(_rank, by_peak))
+    return Comparison(graph, budget_requested, tuple(ordered), complete, allocator)
 
 
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], context: SearchContext) -> list[Entry]:
@@ -278,7 +281,9 @@ def _one_by_one(
     return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], not interrupted
 
 
-def _rank(entry: Entry) -> tuple[bool, int, int, bool]:
+def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
+    """Sort key: plans by compute, where the lowest peak is wanted by peak; then what reached the lowest peaks."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
-    return (False, entry.plan.simulation.compute, entry.plan.peak_memory, entry.solver != BASELINE)
+    first, second = entry.plan.simulation.compute, entry.plan.peak_memory
+    return (False, *((second, first) if by_peak else (first, second)), entry.solver != BASELINE)

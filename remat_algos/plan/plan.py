@@ -13,6 +13,7 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
@@ -31,6 +32,8 @@ from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, perc
 from remat_algos.text.wording import counted, one_line, shortened
 
 OTHERS_SHOWN = 3
+PEAK_BOUND = "peak_bound"  # in the details, where a solver proved more than `least_peak_bound`
+PEAKS = "peaks"  # of the lowest plans of single solvers, in the details of a plan of "auto" for the lowest peak
 OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
 TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
@@ -138,6 +141,17 @@ class Plan:
         return self.simulation.peak_memory
 
     @property
+    def peak_bound(self) -> int:
+        """Bytes of peak that no schedule goes below: `least_peak_bound`, or more that a solver proved for this plan."""
+        proven = 0 if self.claimed else self.details.get(PEAK_BOUND, 0)
+        return max(least_peak_bound(self.graph)[0], proven)
+
+    @property
+    def lowest(self) -> bool:
+        """Whether the lowest peak was asked for: by the budget "least", or as none limits it."""
+        return self.limit is None or self.budget.least
+
+    @property
     def overhead(self) -> int:
         """Compute beyond one pass."""
         return self.simulation.overhead
@@ -204,6 +218,7 @@ class Plan:
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
+            "peak_bound": self.peak_bound,
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
@@ -305,6 +320,7 @@ class Plan:
         share = percent(self.peak_memory, base)
         yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
         yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
+        yield "", self._peak_certificate()
         if not allocator.noun and self.limit is not None and self.limit > base:
             yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
         if allocator.noun:
@@ -325,7 +341,7 @@ class Plan:
         if not self.claimed:
             yield from searched
         if self.bound is not None:
-            yield "lower bound", self._certificate()
+            yield "compute bound" if self.lowest else "lower bound", self._certificate()
         narrower = self.details.get(NARROWER)
         if isinstance(narrower, Mapping):
             yield from self._narrower(narrower)
@@ -344,8 +360,7 @@ class Plan:
             yield from solver.describe(self.graph, self.details)
         if robust := robust_text(self.details.get(ROBUST)):
             yield "cost noise", robust
-        overheads = self.details.get(OVERHEADS)
-        if isinstance(overheads, Mapping) and (others := self._others(overheads)):
+        if others := self._others():
             yield "others", others
 
     def _ended(self) -> Iterator[tuple[str, str]]:
@@ -361,10 +376,16 @@ class Plan:
             reason = f"out of memory in {names}" if names else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
 
-    def _others(self, overheads: Mapping[str, Any]) -> str:
-        """The overheads that other solvers reached, the best of them."""
+    def _others(self) -> str:
+        """What other solvers reached, the best of them: overheads, beside the peaks where the lowest was asked for."""
+        overheads, peaks = (
+            each if isinstance(each, Mapping) else {} for each in map(self.details.get, (OVERHEADS, PEAKS))
+        )
         known = {name: extra for name, extra in overheads.items() if name != self.method and type(extra) is int}
-        shown = [f"{name} {percent(extra, self.graph.needed_compute)}" for name, extra in known.items()]
+        shown = []
+        for name, extra in known.items():
+            peak = f"{format_bytes(peaks[name])} at " if is_count(peaks.get(name)) else ""
+            shown.append(f"{name} {peak}{percent(extra, self.graph.needed_compute)}")
         return ", ".join(shown[:OTHERS_SHOWN]) + (f", {len(shown) - OTHERS_SHOWN} more" if shown[OTHERS_SHOWN:] else "")
 
     def _recomputed(self) -> str:
@@ -373,6 +394,14 @@ class Plan:
         if not nodes:
             return f"{'reordered, ' if self.reordered else ''}no node recomputed"
         return f"{counted(nodes, 'node')} recomputed ({counted(self.extra_runs, 'extra run')})"
+
+    def _peak_certificate(self) -> str:
+        """The lower bound on the peak, and where the lowest peak was asked for, how far above it the plan is."""
+        bound, peak = self.peak_bound, self.peak_memory
+        if peak <= bound:
+            return "no schedule has a lower peak"
+        above = f"; this plan is {fine_percent(peak - bound, bound)} above that" if self.lowest else ""
+        return f"no schedule goes below {format_bytes(bound)}{above}"
 
     def _certificate(self) -> str:
         """The lower bound on compute, where it comes from, and how far above it the plan is."""
@@ -386,8 +415,7 @@ class Plan:
         above = self.simulation.compute - bound
         if above > one_pass * TOLERANCE:
             return f"{source}; this plan is {fine_percent(above, bound)} above it"
-        limited = self.limit is not None and not self.budget.least
-        limit = "" if bound <= one_pass else " within the limit" if limited else " within its peak"
+        limit = " within its peak" if self.lowest else " within the limit" if bound > one_pass else ""
         to = ", to 0.0001 % of one pass" if above else ""
         return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
 

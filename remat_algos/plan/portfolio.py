@@ -237,14 +237,12 @@ class Portfolio:
         return min(1, max(1 / n_left, FIRST_SECONDS / left))
 
     @property
-    def overheads(self) -> dict[str, int]:
-        """By solver, the least first: the overhead of its best candidate, if one fits."""
-        one_pass, least = self.problem.graph.needed_compute, dict[str, int]()
-        for name, result in self.results.items():
-            fitting = [each.figures[1] - one_pass for each in result.candidates if self.problem.fits(each)]
-            if fitting:
-                least[name] = min(fitting)
-        return dict(sorted(least.items(), key=lambda entry: (entry[1], entry[0])))
+    def bests(self) -> dict[str, Candidate]:
+        """By solver, the best first: its best candidate, if one fits."""
+        rank, fits = self.problem.rank, self.problem.fits
+        bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.results.items()}
+        fitting = [(name, best) for name, best in bests.items() if best is not None and fits(best)]
+        return dict(sorted(fitting, key=lambda entry: (rank(entry[1]), entry[0])))
 
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""

@@ -16,7 +16,7 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import BOUND, NARROWER, Plan, skipped_text
+from remat_algos.plan.plan import BOUND, NARROWER, PEAK_BOUND, Plan, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
@@ -143,6 +143,8 @@ class Problem:
         details = {name: value for name, value in details.items() if name not in (BOUND, NARROWER)}
         if proven == bound.compute:
             details |= {BOUND: bound.record(self.graph)} if bound.nodes else {}
+        if candidate.peak_bound is not None and candidate.peak_bound > least_peak_bound(self.graph)[0]:
+            details[PEAK_BOUND] = candidate.peak_bound
         if own is not None and candidate.scope != ANY_ORDER:
             details[NARROWER] = {"bound": own, "scope": candidate.scope}
         return Plan(

@@ -70,6 +70,8 @@ def _is_robust(value: Any) -> bool:
 SEARCH_DETAILS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "solvers_tried": (is_count, "a whole number, 0 or more"),
     "simulated": (is_count, "a whole number, 0 or more"),
+    "peaks": (_counts_by_name, "an object of whole numbers, 0 or more"),
+    "peak_bound": (is_count, "a whole number, 0 or more"),
     "overheads": (_counts_by_name, "an object of whole numbers, 0 or more"),
     "skipped": (_counts_by_name, "an object of whole numbers, 0 or more"),
     "complete": (_is_truth, "true or false"),

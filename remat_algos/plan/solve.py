@@ -18,7 +18,7 @@ from remat_algos.ir.arrays import as_whole, whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
-from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERANCE, TRIED, Plan
+from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, PEAKS, TOLERANCE, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
@@ -241,7 +241,11 @@ def solve(
         bound = max(tighter, bound, key=lambda each: each.compute)
     details = dict(best.details)
     if single is None:
-        details |= {TRIED: searches.n_tried, OVERHEADS: searches.overheads}
+        bests, one_pass = searches.bests, graph.needed_compute
+        details |= {TRIED: searches.n_tried}
+        details[OVERHEADS] = {name: each.figures[1] - one_pass for name, each in bests.items()}
+        if problem.minimizes_peak:
+            details[PEAKS] = {name: each.figures[0] for name, each in bests.items()}
     if searches.interrupted or stopped:
         details[INTERRUPTED] = True
     if searches.exhausted:
@@ -383,7 +387,7 @@ class ReservedSearch:
         self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
-        self.overheads: dict[str, int] = {}  # of the first search: of each solver that has a plan
+        self.bests: dict[str, Candidate] = {}  # of the first search: of each solver that has a plan
         self.interrupted = self.exhausted = False
 
     def run(self) -> Reserved:
@@ -484,7 +488,7 @@ class ReservedSearch:
         """Run one search; its best candidate is returned, and others go into the pool."""
         portfolio, chosen = self.search(problem, self.interrupted)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
-        self.overheads = self.overheads or portfolio.overheads
+        self.bests = self.bests or portfolio.bests
         self.interrupted |= portfolio.interrupted
         own = portfolio.results.get(START)
         if own is not None and own.kept.items and self.problem.fits(own.kept.items[0]):

@@ -1,0 +1,156 @@
+"""Least is least: no budget, frontier or solver goes below it, and where nothing fits its plan is the fallback."""
+
+import random
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.models.random import layered_dag
+from remat_algos.models.registry import build
+from remat_algos.plan.compare import compare
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.registry import default_solvers
+from tests.benchmarks.layered_graphs import layered_graph
+from tests.fuzz.random_graphs import random_graph
+
+SHARES = (0.99, 0.97, 0.93, 0.85, 0.7)
+"""Of the lowest peak: budgets below it."""
+SMALL = 14  # nodes before differentiation
+FAMILIES = {
+    "layers": lambda seed: layered_graph(10 + seed % 12, 0.4, seed),
+    "gradients of layers": lambda seed: ra.differentiate(layered_dag(4 + seed % 9, seed=seed)),
+    "two towers": lambda seed: two_towers(random.Random(seed)),
+    "every feature": lambda seed: featured(random.Random(seed)),
+}
+
+
+def two_towers(rng):
+    """Two chains of unequal stages that meet in a loss, with gradients."""
+    lengths = rng.randint(2, 4), rng.randint(2, 4)
+    ends, edges, n = [], [], 0
+    for length in lengths:
+        edges += [(n + i, n + i + 1) for i in range(length)]
+        n += length + 1
+        ends.append(n - 1)
+    edges += [(end, n) for end in ends]
+    sizes = [rng.randint(1, 9) for _ in range(n)]
+    return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=[*sizes, 1], compute=[*sizes, 1]))
+
+
+def featured(rng):
+    """Of every feature, but marks, which may rule out the run without rematerialization."""
+    while True:
+        try:
+            graph = random_graph(rng)
+        except ra.GraphError:
+            continue
+        if graph.mark is None and 3 <= graph.n_nodes <= 2 * SMALL:
+            return graph
+
+
+def check(graph, effort, shares=SHARES):
+    """All that is promised of the lowest peak of one graph."""
+    least = ra.solve(graph, "least", effort=effort)
+    lowest = least.peak_memory
+    assert least.peak_bound <= lowest
+    for share in shares:
+        limit = int(share * lowest)
+        if limit < lowest:
+            with pytest.raises(ra.BudgetError) as caught:
+                ra.solve(graph, limit, effort=effort)
+            assert caught.value.reached == lowest
+            assert caught.value.plan.schedule.order.tolist() == least.schedule.order.tolist()
+    assert ra.solve(graph, lowest, effort=effort).peak_memory == lowest
+    assert ra.solve(graph, (lowest + baseline_peak(graph)) // 2, effort=effort).peak_memory >= lowest
+    assert ra.frontier(graph, effort=effort, points=4).plans[0].peak_memory == lowest
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_budget_and_no_frontier_goes_below_the_lowest_peak(family, seed):
+    check(FAMILIES[family](seed), "fast", SHARES[1::2])
+
+
+@pytest.mark.slow  # ten minutes
+@pytest.mark.parametrize("effort", ["fast", "default"])
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_budget_and_no_frontier_goes_below_the_lowest_peak_of_200_graphs(family, seed, effort):
+    check(FAMILIES[family](100 + seed), effort)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("effort", ["fast", "default"])
+@pytest.mark.parametrize("name", ["unet", "resnet18", "vgg16_bn", "mobilenet_v2", "lstm?layers=1"])
+def test_no_budget_and_no_frontier_goes_below_the_lowest_peak_of_networks(name, effort):
+    check(ra.differentiate(build(name).graph), effort)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_solver_reaches_a_lower_peak_alone(family):
+    graph = FAMILIES[family](3)
+    lowest = ra.solve(graph, "least", effort="fast").peak_memory
+    for solver in default_solvers(graph, "fast"):
+        if solver.needs(graph) is None:
+            assert ra.solve(graph, "least", effort="fast", solver=solver.name).peak_memory >= lowest
+
+
+def test_a_lower_budget_that_is_not_met_has_the_same_fallback():
+    graph = layered_graph(16, 0.4, 1)
+    plans = []
+    for share in ("60%", "30%", "20%"):
+        with pytest.raises(ra.BudgetError) as caught:
+            ra.solve(graph, share, effort="fast")
+        plans.append(caught.value.plan)
+    assert len({plan.peak_memory for plan in plans}) == 1
+    assert all(plan.lowest for plan in plans)
+
+
+def test_a_limit_that_only_the_lowest_peak_meets_is_met():
+    """The solvers near the limit do not; the search then begins at that of the lowest peak."""
+    graph = layered_graph(24, 0.4, 0)
+    least = ra.solve(graph, "least", effort="fast")
+    found = ra.solve(graph, least.peak_memory, effort="fast")
+    assert found.peak_memory == least.peak_memory
+    assert found.simulation.compute <= least.simulation.compute
+
+
+def test_compare_reaches_what_least_reaches():
+    graph = layered_graph(20, 0.4, 2)
+    lowest = compare(graph, "least", effort="fast").entries[0].plan.peak_memory
+    assert lowest == ra.solve(graph, "least", effort="fast").peak_memory
+
+
+def test_the_text_of_the_lowest_peak_answers_that_question():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(12)]))
+    plan = ra.solve(graph, "least")
+    text = str(plan)
+    assert plan.peak_memory == plan.peak_bound == 4 > least_peak_bound(graph)[0] - 1
+    assert "no schedule has a lower peak" in text
+    assert "others" in text
+    assert " B at " in text.split("others")[1].splitlines()[0]
+    assert "no schedule within its peak computes less" in " ".join(text.split())
+    assert plan.record()["peak_bound"] == 4
+    assert set(plan.details["peaks"]) == set(plan.details["overheads"])
+    assert min(plan.details["peaks"].values()) == 4
+
+
+def test_every_plan_says_what_no_schedule_goes_below():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(12)]))
+    plan = ra.solve(graph, "80%")
+    assert f"no schedule goes below {plan.peak_bound} B\n" in str(plan)
+    assert "peaks" not in plan.details
+
+
+def test_a_peak_bound_in_a_file_is_ours_or_a_claim(tmp_path):
+    graph = ra.ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)], memory=[4, 2, 1])
+    plan = ra.solve(graph, "least")
+    for bound, sentence in ((9, "its own is lower|proven is 7"), (6, "proven is 7"), ("7", "proven is 7")):
+        with pytest.raises(ra.PlanError, match=sentence):
+            ra.verify(graph, plan.record() | {"peak_bound": bound})
+    record = plan.record() | {"peak_bound": 7}
+    assert ra.verify(graph, record).peak_memory == 7
+    details = plan.details | {"peak_bound": 8}
+    with pytest.raises(ra.PlanError, match="its own is lower"):
+        ra.verify(graph, record | {"details": details})
