@@ -54,10 +54,15 @@ def contradicts(rows, fixed):
     )
 
 
-@pytest.fixture(params=["all", "search only"])
+@pytest.fixture(params=["all", "search only", "arena by arena"])
 def methods(request, monkeypatch):
-    if request.param == "search only":
+    if request.param != "all":
         monkeypatch.setattr(ArenaPacking, "greedy", lambda packing: None)
+    if request.param == "search only":
+        monkeypatch.setattr(arenas, "MAX_ASSIGNED", 0)
+    if request.param == "arena by arena":
+        monkeypatch.setattr(ArenaPacking, "search", lambda packing, rounds=None: None)
+        monkeypatch.setattr(arenas, "_check_steps", lambda row, context: None)
 
 
 @pytest.mark.usefixtures("methods")
@@ -122,6 +127,29 @@ def test_a_further_arena_never_hurts(rows, capacity):
     least = pack(buffers).size
     for capacities in ([least, capacity], [capacity, least]):
         pack_arenas(buffers, capacities).verify()
+
+
+@pytest.mark.parametrize("seed", [13, 22, 40])
+def test_eighteen_buffers_are_split_or_proven_not_to_be(seed):
+    rng = np.random.default_rng(1000 + seed)
+    begin = rng.integers(0, 18, 18)
+    buffers = Buffers(begin, begin + rng.integers(1, 9, 18), rng.integers(1, 1000, 18))
+    need = int(buffers.max_live * rng.choice([1.0, 1.01, 1.03, 1.06]))
+    first = int(need * rng.choice([0.5, 0.6, 0.75]))
+    try:
+        pack_arenas(buffers, [first, need - first], time_limit=60).verify()
+    except CapacityError as error:
+        proven = error.proven
+    else:
+        proven = True
+    assert proven
+
+
+def test_without_assignments_to_try_the_other_search_goes_on(monkeypatch):
+    monkeypatch.setattr(ArenaPacking, "greedy", lambda packing: None)
+    monkeypatch.setattr(arenas, "FIRST_ROUNDS", 0)
+    monkeypatch.setattr(arenas, "MAX_PACKED", 2)
+    pack_arenas(buffers_of(TWO), [98304, 65536]).verify()
 
 
 def test_140_kib_are_split_over_96_and_64():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,10 @@ MAX_STEPS = 50
 """Steps of most live bytes whose buffers are tried alone, to find those that do not fit."""
 MAX_LEFT_OUT = 8
 """Buffers that are left out in turn, for the same."""
+FIRST_ROUNDS = 2
+"""Of the search over addresses, before that over arenas."""
+MAX_ASSIGNED, MAX_PACKED = 40, 20_000
+"""Blocks for which arenas are searched, and packings of one arena."""
 DIAGNOSIS = 1.0
 """Seconds for each of the two, at most."""
 SEARCHED, CHECKED = 0.85, 0.1
@@ -183,6 +188,8 @@ def pack_arenas(
     AllocationError
         If the capacities, the alignment, the time limit or the seed are invalid; if a fixed offset is no multiple of
         the alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
+    TypeError
+        For anything but buffers.
 
     Examples
     --------
@@ -209,6 +216,9 @@ def pack_arenas(
         if not packing.fits and not ending.interrupted:
             _check_steps(row, context)
             with until_stopped() as ending:
+                packing.search(FIRST_ROUNDS)
+                if not packing.enough and len(row.blocks) <= MAX_ASSIGNED:
+                    _Assignment(row, packing).run()
                 packing.search()
         if not packing.fits:
             if ending.interrupted:
@@ -241,14 +251,98 @@ class ArenaPacking(Packing):
         """What is being tried."""
         return f"splitting over arenas, best so far {self.method}"
 
-    def search(self) -> None:
+    def search(self, rounds: int | None = None) -> None:
         """Search for a placement within the capacity, in turns with shuffles."""
         search, patience = OffsetSearch(self), PATIENCE // 64
-        while not self.enough:
+        for _ in itertools.count() if rounds is None else range(rounds):
+            if self.enough:
+                return
             search.dive(self.capacity, patience)
             if not self.enough:
                 self.shuffle()
             patience *= 2
+
+
+class _Assignment:
+    """A search over the arenas of blocks, the largest areas first; the blocks of each arena are packed as they grow.
+
+    The search over addresses sees the arenas only through the wall, and tells two ways to fill one apart; this one does
+    not, and proves in a fraction of a second what that leaves open on some twenty buffers.
+    """
+
+    def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
+        blocks = self.blocks = row.blocks
+        self.row, self.packing = row, packing
+        seconds = packing.context.left
+        self.within = SearchContext(None if seconds is None else seconds / 2)
+        only = np.searchsorted(row.start, blocks.low, side="right") - 1
+        arenas = range(len(row.start))
+        self.options = [
+            arenas if high == NO_LIMIT else (arena,)
+            for arena, high in zip(only.tolist(), blocks.high.tolist(), strict=True)
+        ]
+        area = blocks.length * blocks.size.astype(float)
+        self.order = sorted(range(row.n_walls, len(blocks)), key=lambda b: (len(self.options[b]), -area[b]))
+        self.room = [np.full(blocks.n_sections, length) for length in row.length.tolist()]
+        self.members: list[list[int]] = [[] for _ in arenas]
+        self.known: dict[tuple[int, frozenset[int]], Int64 | None] = {}
+        self.complete = True
+
+    def run(self) -> None:
+        """Keep a split, or the proof that there is none, if either is found."""
+        if self.extend(0):
+            offset = self.blocks.low.copy()  # of walls
+            for arena, members in enumerate(self.members):
+                if members:
+                    offset[sorted(members)] = self.row.start[arena] + self.offsets(arena)
+            self.packing.consider(offset, "arena by arena")
+        elif self.complete:
+            self.packing.bound = self.packing.capacity + 1
+
+    def extend(self, depth: int) -> bool:
+        """Whether the blocks from a place in the order on have arenas beside those that have one."""
+        if depth == len(self.order):
+            return True
+        block, blocks = self.order[depth], self.blocks
+        there, size = slice(blocks.begin[block], blocks.end[block]), blocks.size[block]
+        unused: set[int] = set()
+        for arena in self.options[block]:
+            length = int(self.row.length[arena])
+            if (self.room[arena][there] < size).any() or (not self.members[arena] and length in unused):
+                continue  # an empty arena is like another one of its size
+            if not self.members[arena]:
+                unused.add(length)
+            self.room[arena][there] -= size
+            self.members[arena].append(block)
+            if self.offsets(arena) is not None and self.extend(depth + 1):
+                return True
+            self.members[arena].pop()
+            self.room[arena][there] += size
+            if not self.complete:
+                return False
+        return False
+
+    def offsets(self, arena: int) -> Int64 | None:
+        """Offsets of the blocks in an arena, from its start, in the order of their numbers; None if none are found."""
+        key = arena, frozenset(self.members[arena])
+        if key not in self.known:
+            self.packing.check()
+            if len(self.known) >= MAX_PACKED or self.within.late:
+                self.complete = False
+                return None
+            length, members = int(self.row.length[arena]), np.array(sorted(self.members[arena]))
+            part = _taken(self.blocks, members)
+            low = np.where(part.high == NO_LIMIT, 0, part.low - self.row.start[arena])
+            part = replace(part, low=low, high=np.where(part.fixed, low, NO_LIMIT))
+            packing = Packing(part, length, SearchContext(self.within.left))
+            with until_stopped() as ending:
+                packing.run()
+            if ending.interrupted:
+                raise KeyboardInterrupt
+            fits = packing.size <= length
+            self.complete = self.complete and (fits or packing.bound > length)
+            self.known[key] = packing.offset if fits else None
+        return self.known[key]
 
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:

@@ -239,6 +239,8 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     def _check_fixed(self) -> None:
         """AllocationError if fixed offsets or arenas contradict each other."""
+        if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
+            return
         fixed, arena = self.fixed, self.fixed_arena
         for given, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
             differs = (given >= 0) & (given != of_chain)

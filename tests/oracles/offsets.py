@@ -6,6 +6,11 @@ def meet(a, b):
     return a[0] < b[1] and b[0] < a[1]
 
 
+def share(a, p, b, o):
+    """Whether buffers at offsets p and o share a byte at a step."""
+    return meet(a, b) and max(p, o) < min(p + a[2], o + b[2])
+
+
 def lowest(buffer, placed):
     """The lowest offset at which a buffer is apart from those that have one."""
     taken = [(o, o + b[2]) for b, o in placed if meet(b, buffer)]
@@ -58,8 +63,7 @@ def split(buffers, capacities, fixed, placed=()):
         split(buffers, capacities, fixed, (*placed, (arena, offset)))
         for arena, offset in placements(buffer, capacities, fixed[len(placed)])
         if not any(
-            arena == other and meet(buffer, b) and offset < low + b[2] and low < offset + buffer[2]
-            for b, (other, low) in zip(buffers, placed, strict=False)
+            arena == other and share(buffer, offset, b, low) for b, (other, low) in zip(buffers, placed, strict=False)
         )
     )
 
@@ -74,9 +78,4 @@ def least_arena_around(buffers, offsets):
 def clashes(buffers, offsets):
     """Pairs that are needed at the same step and share a byte."""
     placed = list(zip(buffers, offsets, strict=True))
-    return [
-        (i, j)
-        for j, (b, o) in enumerate(placed)
-        for i, (a, p) in enumerate(placed[:j])
-        if meet(a, b) and p < o + b[2] and o < p + a[2]
-    ]
+    return [(i, j) for j, (b, o) in enumerate(placed) for i, (a, p) in enumerate(placed[:j]) if share(a, p, b, o)]
