@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -203,9 +204,9 @@ def pack_arenas(
     """
     if not isinstance(buffers, Buffers):
         raise TypeError(f"buffers is a {type(buffers).__name__}; give Buffers")
-    given = _capacities(capacities)
+    lengths = _capacities(capacities)
     context = search_context(time_limit, progress, seed)
-    row = _ArenaRow.of(buffers, given, alignment)
+    row = _ArenaRow.of(buffers, lengths, alignment)
     row.check_fixed()
     row.check_sizes()
     seconds = None if context.left is None else SEARCHED * context.left
@@ -225,7 +226,7 @@ def pack_arenas(
                 raise KeyboardInterrupt
             raise _forced(row, packing.bound > packing.capacity, context)
     arena, offset = row.places(packing.offset)
-    return SplitAllocation(buffers, arena, offset, given, packing.method, alignment)
+    return SplitAllocation(buffers, arena, offset, lengths, packing.method, alignment)
 
 
 class ArenaPacking(Packing):
@@ -331,7 +332,7 @@ class _Assignment:
                 self.complete = False
                 return None
             length, members = int(self.row.length[arena]), np.array(sorted(self.members[arena]))
-            part = _taken(self.blocks, members)
+            part = _some_blocks(self.blocks, members)
             low = np.where(part.high == NO_LIMIT, 0, part.low - self.row.start[arena])
             part = replace(part, low=low, high=np.where(part.fixed, low, NO_LIMIT))
             packing = Packing(part, length, SearchContext(self.within.left))
@@ -349,9 +350,15 @@ def _subset(buffers: Buffers, members: Int64) -> Buffers:
     """Some buffers, whole in-place chains, under their names; in any arena."""
     place = np.full(len(buffers) + 1, -1)  # the last one for those written over none
     place[members] = np.arange(len(members))
-    fields = (getattr(buffers, field)[members] for field in ("begin", "end", "size", "instance"))
-    names = tuple(buffers.name(i) for i in members.tolist())
-    return Buffers(*fields, place[buffers.over[members]], names, buffers.offset[members])
+    return Buffers(
+        buffers.begin[members],
+        buffers.end[members],
+        buffers.size[members],
+        buffers.instance[members],
+        place[buffers.over[members]],
+        tuple(buffers.name(i) for i in members.tolist()),
+        buffers.offset[members],
+    )
 
 
 # ---------------------------------------------------------------- arenas in a row
@@ -538,7 +545,7 @@ def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
         for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
             there = row.among(section)
             begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
-            alone = replace(_taken(row.blocks, there), begin=begin, end=end, n_sections=1)
+            alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)
             if _outcome(alone, row.total, within) is False:
                 members = sorted((row.of_block(b) for b in there.tolist() if b >= row.n_walls), key=row.by_size)
                 step = max(int(row.buffers.begin[i]) for i in members)
@@ -560,7 +567,7 @@ def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityErr
     within = _part_of(context, 1)
     with until_stopped() as ending:
         for block in blocks:
-            others = _taken(row.blocks, np.delete(np.arange(len(row.blocks)), block))
+            others = _some_blocks(row.blocks, np.delete(np.arange(len(row.blocks)), block))
             if _outcome(others, row.total, within):
                 i = row.of_block(block)
                 return CapacityError(
@@ -588,7 +595,7 @@ def _outcome(blocks: PackingBlocks, capacity: int, context: SearchContext) -> bo
     return True if packing.fits else False if packing.bound > capacity else None
 
 
-def _taken(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
+def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
     """Some blocks, over the same sections, without their buffers."""
     fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
     return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
@@ -600,17 +607,17 @@ def _taken(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 def _capacities(capacities: ArrayLike) -> tuple[int, ...]:
     """Checked; AllocationError unless they are whole numbers of bytes, one or more."""
     try:
-        given = list(capacities)  # type: ignore[arg-type]  # what is no sequence ends below
+        numbers: list[Any] = list(capacities)  # type: ignore[arg-type]  # what is no sequence ends below
     except TypeError:
-        given = []
-    if isinstance(capacities, str | bytes) or not 0 < len(given) <= MAX_ARENAS:
+        numbers = []
+    if isinstance(capacities, str | bytes) or not 0 < len(numbers) <= MAX_ARENAS:
         raise AllocationError(
             f"the capacities are {shortened(repr(capacities))}; give the bytes of each arena, such as (98304, 65536)"
         )
-    for capacity in given:
+    for capacity in numbers:
         if (as_whole(capacity) or 0) < 0 or as_whole(capacity) is None:
             raise AllocationError(f"a capacity is {shortened(repr(capacity))}; give whole bytes, 0 or more")
-    return tuple(int(capacity) for capacity in given)
+    return tuple(int(capacity) for capacity in numbers)
 
 
 def _numbered(capacities: Sequence[int]) -> str:

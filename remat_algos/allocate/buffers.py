@@ -229,12 +229,12 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         order = np.lexsort((change, steps))  # ends first
         return int(np.cumsum(change[order]).max(initial=0))
 
-    def _of_chain(self, given: Int64) -> Int64:
+    def _of_chain(self, numbers: Int64) -> Int64:
         """The largest entry in the in-place chain of each buffer."""
-        if (given < 0).all():
-            return given
+        if (numbers < 0).all():
+            return numbers
         first, found = self.first, np.full(len(self), -1)
-        np.maximum.at(found, first, given)
+        np.maximum.at(found, first, numbers)
         return found[first]
 
     def _check_fixed(self) -> None:
@@ -242,12 +242,12 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
             return
         fixed, arena = self.fixed, self.fixed_arena
-        for given, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
-            differs = (given >= 0) & (given != of_chain)
+        for own, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
+            differs = (own >= 0) & (own != of_chain)
             if differs.any():
                 i = int(np.argmax(differs))
                 raise AllocationError(
-                    f"buffer {shortened(self.name(i))} has the fixed {what} {given[i]}, but is written over, or by, a "
+                    f"buffer {shortened(self.name(i))} has the fixed {what} {own[i]}, but is written over, or by, a "
                     f"buffer with the fixed {what} {of_chain[i]}; give both one {what}"
                 )
         for number in np.unique(arena[fixed >= 0]).tolist():

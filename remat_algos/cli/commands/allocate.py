@@ -251,10 +251,15 @@ def _record(
     arguments: argparse.Namespace, allocation: Allocation | SplitAllocation, simulation: Simulation | None
 ) -> dict[str, Any]:
     """The JSON record."""
+    from remat_algos.allocate.arenas import SplitAllocation
+
     buffers = allocation.buffers
-    several = len(arguments.capacity or ()) > 1
+    if isinstance(allocation, SplitAllocation):
+        figures = _arenas_record(allocation)
+    else:
+        figures = _arena_record(allocation, _capacity(arguments))
     record = {
-        **(_arenas_record(allocation) if several else _arena_record(allocation, _capacity(arguments))),
+        **figures,
         "method": allocation.method,
         "alignment": allocation.alignment,
         "buffers": len(buffers),
