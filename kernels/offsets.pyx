@@ -23,11 +23,12 @@ cdef class _UnplacedBlocks
 cdef class GapFit:
     """Each block in order goes to the lowest gap that fits it, or to the tightest one.
 
-    GapFit(order, begin, end, size, best): order : int64[n] a permutation of the blocks, begin, end : int64[n] half-open
-    sections, size : int64[n] above 0
+    GapFit(order, begin, end, size, low, high, best): order : int64[n] a permutation of the blocks, begin, end : int64[n]
+    half-open sections, size : int64[n] above 0, low, high : int64[n] the lowest and the highest offset of each
+    A block without a gap there lies on top of all others, above its `high`.
     After a MemoryError it is not to be used again.
     """
-    cdef const int64_t[:] order, begin, end, size
+    cdef const int64_t[:] order, begin, end, size, low, high
     cdef bint best
     cdef Py_ssize_t at
     cdef _PlacedBlocks placed
@@ -35,9 +36,10 @@ cdef class GapFit:
     cdef int64_t[:] offset
 
     def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
-                 bint best):
+                 const int64_t[:] low, const int64_t[:] high, bint best):
         cdef Py_ssize_t at, n = order.shape[0]
         self.order, self.begin, self.end, self.size, self.best = order, begin, end, size, best
+        self.low, self.high = low, high
         self.placed = _PlacedBlocks()
         self.offset = np.zeros(n, np.int64)
         assign(self.first, n + 1, INT64_MAX)
@@ -46,14 +48,15 @@ cdef class GapFit:
 
     def run(self, Py_ssize_t blocks):
         """Place up to `blocks` more. Returns whether all are placed."""
-        cdef int64_t b, low
+        cdef int64_t b, offset
         cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
         with nogil:
             while self.at < until:
                 b = self.order[self.at]
-                low = self.placed.gap(self.begin[b], self.end[b], self.size[b], self.best, self.first[self.at])
-                self.placed.add(_PlacedBlock(low, low + self.size[b], self.begin[b], self.end[b]))
-                self.offset[b] = low
+                offset = self.placed.gap(self.begin[b], self.end[b], self.size[b], self.low[b], self.high[b],
+                                         self.best, self.first[self.at])
+                self.placed.add(_PlacedBlock(offset, offset + self.size[b], self.begin[b], self.end[b]))
+                self.offset[b] = offset
                 self.at += 1
         return self.at == self.order.shape[0]
 
@@ -291,12 +294,13 @@ cdef class _PlacedBlocks:
         self.rows.push_back(vector[_PlacedBlock]())
         self.chunks.push_back(_BlockChunk(0, 0, 0, 0, 0))
 
-    cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, bint best, int64_t first) except -1 nogil:
-        """Offset of the lowest gap of `size` bytes in these sections, or of the tightest.
+    cdef int64_t gap(self, int64_t begin, int64_t end, int64_t size, int64_t low, int64_t high, bint best,
+                     int64_t first) except -1 nogil:
+        """Offset, from low to high, of the lowest gap of `size` bytes in these sections, or of the tightest.
 
         No later block begins before `first`.
         """
-        cdef int64_t top = 0, lowest_gap = -1, tightest = 0
+        cdef int64_t top = low, lowest_gap = -1, tightest = 0
         cdef Py_ssize_t at, i
         cdef _PlacedBlock* place
         cdef vector[_PlacedBlock]* row
@@ -310,7 +314,8 @@ cdef class _PlacedBlocks:
                 place = &row[0][i]
                 if place.begin >= end or place.end <= begin:
                     continue
-                if place.offset - top >= size and (lowest_gap < 0 or place.offset - top < tightest):
+                if (place.offset - top >= size and top <= high
+                        and (lowest_gap < 0 or place.offset - top < tightest)):
                     lowest_gap, tightest = top, place.offset - top
                     if not best or tightest == size:
                         return lowest_gap

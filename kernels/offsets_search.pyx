@@ -4,7 +4,7 @@
 import numpy as np
 
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport random_word
 from remat_algos.kernels.growing cimport assign
@@ -29,8 +29,9 @@ cdef struct _SectionRange:
 
 @cython.final
 cdef class PackingSearch:
-    """PackingSearch(begin, end, size, sections, bits): begin, end, size : int64[n] are blocks over sections.
+    """PackingSearch(begin, end, size, low, high, sections, bits): begin, end, size : int64[n] are blocks over sections.
 
+    low, high : int64[n] are the lowest and the highest offset of each; of a block at a fixed offset they are equal.
     A choice is made in a section whose floor is lower than its neighbours: which block lies on the floor, or none; then
     the floor rises to the next possible height. Parts without a common block are filled one after the other; when
     one fails, so does the choice that created it. Failed parts are stored, up to 2^bits of them.
@@ -44,11 +45,11 @@ cdef class PackingSearch:
     cdef bint lowest
     cdef readonly int verdict
 
-    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, Py_ssize_t sections,
-                 int bits):
+    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] low,
+                 const int64_t[:] high, Py_ssize_t sections, int bits):
         self.state = _PackingState()
         self.failed = _FailedStates()
-        self.state.load(begin, end, size, sections)
+        self.state.load(begin, end, size, low, high, sections)
         self.failed.start(bits)
 
     @property
@@ -183,7 +184,7 @@ cdef class PackingSearch:
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
         """A block as wide as all between the walls that failed on the floor: it lies over one that crosses a wall.
 
-        If only blocks between the walls lay below it, it could change places with them.
+        If only blocks between the walls lay below it, it could change places with them, unless one of them may not rise.
         """
         cdef Py_ssize_t i
         cdef int64_t b
@@ -201,7 +202,7 @@ cdef class PackingSearch:
         for i in range(frame.begin, frame.cursor - 1):
             other = self.choices[i]
             if (self.state.size[other] == self.state.size[b] and self.state.begin[other] == self.state.begin[b]
-                    and self.state.end[other] == self.state.end[b]):
+                    and self.state.end[other] == self.state.end[b] and self.state.high[other] == self.state.high[b]):
                 return True
         return False
 
@@ -253,7 +254,8 @@ cdef class _PackingState:
     """
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
-    cdef vector[int64_t] begin, end, size, low, offset
+    cdef vector[int64_t] begin, end, size, low, high, offset
+    cdef bint bounded                  # whether a block has a highest offset of its own
     cdef vector[int64_t] floor, left   # of each section: height below which no block fits, bytes not yet placed
     cdef vector[Py_ssize_t] count, cross  # unplaced blocks in each section; also in the one before
     cdef vector[vector[int64_t]] rows  # blocks of each section, unplaced ones first
@@ -263,11 +265,10 @@ cdef class _PackingState:
     cdef vector[unsigned char] is_stale
     cdef vector[int64_t] late          # blocks of a section that cannot be its lowest
 
-    cdef int load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
-                  Py_ssize_t sections) except -1 nogil:
+    cdef int load(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] low,
+                  const int64_t[:] high, Py_ssize_t sections) except -1 nogil:
         cdef Py_ssize_t b, s
-        self.n, self.sections = size.shape[0], sections
-        assign(self.low, self.n, 0)
+        self.n, self.sections, self.bounded = size.shape[0], sections, False
         assign(self.offset, self.n, -1)
         assign(self.floor, sections, 0)
         assign(self.left, sections, 0)
@@ -280,6 +281,9 @@ cdef class _PackingState:
             self.begin.push_back(begin[b])
             self.end.push_back(end[b])
             self.size.push_back(size[b])
+            self.low.push_back(low[b])
+            self.high.push_back(high[b])
+            self.bounded = self.bounded or high[b] < INT64_MAX
             self.name.push_back(random_word(b))
             self.names[begin[b]] ^= self.name[b]
             for s in range(begin[b], end[b]):
@@ -290,8 +294,11 @@ cdef class _PackingState:
         return 0
 
     cdef bint may_fit(self) noexcept nogil:
-        """Whether no section needs more than the capacity."""
-        cdef Py_ssize_t s
+        """Whether no section needs more than the capacity, and each block has an offset within it."""
+        cdef Py_ssize_t s, b
+        for b in range(self.n):
+            if self.low[b] > self.high[b] or self.low[b] + self.size[b] > self.capacity:
+                return False
         for s in range(self.sections):
             if self.left[s] > self.capacity:
                 return False
@@ -362,7 +369,7 @@ cdef class _PackingState:
         if before >= height:
             return True
         self.set(&self.low[b], height)
-        if height + self.size[b] > self.capacity:
+        if height + self.size[b] > self.capacity or height > self.high[b]:
             return False
         self.work += self.end[b] - self.begin[b]
         for s in range(self.begin[b], self.end[b]):
@@ -477,16 +484,18 @@ cdef class _PackingState:
         return s
 
     cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """The lowest top that a block may have that is both in these sections and outside."""
+        """The lowest top that a block may have that is both in these sections and outside, or has a highest offset."""
         cdef int64_t lowest = self.capacity + 1, b
-        cdef Py_ssize_t s, i, side
-        for side in range(2):
-            s = last - 1 if side else first
+        cdef Py_ssize_t s = first, i, stride = 1
+        if not self.bounded and last - first > 2:
+            stride = last - 1 - first  # blocks that cross a wall are in the first section or in the last
+        while s < last:
             self.work += self.count[s]
             for i in range(self.count[s]):
                 b = self.rows[s][i]
-                if self.begin[b] < first or self.end[b] > last:
+                if self.begin[b] < first or self.end[b] > last or self.high[b] < INT64_MAX:
                     lowest = min(lowest, self.low[b] + self.size[b])
+            s += stride
         return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:

@@ -9,6 +9,7 @@ __all__ = [
     "AllocationError",
     "BackendError",
     "BudgetError",
+    "CapacityError",
     "ClaimError",
     "GraphError",
     "GraphWarning",
@@ -99,6 +100,25 @@ class ClaimError(PlanError):
 
 class AllocationError(RematError, ValueError):
     """Invalid buffers, limits or alignments, or buffers whose addresses overlap."""
+
+
+class CapacityError(AllocationError):
+    """Buffers do not fit into arenas of given capacities, or no way to split them was found.
+
+    Parameters
+    ----------
+    message : str
+        What does not fit where, and the remedy.
+    buffers : sequence of int
+        The buffers that force it: larger than every arena, needed at the same step, or such that the others fit.
+    proven : bool
+        Whether there is no way to split them; else the search ended before it found one.
+    """
+
+    def __init__(self, message: str, buffers: Sequence[int], proven: bool) -> None:
+        super().__init__(message)
+        self.buffers = tuple(buffers)
+        self.proven = proven
 
 
 class BackendError(RematError):

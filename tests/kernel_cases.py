@@ -405,7 +405,7 @@ def offsets_gaps():
         begin, end, size = np.arange(n), np.arange(1, n + 1), np.ones(n, np.int64)
 
         def offsets():
-            run = GapFit(begin, begin, end, size, False)
+            run = GapFit(begin, begin, end, size, 0 * begin, size + n, False)
             return run.run(n), run.offsets().tolist()
 
         return offsets
@@ -455,7 +455,7 @@ def offsets_search():
         begin, end, size = ids % 5, sections - ids // 5 % 5, 1 + ids % 3
 
         def outcome():
-            run = PackingSearch(begin, end, size, sections, 10)
+            run = PackingSearch(begin, end, size, 0 * ids, 10**6 + ids, sections, 10)
             run.aim(int(size.sum()))
             run.restart(ids, False)
             return run.run(10**8), run.work

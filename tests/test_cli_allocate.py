@@ -17,8 +17,9 @@ from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
-SIZES = {"peak", "max_live", "bound", "capacity", "alignment", "buffers"}
+SIZES = {"peak", "max_live", "bound", "capacity", "alignment", "buffers", "fixed"}
 BARE_KEYS = SIZES | {"proven", "seconds", "fits", "method", "interrupted"}
+ARENAS_KEYS = BARE_KEYS - {"bound", "proven"} | {"arenas", "addresses"}
 GRAPH_KEYS = {"graph_hash", "workspaces", "in_place", "in_place_pairs", "judged_peak", "resident_memory"}
 METHODS = ("offsets", "sharing", "colouring", "separate")
 # 100, 5, 7, 100: the worst step holds 107
@@ -59,7 +60,7 @@ def rows(file):
 
 
 def lies_apart(table, size):
-    """Whether, at every step, no byte of the arena is given twice."""
+    """Whether, at every step, no byte of an arena is given twice."""
     for step in range(max(row["upper"] for row in table)):
         taken = set()
         for row in table:
@@ -234,6 +235,124 @@ def test_no_buffers_need_no_bytes(remat, folder):
     for method in METHODS:
         record = remat("allocate", "--buffers", "none.csv", "--method", method, "--json").record
         assert (record["peak"], record["max_live"], record["proven"]) == (0, 0, True)
+
+
+# ---------------------------------------------------------------- fixed offsets, several arenas
+
+FIXED = "id,lower,upper,size,offset\na,0,4,4,8\nb,0,2,4,\nc,2,6,4,\nd,3,6,4,0\n"
+# 140 KiB at the worst step
+TWO = (
+    "id,lower,upper,size\nt0,0,2,98304\nt1,1,3,45056\nt2,2,4,71680\nt3,3,5,65536\nt4,4,6,20480\n"
+    "t5,5,7,12288\nt6,6,8,4096\n"
+)
+CAPACITIES = ("--capacity", "96KiB", "--capacity", "64KiB")
+
+
+@pytest.fixture
+def tables(folder):
+    (folder / "fixed.csv").write_text(FIXED)
+    (folder / "two.csv").write_text(TWO)
+    return folder
+
+
+def test_fixed_offsets_are_kept_counted_and_written(remat, tables):
+    said = remat("allocate", "--buffers", "fixed.csv", "-o", "out.csv")
+    assert said.lines[0] == "fixed.csv: 4 buffers, 2 at fixed offsets"
+    table = rows("out.csv")
+    assert [row["offset"] for row in table] == [8, 0, 4, 0]
+    assert lies_apart(table, 12)
+    assert remat("allocate", "--buffers", "fixed.csv", "--json").record["fixed"] == 2
+
+
+def test_a_result_is_read_back_as_it_was_and_says_so(remat, tables):
+    first = remat("allocate", "--buffers", "fixed.csv", "-o", "out.csv", "--json").record
+    said = remat("allocate", "--buffers", "out.csv", "-o", "again.csv")
+    assert "all at fixed offsets (remove the column offset to pack them anew)" in " ".join(said.out.split())
+    assert (tables / "again.csv").read_text() == (tables / "out.csv").read_text()
+    assert remat("allocate", "--buffers", "out.csv", "--json").record["peak"] == first["peak"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--alignment", "16"], ("buffer a", "fixed offset 8", "alignment of 16", "move it")),
+        (["--capacity", "11"], ("buffer a", "fixed offset 8", "capacity of 11 bytes", "move it")),
+        (["--method", "sharing"], ("fixed offset of buffer a", "--method offsets")),
+        (["--method", "colouring"], ("fixed offset of buffer a", "--method offsets")),
+        (["--method", "separate"], ("fixed offset of buffer a", "--method offsets")),
+        (["--capacity", "6", "--capacity", "99"], ("buffer a", "beyond the 6 bytes of arena 0")),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_fixed_offsets_that_cannot_be_are_refused_in_a_sentence(remat, tables, words, said):
+    result = remat("allocate", "--buffers", "fixed.csv", *words)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert all(word in result.err for word in said)
+
+
+def test_two_capacities_split_the_buffers(remat, tables):
+    said = remat("allocate", "--buffers", "two.csv", *CAPACITIES, "-o", "out.csv")
+    assert said.code == 0
+    assert [line.split("  ")[0] for line in said.lines[1:4]] == ["arena 0", "arena 1", "max live"]
+    assert "96 KiB (98,304 bytes) of 96 KiB, 5 buffers" in said.lines[1]
+    start = said.lines.index("buffer  arena  offset  bytes")
+    printed = [line.split() for line in said.lines[start + 1 : start + 8]]
+    table = rows("out.csv")
+    assert printed == [[row["id"], *(str(row[key]) for key in ("arena", "offset", "size"))] for row in table]
+    for arena, capacity in enumerate((98304, 65536)):
+        assert lies_apart([row for row in table if row["arena"] == arena], capacity)
+
+
+def test_two_capacities_in_json(remat, tables):
+    record = remat("allocate", "--buffers", "two.csv", *CAPACITIES, "--json").record
+    assert set(record) == ARENAS_KEYS
+    assert (record["fits"], record["capacity"]) == (True, [98304, 65536])
+    assert [arena["capacity"] for arena in record["arenas"]] == [98304, 65536]
+    assert sum(arena["peak"] for arena in record["arenas"]) == record["peak"]
+    assert [(each["id"], each["arena"]) for each in record["addresses"][:2]] == [("t0", 0), ("t1", 1)]
+    of_graph = remat("allocate", "chain.nodes.csv", "--capacity", "20", "--capacity", "20", "--json").record
+    assert set(of_graph) == ARENAS_KEYS | GRAPH_KEYS
+
+
+@pytest.mark.parametrize(
+    ("capacities", "said", "forced_by"),
+    [
+        (("90KiB", "90KiB"), "buffer t0 of 98,304 bytes is larger than every arena", ["t0"]),
+        (("100KiB", "30KiB"), "at step 1 the buffers need 143,360 bytes", ["t0", "t1"]),
+        (("96KiB", "44KiB"), "at step 3 the buffers t2 (71,680), t3 (65,536) do not fit", ["t2", "t3"]),
+    ],
+)
+def test_where_there_is_no_split_the_error_names_the_buffer(remat, tables, capacities, said, forced_by):
+    words = [word for capacity in capacities for word in ("--capacity", capacity)]
+    result = remat("allocate", "--buffers", "two.csv", *words, "-o", "out.csv")
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    assert said in result.err
+    assert not (tables / "out.csv").exists()
+    as_json = remat("allocate", "--buffers", "two.csv", *words, "--json")
+    record = json.loads(as_json.out)
+    assert as_json.code == 3
+    assert (record["fits"], record["proven"], record["forced_by"]) == (False, True, forced_by)
+    assert record["reason"] == result.err.strip().removeprefix("remat: ")
+
+
+def test_what_was_split_is_read_back_as_it_was(remat, tables):
+    remat("allocate", "--buffers", "two.csv", *CAPACITIES, "-o", "out.csv")
+    said = remat("allocate", "--buffers", "out.csv", *CAPACITIES, "-o", "again.csv")
+    assert "(remove the columns offset and arena to pack them anew)" in " ".join(said.out.split())
+    assert (tables / "again.csv").read_text() == (tables / "out.csv").read_text()
+    alone = remat("allocate", "--buffers", "out.csv")
+    assert (alone.code, "belongs to arena 1" in alone.err, "--capacity more than once" in alone.err) == (2, True, True)
+
+
+@pytest.mark.parametrize("method", ["sharing", "colouring", "separate"])
+def test_several_capacities_are_for_offsets(remat, tables, method):
+    complains(remat("allocate", "--buffers", "two.csv", *CAPACITIES, "--method", method), "--method offsets", method)
+
+
+def test_several_arenas_are_drawn(remat, tables):
+    drawn = remat("allocate", "--buffers", "two.csv", *CAPACITIES, "--plot", "-").out
+    assert "arena 0: 96 KiB of 96 KiB; arena 1: 64 KiB of 64 KiB" in drawn
+    assert " arena 1 │" in drawn
 
 
 # ---------------------------------------------------------------- pictures

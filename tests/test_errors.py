@@ -18,6 +18,7 @@ ERRORS = {
     "PlanError": lambda: ra.PlanError("text"),
     "ClaimError": lambda: ra.errors.ClaimError("text"),
     "AllocationError": lambda: ra.errors.AllocationError("text"),
+    "CapacityError": lambda: ra.errors.CapacityError("text", [1, 2], True),
     "BackendError": lambda: ra.errors.BackendError("text"),
     "OutOfMemoryError": lambda: ra.errors.OutOfMemoryError("text", 1, 2, 3, 4),
     "StaleValueError": lambda: ra.errors.StaleValueError("text", 1, 2, 3),

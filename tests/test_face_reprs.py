@@ -45,6 +45,7 @@ def shown():
     yield from (
         BUFFERS,
         ra.allocate.pack(BUFFERS),
+        ra.allocate.pack_arenas(BUFFERS, [BUFFERS.max_live, BUFFERS.max_live]),
         ra.allocate.Trace.of_buffers(BUFFERS),
         ra.allocate.cupy_pool(ra.allocate.Trace.of_buffers(BUFFERS)),
     )

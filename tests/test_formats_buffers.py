@@ -3,11 +3,16 @@
 import pytest
 from hypothesis import given
 
+from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.errors import AllocationError
+from remat_algos.errors import AllocationError, GraphWarning
 from remat_algos.formats.buffer_tables import read_buffers, write_allocation
+from tests.test_allocate_arenas import TWO
 from tests.test_allocate_buffers import some_buffers
+from tests.test_allocate_fixed import fixed
+from tests.test_allocate_offsets import buffers_of
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +28,7 @@ def test_what_is_written_is_read(folder, buffers):
     for field in ("begin", "end", "size"):
         assert getattr(again, field).tolist() == getattr(buffers, field).tolist()
     assert again.names == tuple(map(str, range(len(buffers))))
+    assert again.offset.tolist() == found.offset.tolist()
     rows = (folder / "b.csv").read_text().splitlines()
     assert rows[0] == "id,lower,upper,size,offset"
     assert [int(row.split(",")[4]) for row in rows[1:]] == found.offset.tolist()
@@ -34,10 +40,62 @@ def test_names_with_commas_come_back(tmp_path):
     assert read_buffers(tmp_path / "b.csv").names == buffers.names
 
 
-def test_columns_stand_in_any_order_and_offsets_are_passed_over(tmp_path):
-    (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbfsize,offset, upper,lower,id\r\n64,anything,2,0,x\r\n\r\n")
+@given(case=fixed())
+def test_what_was_packed_is_read_as_the_same_allocation(folder, case):
+    rows, offsets = case
+    found = pack(buffers_of(rows, offset=offsets))
+    write_allocation(found, folder / "p.csv")
+    again = pack(read_buffers(folder / "p.csv"))
+    again.verify()
+    assert again.offset.tolist() == found.offset.tolist()
+    assert all(at in (-1, lies) for at, lies in zip(offsets, again.offset.tolist(), strict=True))
+
+
+@given(buffers=some_buffers())
+def test_what_is_written_over_another_is_a_row_that_follows_it(folder, buffers):
+    found = pack(buffers)
+    write_allocation(found, folder / "o.csv")
+    again = pack(read_buffers(folder / "o.csv"))
+    again.verify()
+    assert (again.offset.tolist(), again.buffers.max_live) == (found.offset.tolist(), buffers.max_live)
+
+
+def test_arenas_are_written_and_read(tmp_path):
+    found = pack_arenas(buffers_of(TWO), [98304, 65536])
+    assert isinstance(found, SplitAllocation)
+    write_allocation(found, tmp_path / "b.csv")
+    assert (tmp_path / "b.csv").read_text().splitlines()[:3] == [
+        *("id,lower,upper,size,arena,offset", "0,0,2,98304,0,0", "1,1,3,45056,1,0")
+    ]
+    again = read_buffers(tmp_path / "b.csv")
+    assert (again.arena.tolist(), again.offset.tolist()) == (found.arena.tolist(), found.offset.tolist())
+    pack_arenas(again, [98304, 65536]).verify()
+
+
+def test_columns_stand_in_any_order(tmp_path):
+    (tmp_path / "b.csv").write_bytes(b"\xef\xbb\xbfsize,offset, upper,lower,id\r\n64,128,2,0,x\r\n\r\n")
     buffers = read_buffers(tmp_path / "b.csv")
     assert (buffers.begin[0], buffers.end[0], buffers.size[0], buffers.names) == (0, 2, 64, ("x",))
+    assert buffers.offset.tolist() == [128]
+
+
+@pytest.mark.parametrize("free", ["", " ", "-1"])
+def test_an_empty_cell_fixes_nothing(tmp_path, free):
+    (tmp_path / "b.csv").write_text(f"id,lower,upper,size,offset,arena\nx,0,2,4,{free},{free}\ny,0,2,4,0,1\n")
+    buffers = read_buffers(tmp_path / "b.csv")
+    assert (buffers.offset.tolist(), buffers.arena.tolist()) == ([-1, 0], [-1, 1])
+
+
+@pytest.mark.parametrize("column", ["hint", "comment", "pool"])
+def test_columns_without_a_meaning_are_named_in_a_notice(tmp_path, column):
+    (tmp_path / "b.csv").write_text(f"id,lower,upper,size,{column}\nx,0,2,64,8\n")
+    with pytest.warns(GraphWarning, match=f"b.csv: ignored columns {column}"):
+        read_buffers(tmp_path / "b.csv")
+
+
+def test_alignments_and_gaps_that_ask_for_nothing_are_read(tmp_path):
+    (tmp_path / "b.csv").write_text("id,lower,upper,size,alignment,gaps\nx,0,2,64,1,\ny,0,2,64,,\n")
+    assert len(read_buffers(tmp_path / "b.csv")) == 2
 
 
 def test_the_largest_number_is_below_a_power_of_two(tmp_path):
@@ -51,6 +109,7 @@ def test_a_table_may_have_no_rows(tmp_path):
 
 
 HEAD = "id,lower,upper,size\n"
+FIXED = "id,lower,upper,size,offset,arena\n"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +134,29 @@ HEAD = "id,lower,upper,size\n"
         (HEAD + "x,0,1,8\n\nx,0,1,8\n", "b.csv, line 4: id 'x' is already on line 2; rename one of them"),
         (HEAD + 'x,0,1,"8\n', "b.csv, line 2: not a CSV line"),
         (HEAD + f"x,0,1,{2**52}\ny,0,1,{2**52}\n", "b.csv: the sizes add up to 2**53 or more; give them in a coarser"),
+        (
+            FIXED + "x,0,1,8,low,\n",
+            "b.csv, line 2: offset of buffer 'x' is 'low'; write a whole number, 0 or more",
+        ),
+        (
+            FIXED + "x,0,1,8,-8,\n",
+            "b.csv, line 2: offset of buffer 'x' is '-8'; write a whole number, 0 or more",
+        ),
+        (FIXED + "x,0,1,8,0.5,\n", "b.csv, line 2: offset of buffer 'x' is '0.5'; write a whole number, 0 or more"),
+        (
+            FIXED + "x,0,1,8,,SRAM\n",
+            "b.csv, line 2: arena of buffer 'x' is 'SRAM'; write a whole number, 0 or more",
+        ),
+        (FIXED + f"x,0,1,8,{2**53 - 1},\n", "b.csv: buffer x, 0 to 1, has an offset at which it ends beyond 2**53"),
+        (FIXED + "x,0,2,8,0,\ny,1,2,8,4,0\n", "b.csv: buffers x and y overlap: both are needed at step 1, and their"),
+        (
+            "id,lower,upper,size,alignment\nx,0,1,8,64\n",
+            "b.csv, line 2: alignment of buffer 'x' is '64'; all buffers have one: give the largest (alignment=N",
+        ),
+        (
+            "id,lower,upper,size,gaps\nx,0,9,8,3-5\n",
+            "b.csv, line 2: gaps of buffer 'x' is '3-5'; a buffer keeps its bytes from lower to upper: give each",
+        ),
     ],
 )
 def test_a_malformed_table_is_refused_with_its_line(tmp_path, text, message):

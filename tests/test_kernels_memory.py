@@ -74,7 +74,8 @@ EXHAUSTED = """
     from remat_algos.kernels.offsets import GapFit
 
     begin = np.arange(5000)
-    run = GapFit(begin, begin, begin + 1, np.ones(5000, np.int64), False)
+    ones = np.ones(5000, np.int64)
+    run = GapFit(begin, begin, begin + 1, ones, 0 * ones, 9000 * ones, False)
     malloc = ctypes.CDLL(None).malloc
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     with open("/proc/self/status") as status:

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 
 from remat_algos import plot
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.arenas import SplitAllocation, pack_arenas
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
@@ -83,6 +84,39 @@ def test_the_arena_and_max_live_are_lines_and_stand_in_the_legend():
     said = [text.get_text() for text in ax.get_legend().get_texts()]
     assert said == ["arena 8 B", "max live 6 B", "buffer"]
     assert ax.get_title() == "3 buffers over 4 steps, separate\narena 8 B, 1.333 of max live"
+
+
+def split_by_hand():
+    """5 bytes used of 8, and 2 of 4."""
+    return SplitAllocation(Buffers([0, 1, 2], [2, 3, 4], [4, 2, 5]), [0, 1, 0], [0, 0, 0], (8, 4), "by hand")
+
+
+def test_arenas_stand_on_top_of_each_other_with_a_line_above_each():
+    ax = rendered(plot.addresses(split_by_hand()))
+    assert areas(ax)["buffer"] == {(-0.5, 1.5, 0, 4), (0.5, 2.5, 5, 7), (1.5, 3.5, 0, 5)}
+    assert {line.get_label(): line.get_ydata()[0] for line in ax.lines} == {"arena 0": 5, "arena 1": 7}
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["arena 0, 5 B", "arena 1, 2 B", "buffer"]
+    assert ax.get_title() == "3 buffers over 4 steps, by hand\narena 0: 5 B of 8 B; arena 1: 2 B of 4 B"
+
+
+def test_an_arena_that_is_not_used_has_no_line():
+    ax = plot.addresses(pack_arenas(Buffers([0], [1], [3]), [4, 4, 4]))
+    assert [line.get_label() for line in ax.lines] == ["arena 0"]
+
+
+def test_arenas_of_a_schedule_have_its_colours_and_names():
+    simulation = diamond()
+    buffers = Buffers.of(simulation)
+    split = pack_arenas(buffers, [buffers.max_live, buffers.max_live])
+    ax = rendered(plot.addresses(split, simulation=simulation))
+    assert areas(ax) == expected(split.part(0), simulation)
+    assert addresses_text(split, simulation=simulation).splitlines()[-1].startswith("█ kept")
+
+
+def test_a_text_of_arenas_names_where_each_begins():
+    lines = addresses_text(split_by_hand(), width=40, height=7).splitlines()
+    assert [line.split("│")[0].strip() for line in lines if "│" in line] == ["", "arena 1", "", "", "", "", "arena 0"]
+    assert lines[1] == "arena 0: 5 B of 8 B; arena 1: 2 B of 4 B"
 
 
 def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():

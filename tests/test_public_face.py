@@ -96,6 +96,7 @@ class World:
             "Breakdown": ra.breakdown(self.plan),
             "Buffers": self.buffers,
             "Allocation": self.allocation,
+            "SplitAllocation": ra.allocate.pack_arenas(self.buffers, [self.buffers.max_live] * 2),
             "Region": ra.solvers.Region((self.graph.n_nodes - 1,), 1, 0, 0, 0, 0, "kept", ""),
             "Execution": self.execution,
             "SyntheticOperators": self.operators,
@@ -191,8 +192,8 @@ NEEDS_UNDIRECTED = {"PathDecomposition.of", "PathDecomposition.verify", "TreeDec
 
 FREE = """
     alignment allocator also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by cap
-    capacity checking compute cost_noise data digraph dpi dropped dtype edges effort encode exact factor first form
-    frees given height i keep keep_last look max_moves search
+    capacities capacity checking compute cost_noise data digraph dpi dropped dtype edges effort encode exact factor
+    first form frees given height i keep keep_last look max_moves search
     keep_outputs key last lazy learning_rate least limit liveness loss match_range max_split_size memory method mode
     most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak

@@ -11,6 +11,7 @@ __all__, __getattr__, __dir__ = namespace(
         "in_place": "find_overwrites",
         "buffers": "Buffers",
         "allocation": "Allocation",
+        "arenas": "pack_arenas SplitAllocation",
         "traces": "Trace",
         "pools": "PoolUse PoolRun cupy_pool cuda_caching arena",
         "reservation": "Reservation",

@@ -1,6 +1,8 @@
 # Written by docs/stubs.py.
 from remat_algos.allocate.allocation import Allocation as Allocation
 from remat_algos.allocate.allocators.registry import list_allocators as list_allocators
+from remat_algos.allocate.arenas import SplitAllocation as SplitAllocation
+from remat_algos.allocate.arenas import pack_arenas as pack_arenas
 from remat_algos.allocate.buffers import Buffers as Buffers
 from remat_algos.allocate.colouring import colour as colour
 from remat_algos.allocate.in_place import find_overwrites as find_overwrites

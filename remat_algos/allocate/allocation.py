@@ -66,7 +66,7 @@ class Allocation:
 
     @classmethod
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
-        """Blocks in a row, each as large as the largest buffer in it.
+        """Blocks in a row, each as large as the largest buffer in it; for buffers without fixed offsets.
 
         Parameters
         ----------
@@ -79,13 +79,21 @@ class Allocation:
         Raises
         ------
         AllocationError
-            If `storage` is not one block for each buffer, or the alignment no power of two.
+            If `storage` is not one block for each buffer, or the alignment no power of two; if a buffer has a fixed
+            offset, or belongs to an arena beyond the first.
 
         Examples
         --------
         >>> Allocation.side_by_side(Buffers([0, 1], [1, 2], [4, 2]), [0, 0], "by hand").size
         4
         """
+        check_arena(buffers)
+        if (buffers.offset >= 0).any():
+            name = shortened(buffers.name(int(np.argmax(buffers.offset))))
+            raise AllocationError(
+                f"{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
+                "(--method offsets), or leave the offsets free"
+            )
         rounded = buffers.rounded(alignment)
         storage = _numbers(storage, "storage", len(buffers))
         _check_storage(storage)
@@ -110,7 +118,8 @@ class Allocation:
     def verify(self) -> None:
         """Check that each buffer lies in the arena, is aligned, and overlaps no other that is needed at the same step.
 
-        A block has one buffer at a time, and the arena is no smaller than its bound; the bound itself is not checked.
+        Buffers with a fixed offset lie there. A block has one buffer at a time, and the arena is no smaller than its
+        bound; the bound itself is not checked.
 
         Raises
         ------
@@ -118,6 +127,7 @@ class Allocation:
             One sentence on the first error.
         """
         buffers = self.buffers
+        check_arena(buffers)
         outside = (self.offset < 0) | (self.offset + buffers.size > self.size)
         if outside.any():
             i = int(np.argmax(outside))
@@ -125,6 +135,13 @@ class Allocation:
             raise AllocationError(
                 f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{last}, "
                 f"outside the arena of {self.size} bytes"
+            )
+        moved = (buffers.offset >= 0) & (self.offset != buffers.offset)
+        if moved.any():
+            i = int(np.argmax(moved))
+            raise AllocationError(
+                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}, but has the fixed offset "
+                f"{buffers.offset[i]}"
             )
         misaligned = self.offset % self.alignment != 0
         if misaligned.any():
@@ -159,6 +176,16 @@ class Allocation:
             i, j = int(before[at]), int(after[at])
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(f"buffers {names} are both in block {self.storage[i]} at step {buffers.begin[j]}")
+
+
+def check_arena(buffers: Buffers) -> None:
+    """AllocationError if a buffer belongs to an arena beyond the first, where there is one."""
+    if buffers.arena.max(initial=0) > 0:
+        i = int(np.argmax(buffers.arena))
+        raise AllocationError(
+            f"buffer {shortened(buffers.name(i))} belongs to arena {buffers.arena[i]}, and there is arena 0 only; give "
+            "the capacity of each arena (pack_arenas, or --capacity more than once)"
+        )
 
 
 def _numbers(array: ArrayLike, what: str, count: int) -> Int64:

@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
+from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.wording import shortened
 
@@ -43,18 +44,28 @@ class Buffers:
         own.
     names : tuple of str
         Names in the file; none by default.
+    offset : int64[k], optional
+        The first byte of a buffer that may lie nowhere else, from the start of its arena; -1, the default, for one that
+        may lie anywhere. What is written over such a buffer lies there too.
+    arena : int64[k], optional
+        The arena that each one must be in, from 0; -1, the default, for any. That of a fixed offset is 0 unless given.
 
     Raises
     ------
     AllocationError
-        If a buffer ends before it begins, a size is negative, or one is written over one that is still needed; for
-        arrays of different lengths, fractions, and sizes that add up to 2**53 or more.
+        If a buffer ends before it begins, a size is negative, or one is written over one that is still needed; if two
+        buffers at fixed offsets share a byte at a step; for arrays of different lengths, fractions, and sizes that add
+        up to 2**53 or more.
 
     Examples
     --------
     >>> buffers = Buffers([0, 1, 2], [2, 3, 4], [4, 2, 2], over=[-1, -1, 1])
     >>> buffers.max_live
     6
+    >>> Buffers([0, 1], [2, 3], [4, 2], offset=[0, 3])
+    Traceback (most recent call last):
+    remat_algos.errors.AllocationError: buffers 0 and 1 overlap: both are needed at step 1, and their fixed offsets \
+are 0:4 and 3:5; move one of them, or leave its offset free
     """
 
     begin: Int64
@@ -63,6 +74,8 @@ class Buffers:
     instance: Int64 = None  # type: ignore[assignment]  # the constructor fills it
     over: Int64 = None  # type: ignore[assignment]
     names: tuple[str, ...] = ()
+    offset: Int64 = None  # type: ignore[assignment]
+    arena: Int64 = None  # type: ignore[assignment]
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -72,7 +85,7 @@ class Buffers:
             object.__setattr__(self, "size", frozen(self.size, np.int64, "size"))
             check_sizes(self.size, "size")
             count = len(self.size)
-            for field in ("begin", "end", "instance", "over"):
+            for field in ("begin", "end", "instance", "over", "offset", "arena"):
                 array = getattr(self, field)
                 object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
         except GraphError as error:
@@ -87,11 +100,15 @@ class Buffers:
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
             (self.instance < -1, "has an invalid instance; instances are 0 or more, -1 for none"),
             (self.over < -1, "is written over an unknown buffer; give its number, or -1 for a place of its own"),
+            (self.offset < -1, "has a negative offset; offsets are 0 or more, -1 for any"),
+            (self.offset > LARGEST_SUM - self.size, "has an offset at which it ends beyond 2**53; give a lower one"),
+            (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
                 raise AllocationError(f"buffer {shortened(self.name(i))}, {self.begin[i]} to {self.end[i]}, {fault}")
         self._check_over()
+        self._check_fixed()
 
     @classmethod
     def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
@@ -167,17 +184,35 @@ class Buffers:
         return root
 
     def rounded(self, alignment: int) -> Buffers:
-        """These buffers with sizes rounded up to multiples of an alignment, which is a power of two."""
+        """These buffers with sizes rounded up to an alignment, a power of two that must divide fixed offsets."""
         if not is_alignment(alignment):
             raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
         if alignment == 1:
             return self
         alignment = int(alignment)
+        misaligned = (self.offset >= 0) & (self.offset % alignment != 0)
+        if misaligned.any():
+            i = int(np.argmax(misaligned))
+            raise AllocationError(
+                f"buffer {shortened(self.name(i))} has the fixed offset {self.offset[i]}, which the alignment of "
+                f"{alignment} does not divide; move it, or give a smaller alignment"
+            )
         if np.ceil(self.size / alignment).sum() * alignment >= LARGEST_SUM:
             raise AllocationError(
                 f"rounded up to {alignment} the sizes add up to 2**53 or more; give a smaller alignment"
             )
         return replace(self, size=-(-self.size // alignment) * alignment)
+
+    @property
+    def fixed(self) -> Int64:
+        """int64[k]: the offset at which each must lie, its own or that of its in-place chain; -1 for any."""
+        return self._of_chain(self.offset)
+
+    @property
+    def fixed_arena(self) -> Int64:
+        """int64[k]: the arena in which each must lie, 0 for a fixed offset without one; -1 for any."""
+        arena = self._of_chain(self.arena)
+        return np.where((arena < 0) & (self.fixed >= 0), 0, arena)
 
     @property
     def release_step(self) -> Int64:
@@ -193,6 +228,39 @@ class Buffers:
         steps, change = np.concatenate([self.begin, self.release_step]), np.concatenate([self.size, -self.size])
         order = np.lexsort((change, steps))  # ends first
         return int(np.cumsum(change[order]).max(initial=0))
+
+    def _of_chain(self, numbers: Int64) -> Int64:
+        """The largest entry in the in-place chain of each buffer."""
+        if (numbers < 0).all():
+            return numbers
+        first, found = self.first, np.full(len(self), -1)
+        np.maximum.at(found, first, numbers)
+        return found[first]
+
+    def _check_fixed(self) -> None:
+        """AllocationError if fixed offsets or arenas contradict each other."""
+        if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
+            return
+        fixed, arena = self.fixed, self.fixed_arena
+        for own, of_chain, what in ((self.offset, fixed, "offset"), (self.arena, arena, "arena")):
+            differs = (own >= 0) & (own != of_chain)
+            if differs.any():
+                i = int(np.argmax(differs))
+                raise AllocationError(
+                    f"buffer {shortened(self.name(i))} has the fixed {what} {own[i]}, but is written over, or by, a "
+                    f"buffer with the fixed {what} {of_chain[i]}; give both one {what}"
+                )
+        for number in np.unique(arena[fixed >= 0]).tolist():
+            among = np.flatnonzero((fixed >= 0) & (arena == number))
+            i, j = first_clash(self.begin[among], self.release_step[among], self.size[among], fixed[among])
+            if i >= 0:
+                i, j = int(among[i]), int(among[j])
+                names = f"{shortened(self.name(i))} and {shortened(self.name(j))}"
+                lie = " and ".join(f"{fixed[b]}:{fixed[b] + self.size[b]}" for b in (i, j))
+                raise AllocationError(
+                    f"buffers {names} overlap: both are needed at step {max(self.begin[i], self.begin[j])}, and their "
+                    f"fixed offsets are {lie}; move one of them, or leave its offset free"
+                )
 
     def _check_over(self) -> None:
         overwriting = np.flatnonzero(self.over >= 0)

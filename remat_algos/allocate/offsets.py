@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.allocation import Allocation, check_arena
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Progress, SearchContext, until_stopped
@@ -16,6 +16,7 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
+from remat_algos.text.wording import shortened
 
 MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
@@ -62,8 +63,10 @@ def pack(
     Parameters
     ----------
     buffers : Buffers
+        Those with an `offset` of their own stay there, and the others are placed around them.
     capacity : int, optional
-        Bytes that are enough: the search stops there. The result may be larger; compare its `size`.
+        Bytes that are enough: the search stops there. The result may be larger; compare its `size`. For several arenas
+        use `pack_arenas`.
     alignment : int
         A power of two that divides every offset, and the size of the arena; sizes are rounded up to it.
     time_limit : float
@@ -82,7 +85,8 @@ def pack(
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity, the time limit or the seed is negative or no number.
+        If the alignment is not a power of two, or the capacity, the time limit or the seed is negative or no number; if
+        a fixed offset is no multiple of the alignment, or ends beyond the capacity.
 
     Notes
     -----
@@ -103,23 +107,42 @@ def pack(
     (5, [0, 3, 3, 0], True)
     """
     if capacity is not None and not _is_count(capacity):
-        raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
-    if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
-    if as_whole(seed) is None or seed < 0:
-        raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
-    seed = int(seed)
-    packing = Packing(
-        PackingBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)
-    )
+        several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
+        raise AllocationError(f"the capacity is {shortened(repr(capacity))}; give whole bytes, 0 or more{several}")
+    check_arena(buffers)
+    rounded = buffers.rounded(alignment)
+    if capacity is not None:
+        _check_fixed(buffers, int(capacity))
+    packing = Packing(PackingBlocks.of(rounded), capacity, search_context(time_limit, progress, seed))
     with until_stopped() as ending:
         packing.run()
-    block = packing.blocks.of_buffer
-    offset = np.append(packing.offset, 0)[block]  # buffers of 0 bytes are block -1
+    fixed = rounded.fixed
+    offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
+    offset = np.where(fixed < 0, offset, fixed)
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # of those without bytes too
     storage = np.unique(buffers.first, return_inverse=True)[1]
-    return Allocation(
-        buffers, storage, offset, packing.size, packing.method, packing.bound, alignment, ending.interrupted
-    )
+    size, bound = max(packing.size, reach), max(packing.bound, reach)
+    return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.interrupted)
+
+
+def search_context(time_limit: float, progress: Progress | None, seed: int) -> SearchContext:
+    """The context of a packing; AllocationError if the time limit or the seed is negative or no number."""
+    if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
+        raise AllocationError(f"the time limit is {shortened(repr(time_limit))}; give seconds, 0 or more")
+    if as_whole(seed) is None or seed < 0:
+        raise AllocationError(f"the seed is {shortened(repr(seed))}; give a whole number, 0 or more")
+    return SearchContext(time_limit, progress, seed=int(seed))
+
+
+def _check_fixed(buffers: Buffers, capacity: int) -> None:
+    """AllocationError if a buffer at a fixed offset ends beyond a capacity."""
+    end = np.where(buffers.fixed < 0, 0, buffers.fixed + buffers.size)
+    if end.max(initial=0) > capacity:
+        i = int(np.argmax(end))
+        raise AllocationError(
+            f"buffer {shortened(buffers.name(i))} has the fixed offset {buffers.fixed[i]} and ends at {end[i]}, beyond "
+            f"the capacity of {capacity} bytes; move it, or give more"
+        )
 
 
 class Packing:
@@ -136,10 +159,16 @@ class Packing:
     def __init__(self, blocks: PackingBlocks, capacity: int | None, context: SearchContext) -> None:
         self.blocks, self.capacity, self.context = blocks, int(capacity or 0), context
         self.rng = np.random.default_rng(context.seed)
-        self.unit = int(np.gcd.reduce(blocks.size)) or 1  # every canonical offset is a multiple of it
-        self.bound = int(blocks.live.max(initial=0))
-        self.offset = np.cumsum(blocks.size) - blocks.size
-        self.size, self.method = int(blocks.size.sum()), "side by side"
+        fixed = blocks.fixed
+        self.any_fixed = bool(fixed.any())
+        reach = int((blocks.low + blocks.size).max(initial=0, where=fixed))
+        # every canonical offset is a multiple of it
+        self.unit = int(np.gcd.reduce(np.concatenate([blocks.size, blocks.low]))) or 1
+        self.bound = max(reach, int(blocks.live.max(initial=0)))
+        free = np.where(fixed, 0, blocks.size)
+        self.offset = np.where(fixed, blocks.low, reach + np.cumsum(free) - free)
+        self.size = reach + int(free.sum())
+        self.method = "fixed offsets" if self.any_fixed and fixed.all() else "side by side"
 
     @property
     def enough(self) -> bool:
@@ -156,7 +185,7 @@ class Packing:
     def consider(self, offset: Int64, method: str) -> None:
         """Keep a placement if it is better; OutOfTime at the deadline."""
         size = int((offset + self.blocks.size).max(initial=0))
-        if size < self.size:
+        if size < self.size and (offset <= self.blocks.high).all():
             self.size, self.offset, self.method = size, offset, method
         self.check()
 
@@ -165,15 +194,20 @@ class Packing:
         context = self.context
         if context.report is not None:
             share = 100 if not context.left else int(100 * context.elapsed / (context.elapsed + context.left))
-            context.report(share, 100, f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}")
+            context.report(share, 100, self.news)
         context.check()
+
+    @property
+    def news(self) -> str:
+        """The best result so far, for progress reports."""
+        return f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}"
 
     # greedy
 
     def greedy(self) -> None:
         """The lowest place first, then first fit and best fit, each in several orders."""
         blocks = self.blocks
-        for name, order in self.orders().items():
+        for name, order in {} if self.any_fixed else self.orders().items():
             self.consider(self.stacked(order), f"lowest place, {name}")
             if self.enough:
                 return
@@ -181,12 +215,20 @@ class Packing:
             if len(blocks) > MAX_BY_GAPS and name != "by begin":
                 continue
             for rule, best in (("first fit", False), ("best fit", True)):
-                offset = self.placed(GapFit(order, blocks.begin, blocks.end, blocks.size, best))
-                self.consider(offset, f"{rule}, {name}")
+                self.consider(self.fitted(order, best), f"{rule}, {name}")
                 if self.enough:
                     return
 
+    def fitted(self, order: Int64, best: bool) -> Int64:
+        """Each block of an order in the lowest gap, or in the tightest; fixed ones come first."""
+        blocks = self.blocks
+        order = order[np.argsort(~blocks.fixed[order], kind="stable")]
+        return self.placed(GapFit(order, blocks.begin, blocks.end, blocks.size, blocks.low, blocks.high, best))
+
     def stacked(self, order: Int64) -> Int64:
+        """The lowest place takes the first block of an order that fits; in gaps where blocks are fixed in the way."""
+        if self.any_fixed:
+            return self.fitted(order, False)
         blocks = self.blocks
         stack = SkylineFit(blocks.begin, blocks.end, blocks.size, inverse(order), blocks.n_sections)
         return self.placed(stack)
@@ -216,7 +258,7 @@ class Packing:
         for _ in range(ROUNDS):
             offset = self.stacked(np.argsort(place, kind="stable"))
             size = int((offset + blocks.size).max())
-            self.consider(offset, "lowest place, shuffled")
+            self.consider(offset, "first fit, shuffled" if self.any_fixed else "lowest place, shuffled")
             if self.enough:
                 return
             if smallest is None or size <= smallest:
@@ -256,7 +298,9 @@ class OffsetSearch:
     def __init__(self, packing: Packing) -> None:
         blocks = packing.blocks
         self.packing, self.blocks, self.rng = packing, blocks, packing.rng
-        self.kernel = PackingSearch(blocks.begin, blocks.end, blocks.size, blocks.n_sections, TABLE_BITS)
+        self.kernel = PackingSearch(
+            blocks.begin, blocks.end, blocks.size, blocks.low, blocks.high, blocks.n_sections, TABLE_BITS
+        )
         self.live = blocks.greatest_live
         self.first = max(FIRST_DIVE, 4 * blocks.n_overlaps)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.ir.arrays import Int64
+from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.ir.arrays import Bool, Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,6 +28,8 @@ class PackingBlocks:
     n_sections : int
     of_buffer : int64[k]
         The block of each buffer, -1 where it has no bytes.
+    low, high : int64[n]
+        The lowest and the highest offset of each block: equal if it is fixed, 0 and `NO_LIMIT` if it may lie anywhere.
     """
 
     begin: Int64
@@ -34,6 +37,8 @@ class PackingBlocks:
     size: Int64
     n_sections: int
     of_buffer: Int64
+    low: Int64
+    high: Int64
 
     @classmethod
     def of(cls, buffers: Buffers) -> PackingBlocks:
@@ -47,10 +52,17 @@ class PackingBlocks:
         block[roots] = np.arange(roots.size)
         last = _last_steps(begin[roots], end[roots])
         first, behind = (np.searchsorted(last, steps[roots]) for steps in (begin, end))
-        return cls(first, behind, size[roots], last.size, block[storage])
+        fixed = buffers.fixed[roots]
+        low, high = np.maximum(fixed, 0), np.where(fixed < 0, NO_LIMIT, fixed)
+        return cls(first, behind, size[roots], last.size, block[storage], low, high)
 
     def __len__(self) -> int:
         return self.size.size
+
+    @property
+    def fixed(self) -> Bool:
+        """bool[n]: whether each can lie at one offset only."""
+        return self.low == self.high
 
     @property
     def length(self) -> Int64:

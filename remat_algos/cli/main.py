@@ -16,7 +16,7 @@ from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import print_json
-from remat_algos.errors import BudgetError, ClaimError, RematError
+from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError
 from remat_algos.namespace import modules_in
 from remat_algos.text.wording import did_you_mean, shortened
 
@@ -93,6 +93,8 @@ def _run(arguments: Sequence[str], started: float) -> int:
         if chosen.json:
             bound = {"lower_bound": error.lower_bound, "nodes": list(error.nodes)}
             print_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
+        return _print_error(str(error), ExitCode.INFEASIBLE)
+    except CapacityError as error:
         return _print_error(str(error), ExitCode.INFEASIBLE)
     except ClaimError as error:
         return _print_error(str(error), ExitCode.FALSE_CLAIM)

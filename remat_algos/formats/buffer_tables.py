@@ -1,4 +1,4 @@
-"""Buffers and their addresses as CSV tables of columns id, lower, upper, size, offset."""
+"""Buffers and their addresses as CSV tables of columns id, lower, upper, size, arena, offset."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
@@ -18,6 +19,14 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.text.wording import shortened
 
 COLUMNS = ("id", "lower", "upper", "size")
+FIXED = ("offset", "arena")
+REFUSED = {
+    "alignment": "all buffers have one: give the largest (alignment=N of pack, or --alignment N) and remove the column",
+    "gaps": "a buffer keeps its bytes from lower to upper: give each part a row of its own, or remove the column",
+}
+"""Columns of other tools that change what an allocation is, and are not supported; with the remedy."""
+MEANINGLESS = {"alignment": ("", "1"), "gaps": ("",)}
+"""Cells of these columns that ask for nothing."""
 
 
 def read_buffers(path: str | os.PathLike[str]) -> Buffers:
@@ -26,17 +35,19 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     Parameters
     ----------
     path : path
-        A CSV file of columns id, lower, upper and size, in any order; a column offset is ignored.
+        A CSV file of columns id, lower, upper and size, in any order. A number in a column offset is the first byte of
+        a buffer that must lie there, from the start of its arena; one in a column arena is the arena it must be in.
 
     Returns
     -------
     Buffers
-        In the order of the rows, named by their ids.
+        In the order of the rows, named by their ids. What `write_allocation` has written is read with all addresses
+        fixed: the same allocation. Without its columns offset and arena all are free again.
 
     Raises
     ------
     AllocationError
-        One sentence with file, line and remedy.
+        One sentence with file, line and remedy; also for an alignment or for gaps of single buffers.
 
     Examples
     --------
@@ -47,9 +58,10 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     >>> buffers.names, buffers.max_live
     (('x', 'y'), 96)
     """
-    table = read_columns(path, dict.fromkeys((*COLUMNS, "offset"), ()), COLUMNS)
+    table = read_columns(path, dict.fromkeys((*COLUMNS, *FIXED, *REFUSED), ()), COLUMNS)
     ids = table.texts("id")
     lower, upper, size = (_numbers(table, column) for column in COLUMNS[1:])
+    offset, arena = (_numbers(table, column, optional=True) for column in FIXED)
     lines: dict[str, int] = {}
     for row, (name, begin, end) in enumerate(zip(ids, lower, upper, strict=True)):
         where = table.where(row)
@@ -68,17 +80,26 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         lines[name] = table.line(row)
     if sum(size) >= LARGEST_SUM:
         raise AllocationError(f"{table.source}: the sizes add up to 2**53 or more; give them in a coarser unit")
-    return Buffers(lower, upper, size, names=tuple(ids))  # type: ignore[arg-type]  # the constructor makes arrays
+    for column, remedy in REFUSED.items():
+        for row, text in enumerate(table.texts(column)):
+            if text not in MEANINGLESS[column]:
+                buffer = f"{column} of buffer {shortened(ids[row])!r} is {shortened(text)!r}"
+                raise AllocationError(f"{table.where(row)}: {buffer}; {remedy}")
+    try:
+        return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
+    except AllocationError as error:
+        raise AllocationError(f"{table.source}: {error}") from error
 
 
-def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> None:
-    """Write buffers with their offsets, whole or not at all.
+def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.PathLike[str]) -> None:
+    """Write buffers with their addresses, whole or not at all.
 
     Parameters
     ----------
-    allocation : Allocation
+    allocation : Allocation or SplitAllocation
     path : path
-        Becomes a CSV file of columns id, lower, upper, size and offset; buffers without names are numbered.
+        Becomes a CSV file of columns id, lower, upper, size and offset, and arena where there are several; buffers
+        without names are numbered. One that another is written over ends where that one begins.
 
     Raises
     ------
@@ -96,11 +117,13 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     """
     buffers = allocation.buffers
     names = buffers.names or range(len(buffers))
-    numbers = (array.tolist() for array in (buffers.begin, buffers.end, buffers.size, allocation.offset))
+    arena = {"arena": allocation.arena} if isinstance(allocation, SplitAllocation) else {}
+    columns = dict(zip(COLUMNS[1:], (buffers.begin, buffers.release_step, buffers.size), strict=True))
+    columns |= {**arena, "offset": allocation.offset}
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, "offset"])
-    writer.writerows(zip(names, *numbers, strict=True))
+    writer.writerow(["id", *columns])
+    writer.writerows(zip(names, *(array.tolist() for array in columns.values()), strict=True))
     write_whole(Path(path), out.getvalue().encode())
 
 
@@ -112,16 +135,20 @@ def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[
         raise AllocationError(str(error)) from error
 
 
-def _numbers(table: ColumnTable, column: str) -> Sequence[int]:
-    """Whole numbers from 0 to below 2**53."""
+def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
+    """Whole numbers from 0 to below 2**53; -1 for empty cells and for -1 itself, where none are needed."""
     numbers = []
     for row, text in enumerate(table.texts(column)):
+        if optional and text in ("", "-1"):
+            numbers.append(-1)
+            continue
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
             buffer = f"buffer {shortened(name)!r}"
             fault = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
+            expected += ", or nothing for any" if optional else ""
             raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")
         numbers.append(int(text))
     return numbers

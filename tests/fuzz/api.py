@@ -153,7 +153,9 @@ class Arguments:
         count = self.rng.randint(0, 8)
         begin, end, size = (self.array(self.ids(count, 0, most)) for most in (9, 20, 99))
         more = {
-            name: self.array(self.ids(count, -1, count)) for name in ("over", "instance") if self.rng.random() < 0.3
+            name: self.array(self.ids(count, -1, count))
+            for name in ("over", "instance", "offset", "arena")
+            if self.rng.random() < 0.3
         }
         return ra.allocate.Buffers(begin, end, size, **more)
 
@@ -260,6 +262,9 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     # memory
     "pack": lambda a: ra.allocate.pack(
         a.buffers(), capacity=a.limit(), alignment=a.one(1, 64, 2**40), time_limit=a.one(0, 0.01)
+    ),
+    "pack_arenas": lambda a: ra.allocate.pack_arenas(
+        a.buffers(), a.one([50, 40], [a.limit(), 64], a.limit(), []), alignment=a.one(1, 64), time_limit=a.one(0, 0.01)
     ),
     "pack of over": lambda a: ra.allocate.pack(
         ra.allocate.Buffers.of(a.simulation(), a.array(a.ids())), time_limit=0.01

@@ -16,10 +16,13 @@ from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from remat_algos.allocate.allocation import Allocation
+    from remat_algos.allocate.arenas import SplitAllocation
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.schedule.simulation import Simulation
 
-HELP = "assign an address in one arena to every value of a schedule, or to every buffer of a table"
+HELP = "assign an address, in one arena or several, to every value of a schedule, or to every buffer of a table"
+MAX_LISTED = 40
+"""Buffers whose addresses in several arenas are printed; of more, -o and --json have them."""
 METHODS = {
     "offsets": "arbitrary addresses, by greedy orders and an exact search",
     "sharing": "blocks that values use in turn (chen2016)",
@@ -37,7 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a plan, or an order as for remat simulate (default: every node runs once)",
     )
-    parser.add_argument("--buffers", metavar="FILE.csv", help="table of buffers instead of GRAPH: id,lower,upper,size")
+    table = "table of buffers instead of GRAPH: id,lower,upper,size, and offset or arena of those that are fixed"
+    parser.add_argument("--buffers", metavar="FILE.csv", help=table)
     group = parser.add_argument_group("addresses")
     methods = "; ".join(f"{name}: {what}" for name, what in METHODS.items())
     group.add_argument("--method", choices=tuple(METHODS), default="offsets", help=methods)
@@ -52,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     table = "table of further operations or values for --in-place: op,read or value,over"
     group.add_argument("--in-place-table", metavar="FILE.csv", help=table)
     add_alignment(group)
-    capacity = "size of the arena, such as 1MiB; exit code 3 if the buffers do not fit"
-    group.add_argument("--capacity", metavar="BYTES", type=size, help=capacity)
+    capacity = "size of the arena, such as 1MiB; repeat it for each of several; exit code 3 if the buffers do not fit"
+    group.add_argument("--capacity", metavar="BYTES", type=size, action="append", help=capacity)
     add_pack(group)
     parser.add_argument("-o", "--output", metavar="OUT.csv", type=writable, help="write the buffers with their offsets")
     add_plot(parser, pictures=("addresses",))
@@ -73,23 +77,29 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         buffers = _buffers(arguments, simulation)
     else:
         buffers = read_buffers(arguments.buffers)
-        note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}"
+        note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}{_fixed(buffers)}"
     if not arguments.json:
         print_text(note)
     context = SearchContext()
-    allocation = _allocated(arguments, buffers)
+    split = len(arguments.capacity or ()) > 1
+    allocation = _split(arguments, buffers) if split else _allocated(arguments, buffers)
     seconds = context.elapsed
     allocation.verify()
     if arguments.output:
-        write_allocation(_alone(allocation), arguments.output)
+        write_allocation(allocation, arguments.output)
     record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
     if arguments.json:
         print_json(record)
     else:
         written = [("written", arguments.output)] if arguments.output else []
         print_table(("", ""), [*_rows(record), *written], headed=False)
+        if split and len(buffers) <= MAX_LISTED:
+            print_text()
+            columns = ("buffer", "arena", "offset", "bytes")
+            addresses = [(each["id"], str(each["arena"]), str(each["offset"])) for each in record["addresses"]]
+            print_table(columns, [(*a, str(b)) for a, b in zip(addresses, buffers.size.tolist(), strict=True)])
     draw(arguments.plot, "addresses", allocation, json=arguments.json, simulation=simulation)
-    if allocation.interrupted:
+    if record["interrupted"]:
         return ExitCode.INTERRUPTED
     return ExitCode.INFEASIBLE if record["fits"] is False else ExitCode.DONE
 
@@ -112,6 +122,10 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.match_range is not None and arguments.method != "sharing":
         raise argparse.ArgumentTypeError(
             f"--match-range {arguments.match_range} goes with --method sharing; give that too"
+        )
+    if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
+        raise argparse.ArgumentTypeError(
+            f"--method {arguments.method} knows one arena; give one --capacity, or --method offsets"
         )
     sources += [
         Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None
@@ -180,54 +194,76 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.sharing import separate_storage, share_storage
-    from remat_algos.context import time_left
 
     alignment = arguments.alignment or 1
     if arguments.method == "offsets":
-        left = time_left(arguments.time_limit, arguments.started)
-        limit = {} if left is None else {"time_limit": left}
         with progress_line() as progress:
-            return pack(
-                buffers,
-                capacity=arguments.capacity,
-                alignment=alignment,
-                seed=arguments.seed,
-                progress=progress,
-                **limit,
-            )
+            return pack(buffers, capacity=_capacity(arguments), progress=progress, **_search(arguments))
     if arguments.method == "sharing":
         return share_storage(buffers, arguments.match_range, alignment=alignment)
     return (colour if arguments.method == "colouring" else separate_storage)(buffers, alignment=alignment)
 
 
-def _alone(allocation: Allocation) -> Allocation:
-    """The allocation for a table without in-place chains: an overwritten buffer ends where the next one begins."""
-    from dataclasses import replace
+def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
+    """Addresses in the arenas of the capacities."""
+    from remat_algos.allocate.arenas import pack_arenas
+    from remat_algos.errors import CapacityError
 
-    from remat_algos.allocate.buffers import Buffers
+    try:
+        with progress_line() as progress:
+            return pack_arenas(buffers, arguments.capacity, progress=progress, **_search(arguments))
+    except CapacityError as error:
+        if arguments.json:
+            forced_by = [buffers.name(i) for i in error.buffers]
+            reason = {"reason": str(error), "proven": error.proven, "forced_by": forced_by}
+            print_json({"capacity": arguments.capacity, "fits": False, **reason})
+        raise
 
-    buffers = allocation.buffers
-    bare = Buffers(buffers.begin, buffers.release_step, buffers.size, buffers.instance, names=buffers.names)
-    return replace(allocation, buffers=bare)
+
+def _search(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Options of the search for offsets."""
+    from remat_algos.context import time_left
+
+    left = time_left(arguments.time_limit, arguments.started)
+    limit = {} if left is None else {"time_limit": left}
+    return {"alignment": arguments.alignment or 1, "seed": arguments.seed, **limit}
+
+
+def _capacity(arguments: argparse.Namespace) -> int | None:
+    """The capacity of one arena."""
+    return None if arguments.capacity is None else int(arguments.capacity[0])
 
 
 # ---------------------------------------------------------------- output
 
 
-def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: Simulation | None) -> dict[str, Any]:
+def _fixed(buffers: Buffers) -> str:
+    """How many buffers of a table are fixed."""
+    offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
+    if offsets and offsets == len(buffers):
+        column = "columns offset and arena" if (buffers.arena >= 0).any() else "column offset"
+        return f", all at fixed offsets (remove the {column} to pack them anew)"
+    texts = [f", {offsets:,} at fixed offsets" if offsets else "", f", {arenas:,} in fixed arenas" if arenas else ""]
+    return "".join(texts)
+
+
+def _record(
+    arguments: argparse.Namespace, allocation: Allocation | SplitAllocation, simulation: Simulation | None
+) -> dict[str, Any]:
     """The JSON record."""
-    buffers, capacity = allocation.buffers, arguments.capacity
+    from remat_algos.allocate.arenas import SplitAllocation
+
+    buffers = allocation.buffers
+    if isinstance(allocation, SplitAllocation):
+        figures = _arenas_record(allocation)
+    else:
+        figures = _arena_record(allocation, _capacity(arguments))
     record = {
-        "peak": allocation.size,
-        "max_live": buffers.max_live,
-        "bound": allocation.bound,
-        "proven": allocation.proven,
-        "capacity": capacity,
-        "fits": None if capacity is None else allocation.size <= capacity,
+        **figures,
         "method": allocation.method,
         "alignment": allocation.alignment,
         "buffers": len(buffers),
-        "interrupted": allocation.interrupted,
+        "fixed": int((buffers.offset >= 0).sum()),
     }
     if simulation is None:
         return record
@@ -242,25 +278,57 @@ def _record(arguments: argparse.Namespace, allocation: Allocation, simulation: S
     }
 
 
+def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
+    """Of one arena."""
+    return {
+        "peak": allocation.size,
+        "max_live": allocation.buffers.max_live,
+        "bound": allocation.bound,
+        "proven": allocation.proven,
+        "capacity": capacity,
+        "fits": None if capacity is None else allocation.size <= capacity,
+        "interrupted": allocation.interrupted,
+    }
+
+
+def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
+    """Of several arenas, with the address of each buffer."""
+    arenas = [
+        {"capacity": capacity, "peak": part.size, "max_live": part.buffers.max_live, "buffers": len(part.buffers)}
+        for part, capacity in zip(split.parts, split.capacities, strict=True)
+    ]
+    places = zip(split.arena.tolist(), split.offset.tolist(), split.buffers.size.tolist(), strict=True)
+    return {
+        "peak": sum(split.sizes),
+        "max_live": split.buffers.max_live,
+        "capacity": list(split.capacities),
+        "fits": True,  # else there is none
+        "interrupted": False,
+        "arenas": arenas,
+        "addresses": [
+            {"id": split.buffers.name(i), "arena": arena, "offset": offset, "size": size}
+            for i, (arena, offset, size) in enumerate(places)
+        ],
+    }
+
+
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and texts of the table."""
-    from remat_algos.text.units import exact_bytes, format_bytes
+    from remat_algos.text.units import exact_bytes
 
-    arena, most, bound = record["peak"], record["max_live"], record["bound"]
-    over = record.get("in_place", False)
-    ratio = f", {arena / most:.3f} of max live" if most else ""
-    known = "the minimum" if record["proven"] else f"lower bound {format_bytes(bound)}"
+    peak, most = record["peak"], record["max_live"]
+    over, several = record.get("in_place", False), "arenas" in record
+    rows = [_of_arena(i, arena) for i, arena in enumerate(record["arenas"])] if several else [_of_one(record)]
     counts = "an overwritten input and its output count once" if over else "live bytes at the worst step"
-    rows = [("arena", f"{exact_bytes(arena)}{ratio} ({known})"), ("max live", f"{exact_bytes(most)}: {counts}")]
+    rows.append(("max live", f"{exact_bytes(most)}: {counts}"))
     if "judged_peak" in record:
         counts = "an overwritten input and its output both count" if over else "the same"
         rows.append(("simulated", f"{exact_bytes(record['judged_peak'])}: {counts}"))
         if resident := record["resident_memory"]:
-            rows.append(
-                ("resident", f"{exact_bytes(resident)}; together with the arena {exact_bytes(arena + resident)}")
-            )
-    if (capacity := record["capacity"]) is not None:
-        fits = "it fits" if record["fits"] else f"it does not fit{', and cannot' if bound > capacity else ''}"
+            together = f"together with the {'arenas' if several else 'arena'} {exact_bytes(peak + resident)}"
+            rows.append(("resident", f"{exact_bytes(resident)}; {together}"))
+    if (capacity := record["capacity"]) is not None and not several:
+        fits = "it fits" if record["fits"] else f"it does not fit{', and cannot' if record['bound'] > capacity else ''}"
         rows.append(("capacity", f"{exact_bytes(capacity)}: {fits}"))
     aligned = f"; addresses are multiples of {record['alignment']}" if record["alignment"] > 1 else ""
     rows.append(("method", f"{record['method']}{aligned}"))
@@ -271,3 +339,21 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     if record["interrupted"]:
         rows.append(("stopped", "interrupted; this is the best allocation found so far"))
     return [*rows, ("seconds", f"{record['seconds']:.2f}")]
+
+
+def _of_one(record: dict[str, Any]) -> tuple[str, str]:
+    """The row of the only arena."""
+    from remat_algos.text.units import exact_bytes, format_bytes
+
+    peak, most = record["peak"], record["max_live"]
+    ratio = f", {peak / most:.3f} of max live" if most else ""
+    known = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
+    return "arena", f"{exact_bytes(peak)}{ratio} ({known})"
+
+
+def _of_arena(i: int, arena: dict[str, Any]) -> tuple[str, str]:
+    """The row of one of several arenas."""
+    from remat_algos.text.units import exact_bytes, format_bytes
+
+    used = f"{exact_bytes(arena['peak'])} of {format_bytes(arena['capacity'])}"
+    return f"arena {i}", f"{used}, {counted(arena['buffers'], 'buffer')}, max live {format_bytes(arena['max_live'])}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
@@ -28,12 +29,15 @@ GUTTER = 10  # columns left of the rows
 MAX_WIDE = 4  # columns of a step
 
 
-def addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
+def addresses(
+    allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw each buffer as a rectangle: the steps at which it is needed across, its bytes upwards.
 
     Parameters
     ----------
-    allocation : Allocation
+    allocation : Allocation or SplitAllocation
+        Of several arenas the used parts stand on top of each other, with a line above each.
     simulation : Simulation, optional
         The schedule of the buffers, for their colours.
     ax : Axes, optional
@@ -58,11 +62,12 @@ def addresses(allocation: Allocation, *, simulation: Simulation | None = None, a
     from matplotlib.patches import Patch
 
     ax = axes_or_new(ax, 10, 4.8)
+    allocation, split = _one_above_another(allocation)
     buffers = allocation.buffers
     first, last = _span(allocation)
     ax.set_xlim(first - 0.5, last - 0.5)
     ax.set_ylim(0, 1.08 * max(1, allocation.size))
-    rows: list[tuple[Any, str]] = _lines(ax, allocation)
+    rows: list[tuple[Any, str]] = _lines(ax, allocation) if split is None else _tops(ax, split)
     outlined = len(buffers) <= MAX_OUTLINED
     corners = _corners(allocation)
     for style, among in _styles(allocation, simulation):
@@ -78,12 +83,26 @@ def addresses(allocation: Allocation, *, simulation: Simulation | None = None, a
         )
         ax.add_collection(areas, autolim=False)
         rows.append((Patch(facecolor=style.colour, edgecolor="white" if hatch else "none", hatch=hatch), style.label))
-    byte_axis(ax.yaxis, max(1, allocation.size), "address")
+    byte_axis(ax.yaxis, max(1, allocation.size), "address" if split is None else "arenas on top of each other")
     _step_axis(ax)
-    title(ax, _sentences(allocation))
+    title(ax, _sentences(allocation, split))
     legend_beside(ax, rows)
     _name(ax, allocation, simulation)
     return ax
+
+
+def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
+    """An allocation as it is, or the used parts of several arenas as one, and the arenas."""
+    if not isinstance(allocation, SplitAllocation):
+        return allocation, None
+    offset = allocation.offset + _starts(allocation)[allocation.arena]
+    storage, size = np.arange(offset.size), sum(allocation.sizes)
+    return Allocation(allocation.buffers, storage, offset, size, allocation.method, 0, allocation.alignment), allocation
+
+
+def _starts(split: SplitAllocation) -> Int64:
+    """int64[arenas]: where each arena begins in the picture."""
+    return np.cumsum(split.sizes) - np.array(split.sizes, np.int64)
 
 
 def _step_axis(ax: Axes) -> None:
@@ -115,6 +134,16 @@ def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
     return rows
 
 
+def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
+    """The top of each arena that is used."""
+    rows = []
+    for i, (start, size) in enumerate(zip(_starts(split).tolist(), split.sizes, strict=True)):
+        if size:
+            line = ax.axhline(start + size, color=ink(), linewidth=1.2, label=f"arena {i}")
+            rows.append((line, f"arena {i}, {format_bytes(size)}"))
+    return rows
+
+
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
     """Names in the rectangles where they fit."""
     buffers = allocation.buffers
@@ -134,13 +163,14 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 
 
 def addresses_text(
-    allocation: Allocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
+    allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
 ) -> str:
     """Addresses over time in characters: columns are steps, or several; rows are ranges of addresses.
 
     Parameters
     ----------
-    allocation : Allocation
+    allocation : Allocation or SplitAllocation
+        Of several arenas the used parts stand on top of each other.
     simulation : Simulation, optional
         The schedule of the buffers, for their characters.
     width : int
@@ -168,6 +198,7 @@ def addresses_text(
     █ buffer
     """
     width, height = max(width, MIN_WIDTH), max(height, 4)
+    allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)
     edges = first + bins(last - first, width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1)))
@@ -178,7 +209,10 @@ def addresses_text(
         for row in range(low, high):
             canvas[row][begin * wide : end * wide] = style.character * ((end - begin) * wide)
     marks = {0: "0", height - 1: format_bytes(allocation.size)}
-    lines = [line for sentence in _sentences(allocation) for line in wrapped(sentence, width)]
+    if split is not None:
+        bottoms = np.rint(_starts(split) / max(1, allocation.size) * height).astype(int).tolist()
+        marks = {row: f"arena {i}" for i, row in enumerate(bottoms) if split.sizes[i]}
+    lines = [line for sentence in _sentences(allocation, split) for line in wrapped(sentence, width)]
     lines += [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
     used = (edges.size - 1) * wide
     lines.append(f"{'':>{GUTTER - 2}} └{'─' * used}")
@@ -237,12 +271,18 @@ def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> s
     return simulation.graph.value_name(int(simulation.lifetimes.value[instance]))
 
 
-def _sentences(allocation: Allocation) -> list[str]:
+def _sentences(allocation: Allocation, split: SplitAllocation | None) -> list[str]:
     first, last = _span(allocation)
+    what = f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}, {allocation.method}"
+    if split is not None:
+        arenas = zip(split.sizes, split.capacities, strict=True)
+        return [what, "; ".join(f"arena {i}: {_of(size, room)}" for i, (size, room) in enumerate(arenas))]
     size, max_live = allocation.size, allocation.buffers.max_live
     share = f", {size / max_live:.3f} of max live" if max_live else ""
     proven = ", which is proven minimal" if allocation.proven and size > max_live else ""
-    return [
-        f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}, {allocation.method}",
-        f"arena {format_bytes(size)}{share}{proven}",
-    ]
+    return [what, f"arena {format_bytes(size)}{share}{proven}"]
+
+
+def _of(size: int, capacity: int) -> str:
+    """How much of an arena is used."""
+    return f"{format_bytes(size)} of {format_bytes(capacity)}"

@@ -1,0 +1,626 @@
+"""Addresses in several arenas, such as the memories of a microcontroller."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, search_context
+from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
+from remat_algos.errors import AllocationError, CapacityError, GraphError
+from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
+from remat_algos.text.wording import counted, listed, shortened
+
+MAX_ARENAS = 1000
+MAX_STEPS = 50
+"""Steps of most live bytes whose buffers are tried alone, to find those that do not fit."""
+MAX_LEFT_OUT = 8
+"""Buffers that are left out in turn, for the same."""
+FIRST_ROUNDS = 2
+"""Of the search over addresses, before that over arenas."""
+MAX_ASSIGNED, MAX_PACKED = 40, 20_000
+"""Blocks for which arenas are searched, and packings of one arena."""
+DIAGNOSIS = 1.0
+"""Seconds for each of the two, at most."""
+SEARCHED, CHECKED = 0.85, 0.1
+"""Of the time limit: for the search, and for the buffers of single steps; the rest is for those left out in turn."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitAllocation:
+    """In which arena each buffer lies, and where.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    arena : int64[k]
+        The arena of each buffer, from 0.
+    offset : int64[k]
+        First byte of each buffer, from the start of its arena.
+    capacities : tuple of int
+        Bytes of each arena.
+    method : str
+        The algorithm.
+    alignment : int
+        A power of two that divides every offset.
+
+    Examples
+    --------
+    >>> split = SplitAllocation(Buffers([0, 0], [2, 2], [4, 2]), [0, 1], [0, 0], (4, 2), "by hand")
+    >>> split.verify()
+    >>> split.sizes
+    (4, 2)
+    """
+
+    buffers: Buffers
+    arena: Int64
+    offset: Int64
+    capacities: tuple[int, ...]
+    method: str
+    alignment: int = 1
+
+    __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.buffers, Buffers):
+            raise TypeError(f"buffers is a {type(self.buffers).__name__}; give Buffers")
+        object.__setattr__(self, "capacities", _capacities(self.capacities))
+        for field in ("arena", "offset"):
+            try:
+                array = frozen(getattr(self, field), np.int64, field, len(self.buffers))
+            except GraphError as error:
+                raise AllocationError(str(error)) from error
+            object.__setattr__(self, field, array)
+        outside = (self.arena < 0) | (self.arena >= len(self.capacities))
+        if outside.any():
+            i = int(np.argmax(outside))
+            raise AllocationError(
+                f"buffer {shortened(self.buffers.name(i))} is in arena {self.arena[i]}; {_numbered(self.capacities)}"
+            )
+
+    def part(self, arena: int) -> Allocation:
+        """The allocation of the buffers in one arena, as large as they need.
+
+        Raises
+        ------
+        AllocationError
+            For an unknown arena, or a chain of in-place buffers that is in two.
+        """
+        if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
+            raise AllocationError(f"unknown arena {shortened(repr(arena))}; {_numbered(self.capacities)}")
+        apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
+        if apart.any():
+            i = int(np.argmax(apart))
+            under = shortened(self.buffers.name(int(self.buffers.over[i])))
+            name = shortened(self.buffers.name(i))
+            raise AllocationError(f"buffer {name} is written over {under}, but lies in another arena")
+        members = np.flatnonzero(self.arena == arena)
+        buffers = _subset(self.buffers, members)
+        rounded, offset = buffers.rounded(self.alignment), self.offset[members]
+        size = int((offset + rounded.size).max(initial=0))
+        reach = int((rounded.fixed + rounded.size).max(initial=0, where=rounded.fixed >= 0))
+        storage = np.unique(buffers.first, return_inverse=True)[1]
+        bound = max(rounded.max_live, reach)
+        return Allocation(buffers, storage, offset, size, self.method, bound, self.alignment)
+
+    @property
+    def parts(self) -> tuple[Allocation, ...]:
+        """The allocation of each arena."""
+        return tuple(self.part(arena) for arena in range(len(self.capacities)))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes that are used of each arena."""
+        return tuple(part.size for part in self.parts)
+
+    def verify(self) -> None:
+        """Check the addresses in each arena as `Allocation.verify` does, its capacity, and who must be in which arena.
+
+        Raises
+        ------
+        AllocationError
+            One sentence on the first error.
+        """
+        wrong = (self.buffers.fixed_arena >= 0) & (self.buffers.fixed_arena != self.arena)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise AllocationError(
+                f"buffer {shortened(self.buffers.name(i))} lies in arena {self.arena[i]}, but belongs to arena "
+                f"{self.buffers.fixed_arena[i]}"
+            )
+        for arena, (part, capacity) in enumerate(zip(self.parts, self.capacities, strict=True)):
+            try:
+                part.verify()
+            except AllocationError as error:
+                raise AllocationError(f"arena {arena}: {error}") from error
+            if part.size > capacity:
+                raise AllocationError(f"arena {arena} has {capacity} bytes, and its buffers reach to {part.size}")
+
+
+def pack_arenas(
+    buffers: Buffers,
+    capacities: Sequence[int],
+    *,
+    alignment: int = 1,
+    time_limit: float = 5.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> SplitAllocation:
+    """Split buffers over arenas of given capacities, each buffer at one address of one arena.
+
+    The arenas are laid end to end with a wall between them, a buffer of all steps at a fixed offset: so this is the
+    problem of `pack` with a capacity, solved by the same greedy rules and the same exact search. The first arenas are
+    filled first. Buffers with an `arena` or an `offset` of their own keep them; an offset counts from the start of
+    the arena, which is 0 unless given.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    capacities : sequence of int
+        Bytes of each arena, rounded down to the alignment.
+    alignment : int
+        A power of two that divides every offset; sizes are rounded up to it.
+    time_limit : float
+        Seconds. The first greedy order is always finished.
+    seed : int
+        Random seed of the search.
+    progress : callable, optional
+        Called with (percent of the time used, 100, what is being tried).
+
+    Returns
+    -------
+    SplitAllocation
+        The same for the same seed, unless time ran out.
+
+    Raises
+    ------
+    CapacityError
+        If the buffers cannot be split so, or no way was found in time; it names buffers that force it.
+    AllocationError
+        If the capacities, the alignment, the time limit or the seed are invalid; if a fixed offset is no multiple of
+        the alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
+    TypeError
+        For anything but buffers.
+
+    Examples
+    --------
+    >>> split = pack_arenas(Buffers([0, 0, 1], [1, 2, 2], [6, 3, 5]), [6, 4])
+    >>> split.arena.tolist(), split.offset.tolist(), split.sizes
+    ([0, 1, 0], [0, 0, 0], (6, 3))
+    >>> pack_arenas(Buffers([0, 1], [1, 2], [6, 11], names=("a", "b")), [6, 8])
+    Traceback (most recent call last):
+    remat_algos.errors.CapacityError: buffer b of 11 bytes is larger than every arena, of which the largest has \
+8 bytes; give an arena of 11 bytes or more
+    """
+    if not isinstance(buffers, Buffers):
+        raise TypeError(f"buffers is a {type(buffers).__name__}; give Buffers")
+    lengths = _capacities(capacities)
+    context = search_context(time_limit, progress, seed)
+    row = _ArenaRow.of(buffers, lengths, alignment)
+    row.check_fixed()
+    row.check_sizes()
+    seconds = None if context.left is None else SEARCHED * context.left
+    packing = ArenaPacking(row.blocks, row.total, SearchContext(seconds, progress, seed=context.seed))
+    with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
+        with until_stopped() as ending:
+            packing.greedy()
+        if not packing.fits and not ending.interrupted:
+            _check_steps(row, context)
+            with until_stopped() as ending:
+                packing.search(FIRST_ROUNDS)
+                if not packing.enough and len(row.blocks) <= MAX_ASSIGNED:
+                    _Assignment(row, packing).run()
+                packing.search()
+        if not packing.fits:
+            if ending.interrupted:
+                raise KeyboardInterrupt
+            raise _forced(row, packing.bound > packing.capacity, context)
+    arena, offset = row.places(packing.offset)
+    return SplitAllocation(buffers, arena, offset, lengths, packing.method, alignment)
+
+
+class ArenaPacking(Packing):
+    """A search for any placement within the capacity; larger ones are of no use."""
+
+    def __init__(self, blocks: PackingBlocks, capacity: int, context: SearchContext) -> None:
+        super().__init__(blocks, capacity, context)
+        if (self.offset > blocks.high).any():  # side by side, but in the wrong arena
+            self.size = max(self.size, capacity + 1)
+
+    @property
+    def fits(self) -> bool:
+        """Whether a placement was found."""
+        return self.size <= self.capacity
+
+    @property
+    def enough(self) -> bool:
+        """Whether a placement was found, or none exists."""
+        return self.fits or self.bound > self.capacity
+
+    @property
+    def news(self) -> str:
+        """What is being tried."""
+        return f"splitting over arenas, best so far {self.method}"
+
+    def search(self, rounds: int | None = None) -> None:
+        """Search for a placement within the capacity, in turns with shuffles."""
+        search, patience = OffsetSearch(self), PATIENCE // 64
+        for _ in itertools.count() if rounds is None else range(rounds):
+            if self.enough:
+                return
+            search.dive(self.capacity, patience)
+            if not self.enough:
+                self.shuffle()
+            patience *= 2
+
+
+class _Assignment:
+    """A search over the arenas of blocks, the largest areas first; the blocks of each arena are packed as they grow.
+
+    The search over addresses sees the arenas only through the wall, and tells two ways to fill one apart; this one does
+    not, and proves in a fraction of a second what that leaves open on some twenty buffers.
+    """
+
+    def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
+        blocks = self.blocks = row.blocks
+        self.row, self.packing = row, packing
+        seconds = packing.context.left
+        self.within = SearchContext(None if seconds is None else seconds / 2)
+        only = np.searchsorted(row.start, blocks.low, side="right") - 1
+        arenas = range(len(row.start))
+        self.options = [
+            arenas if high == NO_LIMIT else (arena,)
+            for arena, high in zip(only.tolist(), blocks.high.tolist(), strict=True)
+        ]
+        area = blocks.length * blocks.size.astype(float)
+        self.order = sorted(range(row.n_walls, len(blocks)), key=lambda b: (len(self.options[b]), -area[b]))
+        self.room = [np.full(blocks.n_sections, length) for length in row.length.tolist()]
+        self.members: list[list[int]] = [[] for _ in arenas]
+        self.known: dict[tuple[int, frozenset[int]], Int64 | None] = {}
+        self.complete = True
+
+    def run(self) -> None:
+        """Keep a split, or the proof that there is none, if either is found."""
+        if self.extend(0):
+            offset = self.blocks.low.copy()  # of walls
+            for arena, members in enumerate(self.members):
+                if members:
+                    offset[sorted(members)] = self.row.start[arena] + self.offsets(arena)
+            self.packing.consider(offset, "arena by arena")
+        elif self.complete:
+            self.packing.bound = self.packing.capacity + 1
+
+    def extend(self, depth: int) -> bool:
+        """Whether the blocks from a place in the order on have arenas beside those that have one."""
+        if depth == len(self.order):
+            return True
+        block, blocks = self.order[depth], self.blocks
+        there, size = slice(blocks.begin[block], blocks.end[block]), blocks.size[block]
+        unused: set[int] = set()
+        for arena in self.options[block]:
+            length = int(self.row.length[arena])
+            if (self.room[arena][there] < size).any() or (not self.members[arena] and length in unused):
+                continue  # an empty arena is like another one of its size
+            if not self.members[arena]:
+                unused.add(length)
+            self.room[arena][there] -= size
+            self.members[arena].append(block)
+            if self.offsets(arena) is not None and self.extend(depth + 1):
+                return True
+            self.members[arena].pop()
+            self.room[arena][there] += size
+            if not self.complete:
+                return False
+        return False
+
+    def offsets(self, arena: int) -> Int64 | None:
+        """Offsets of the blocks in an arena, from its start, in the order of their numbers; None if none are found."""
+        key = arena, frozenset(self.members[arena])
+        if key not in self.known:
+            self.packing.check()
+            if len(self.known) >= MAX_PACKED or self.within.late:
+                self.complete = False
+                return None
+            length, members = int(self.row.length[arena]), np.array(sorted(self.members[arena]))
+            part = _some_blocks(self.blocks, members)
+            low = np.where(part.high == NO_LIMIT, 0, part.low - self.row.start[arena])
+            part = replace(part, low=low, high=np.where(part.fixed, low, NO_LIMIT))
+            packing = Packing(part, length, SearchContext(self.within.left))
+            with until_stopped() as ending:
+                packing.run()
+            if ending.interrupted:
+                raise KeyboardInterrupt
+            fits = packing.size <= length
+            self.complete = self.complete and (fits or packing.bound > length)
+            self.known[key] = packing.offset if fits else None
+        return self.known[key]
+
+
+def _subset(buffers: Buffers, members: Int64) -> Buffers:
+    """Some buffers, whole in-place chains, under their names; in any arena."""
+    place = np.full(len(buffers) + 1, -1)  # the last one for those written over none
+    place[members] = np.arange(len(members))
+    return Buffers(
+        buffers.begin[members],
+        buffers.end[members],
+        buffers.size[members],
+        buffers.instance[members],
+        place[buffers.over[members]],
+        tuple(buffers.name(i) for i in members.tolist()),
+        buffers.offset[members],
+    )
+
+
+# ---------------------------------------------------------------- arenas in a row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ArenaRow:
+    """Arenas laid end to end, as one address space with walls.
+
+    Parameters
+    ----------
+    buffers : Buffers
+    capacities : tuple of int
+        As the user gave them.
+    alignment : int
+    rounded : Buffers
+    start, length : int64[arenas]
+        Where each arena begins in the row, and its bytes.
+    blocks : PackingBlocks
+        The walls, then the blocks of the buffers.
+    """
+
+    buffers: Buffers
+    capacities: tuple[int, ...]
+    alignment: int
+    rounded: Buffers
+    start: Int64
+    length: Int64
+    blocks: PackingBlocks
+
+    @classmethod
+    def of(cls, buffers: Buffers, capacities: tuple[int, ...], alignment: int) -> _ArenaRow:
+        """Lay out the arenas; AllocationError for an invalid alignment or an unknown arena."""
+        rounded = buffers.rounded(alignment)
+        if buffers.arena.max(initial=0) >= len(capacities):
+            i = int(np.argmax(buffers.arena))
+            raise AllocationError(
+                f"buffer {shortened(buffers.name(i))} belongs to arena {buffers.arena[i]}; {_numbered(capacities)}"
+            )
+        # no arena needs more than all buffers side by side, above those at fixed offsets
+        most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
+        length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
+        start = np.cumsum(length + alignment) - length - alignment
+        return cls(buffers, capacities, alignment, rounded, start, length, _walled(rounded, start, length, alignment))
+
+    @property
+    def total(self) -> int:
+        """Bytes of the row."""
+        return int(self.start[-1] + self.length[-1])
+
+    @property
+    def arenas(self) -> str:
+        """The arenas in a message."""
+        return f"arenas of {listed([f'{capacity:,}' for capacity in self.capacities], 4)} bytes"
+
+    @property
+    def n_walls(self) -> int:
+        """Blocks that are walls."""
+        return len(self.start) - 1
+
+    def places(self, offset: Int64) -> tuple[Int64, Int64]:
+        """int64[k], int64[k]: the arena of each buffer, and its offset there."""
+        at = np.append(offset, 0)[self.blocks.of_buffer]  # buffers of 0 bytes are block -1
+        arena = np.searchsorted(self.start, at, side="right") - 1
+        fixed, own = self.rounded.fixed, self.rounded.fixed_arena
+        empty = self.blocks.of_buffer < 0
+        arena = np.where(empty, np.maximum(own, 0), arena)
+        return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
+
+    def check_fixed(self) -> None:
+        """AllocationError if a buffer at a fixed offset ends beyond its arena."""
+        buffers, fixed, own = self.buffers, self.buffers.fixed, self.buffers.fixed_arena
+        for i in np.flatnonzero(fixed >= 0).tolist():
+            end = int(fixed[i] + self.rounded.size[i])
+            if end > self.length[own[i]]:
+                raise AllocationError(
+                    f"buffer {shortened(buffers.name(i))} has the fixed offset {fixed[i]} and ends at {end}, beyond "
+                    f"the {self.capacities[own[i]]} bytes of arena {own[i]}; move it, or give another or a larger arena"
+                )
+
+    def check_sizes(self) -> None:
+        """CapacityError if a buffer is larger than its arenas, or a step needs more than there is."""
+        buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
+        room = np.where(own < 0, self.length.max(), self.length[own])
+        if (size > room).any():
+            i = int(np.argmax(np.where(size > room, size, 0)))
+            where, most = "every arena, of which the largest", max(self.capacities)
+            if own[i] >= 0:
+                where, most = f"arena {own[i]}, to which it belongs and which", self.capacities[own[i]]
+            raise CapacityError(
+                f"buffer {self.sized(i)} is larger than {where} has {most:,} bytes; give an arena of {size[i]:,} bytes "
+                "or more",
+                (i,),
+                True,
+            )
+        self._check_live(np.arange(len(buffers)), int(self.length.sum()), "all arenas together have")
+        for arena in np.unique(own[own >= 0]).tolist():
+            where = f"arena {arena}, to which they belong, has"
+            self._check_live(np.flatnonzero(own == arena), int(self.length[arena]), where)
+
+    def _check_live(self, members: Int64, room: int, where: str) -> None:
+        """CapacityError if some buffers need more at a step than there is."""
+        if members.size == 0:
+            return
+        most, step = self._worst(members)
+        if most > room:
+            live = self._live(members, step)
+            down = " with the alignment" if self.alignment > 1 else ""
+            raise CapacityError(
+                f"at step {step} the buffers need {most:,} bytes{down}, and {where} {room:,}; the largest there: "
+                f"{self.largest(live)}; give more, or another schedule",
+                live,
+                True,
+            )
+
+    def sized(self, i: int) -> str:
+        """Name and bytes of a buffer."""
+        size = int(self.buffers.size[i])
+        rounded = int(self.rounded.size[i])
+        up = "" if size == rounded else f", {rounded:,} with the alignment"
+        return f"{shortened(self.buffers.name(i))} of {size:,} bytes{up}"
+
+    def largest(self, members: Sequence[int]) -> str:
+        """The largest of some buffers, with their sizes."""
+        names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
+        return listed(names, 3)
+
+    def among(self, section: int) -> Int64:
+        """The walls, and the blocks needed in a section."""
+        return np.flatnonzero((self.blocks.begin <= section) & (section < self.blocks.end))
+
+    def of_block(self, block: int) -> int:
+        """The first buffer of a block."""
+        return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
+
+    def _worst(self, members: Int64) -> tuple[int, int]:
+        """The most bytes of some buffers at a step, and that step."""
+        rounded = self.rounded
+        begin, end, size = (array[members] for array in (rounded.begin, rounded.release_step, rounded.size))
+        steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
+        order = np.lexsort((change, steps))  # ends first
+        live = np.cumsum(change[order])
+        return int(live.max()), int(steps[order][np.argmax(live)])
+
+    def _live(self, members: Int64, step: int) -> list[int]:
+        """The buffers needed at a step, the largest first."""
+        there = members[(self.buffers.begin[members] <= step) & (step < self.buffers.release_step[members])]
+        return sorted(there.tolist(), key=self.by_size)
+
+    def by_size(self, i: int) -> int:
+        """Key of an order with the largest buffer first."""
+        return -int(self.buffers.size[i])
+
+
+def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
+    """Walls of so many bytes between arenas in a row, and the blocks of buffers within them."""
+    blocks = PackingBlocks.of(buffers)
+    own = np.full(len(blocks), -1)  # the arena of each block
+    some = blocks.of_buffer >= 0
+    own[blocks.of_buffer[some]] = buffers.fixed_arena[some]
+    low = blocks.low + np.where(own < 0, 0, start[own])
+    last = np.where(own < 0, NO_LIMIT, start[own] + length[own] - blocks.size)
+    high = np.where(blocks.fixed, low, last)
+    n_walls = len(start) - 1 if len(blocks) else 0
+    walls, zeros = (start + length)[:n_walls], np.zeros(n_walls, np.int64)
+    return PackingBlocks(
+        np.concatenate([zeros, blocks.begin]),
+        np.concatenate([zeros + blocks.n_sections, blocks.end]),
+        np.concatenate([zeros + wall, blocks.size]),
+        blocks.n_sections,
+        np.where(some, blocks.of_buffer + n_walls, -1),
+        np.concatenate([walls, low]),
+        np.concatenate([walls, high]),
+    )
+
+
+# ---------------------------------------------------------------- what forces a failure
+
+
+def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
+    """CapacityError if the buffers needed at one of the worst steps do not fit, whatever the other steps need."""
+    within = _part_of(context, CHECKED)
+    with until_stopped() as ending:
+        for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
+            there = row.among(section)
+            begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
+            alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)
+            if _outcome(alone, row.total, within) is False:
+                members = sorted((row.of_block(b) for b in there.tolist() if b >= row.n_walls), key=row.by_size)
+                step = max(int(row.buffers.begin[i]) for i in members)
+                raise CapacityError(
+                    f"at step {step} the buffers {row.largest(members)} do not fit into {row.arenas}, however they are "
+                    "split; give larger arenas, or another schedule",
+                    members,
+                    True,
+                )
+    if ending.interrupted:
+        raise KeyboardInterrupt
+
+
+def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityError:
+    """The error where no split was found, with one of the largest buffers without which the others fit, if any is."""
+    known = f"no split of the {counted(len(row.buffers), 'buffer')} over {row.arenas}"
+    known += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
+    blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
+    within = _part_of(context, 1)
+    with until_stopped() as ending:
+        for block in blocks:
+            others = _some_blocks(row.blocks, np.delete(np.arange(len(row.blocks)), block))
+            if _outcome(others, row.total, within):
+                i = row.of_block(block)
+                return CapacityError(
+                    f"{known}; without {row.sized(i)} the others fit; give larger arenas", (i,), proven
+                )
+    if ending.interrupted:
+        raise KeyboardInterrupt
+    largest = [row.of_block(b) for b in blocks]
+    return CapacityError(f"{known}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
+
+
+def _part_of(context: SearchContext, share: float) -> SearchContext:
+    """A share of the time left, at most a second."""
+    return SearchContext(DIAGNOSIS if context.left is None else min(DIAGNOSIS, share * context.left))
+
+
+def _outcome(blocks: PackingBlocks, capacity: int, context: SearchContext) -> bool | None:
+    """Whether blocks fit, None if a fraction of the time left does not tell; OutOfTime at the deadline."""
+    context.check()
+    packing = ArenaPacking(blocks, capacity, SearchContext(None if context.left is None else context.left / 4))
+    with until_stopped() as ending:
+        packing.run()
+    if ending.interrupted:
+        raise KeyboardInterrupt
+    return True if packing.fits else False if packing.bound > capacity else None
+
+
+def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
+    """Some blocks, over the same sections, without their buffers."""
+    fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
+    return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
+
+
+# ---------------------------------------------------------------- capacities
+
+
+def _capacities(capacities: ArrayLike) -> tuple[int, ...]:
+    """Checked; AllocationError unless they are whole numbers of bytes, one or more."""
+    try:
+        numbers: list[Any] = list(capacities)  # type: ignore[arg-type]  # what is no sequence ends below
+    except TypeError:
+        numbers = []
+    if isinstance(capacities, str | bytes) or not 0 < len(numbers) <= MAX_ARENAS:
+        raise AllocationError(
+            f"the capacities are {shortened(repr(capacities))}; give the bytes of each arena, such as (98304, 65536)"
+        )
+    for capacity in numbers:
+        if (as_whole(capacity) or 0) < 0 or as_whole(capacity) is None:
+            raise AllocationError(f"a capacity is {shortened(repr(capacity))}; give whole bytes, 0 or more")
+    return tuple(int(capacity) for capacity in numbers)
+
+
+def _numbered(capacities: Sequence[int]) -> str:
+    """Which arenas there are."""
+    n = len(capacities)
+    return "there is arena 0 only" if n == 1 else f"there are {n} arenas, 0 to {n - 1}"
