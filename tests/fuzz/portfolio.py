@@ -1,11 +1,14 @@
-"""`auto` on random graphs and budgets beside every solver alone: it is never worse, and its bound holds for all."""
+"""`auto` on random graphs and budgets beside every solver alone: it is never worse, and its bound holds for all.
+
+Nothing has a lower peak than the budget "least", and where nothing fits its plan is the fallback.
+"""
 
 import remat_algos as ra
 from remat_algos.models.random import layered_dag
 from remat_algos.solvers.registry import get_solver
 from remat_algos.solvers.search import ALONE
 from tests.benchmarks.layered_graphs import layered_graph
-from tests.fuzz.graphs import EXPONENTIAL, Call, Subject, check_plan, fits, outcome, random_budget
+from tests.fuzz.graphs import EXPONENTIAL, Call, Request, Subject, check_plan, fits, outcome, random_budget
 from tests.fuzz.random_graphs import random_graph
 from tests.oracles.simulation import Unsound
 
@@ -30,6 +33,7 @@ def case(rng, report):
         check_plan(report, auto, best)
     elif not isinstance(best, ra.BudgetError):
         return
+    no_lower(report, auto, best)
     for solver in ra.list_solvers():
         limited = solver.name == "milp" or (solver.name in EXPONENTIAL and not subject.small)
         call = Call(subject, budget, solver.name, time_limit=SECONDS if limited else None)
@@ -37,6 +41,22 @@ def case(rng, report):
         if isinstance(alone, ra.Plan):
             report.count("plans of one solver")
             compared(report, call, best, alone)
+
+
+def no_lower(report, call, best):
+    """A plan beside that of the budget "least", or the fallback where there is no plan."""
+    found = best if isinstance(best, ra.Plan) else best.plan
+    if found is None:
+        return
+    least = outcome(report, lowest := Call(call.subject, Request("least", lowest=True), "auto"), lowest)
+    if not isinstance(least, ra.Plan):
+        return
+    report.count("plans of the lowest peak")
+    reached = found.peak_memory
+    if reached < least.peak_memory:
+        fault(report, call, "a plan below the lowest peak", f"{reached} below {least.peak_memory}")
+    elif found is not best and call.request.overhead is None and reached != least.peak_memory:
+        fault(report, call, "the fallback is not that of least", f"{reached}, {least.peak_memory}")
 
 
 def graph_of(rng):
