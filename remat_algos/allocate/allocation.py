@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +59,9 @@ class Allocation:
         for field in ("size", "bound"):
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
-                raise AllocationError(f"{field} is {shortened(repr(number))}; give whole bytes, 0 or more")
+                raise AllocationError(f"{field} is {quoted(number)}; give whole bytes, 0 or more")
         if not is_alignment(self.alignment):
-            number = shortened(repr(self.alignment))
+            number = quoted(self.alignment)
             raise AllocationError(f"the alignment is {number}; give a power of two below 2**53, such as 64")
 
     @classmethod

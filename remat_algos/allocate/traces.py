@@ -11,7 +11,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 RELEASE_ALL: int = _RELEASE_ALL
@@ -74,7 +74,7 @@ class Trace:
             or not isinstance(self.steps, int | np.integer)
             or not 0 <= self.steps < MAX_STEPS
         ):
-            value = shortened(repr(self.steps))
+            value = quoted(self.steps)
             raise AllocationError(f"a trace cannot have {value} steps; give a whole number below 2**25")
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")

@@ -18,7 +18,7 @@ from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.namespace import modules_in
-from remat_algos.text.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, quoted, shortened
 
 REMEDIES = {
     errno.ENOSPC: "make room, or choose another folder",
@@ -73,7 +73,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
         commands, command = _commands(), _command(arguments)
         if command is not None and command not in commands and "--version" not in arguments:
             near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
-            raise argparse.ArgumentTypeError(f"unknown command {shortened(command)!r}{near} (see remat --help)")
+            raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
         parser, options = _parser(commands, command)
         chosen, unknown = parser.parse_known_args(arguments)
         if unknown:

@@ -20,7 +20,7 @@ from remat_algos.models.options import offer
 from remat_algos.operations.formula import Call, Formula, Readable
 from remat_algos.operations.kind import formula_of
 from remat_algos.operations.optimizers import OPTIMIZERS
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 HALF = "float16"
 
@@ -304,7 +304,7 @@ def _initial_residents(
     ranges = token_ranges(network)
     for name, array in values.items():
         if name not in forms:
-            raise GraphError(f"{network.name} has no input or parameter {shortened(name)!r}; {offer(name, forms)}")
+            raise GraphError(f"{network.name} has no input or parameter {quoted(name)}; {offer(name, forms)}")
         shape, dtype = forms[name]
         if tuple(np.shape(array)) != shape:
             raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")

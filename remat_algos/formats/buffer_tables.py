@@ -15,7 +15,7 @@ from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.formats.csv_tables import read_table
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 COLUMNS = ("id", "lower", "upper", "size")
 
@@ -56,13 +56,11 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         if not name:
             raise AllocationError(f"{where}: the buffer has no id; give it one")
         if name in lines:
-            raise AllocationError(
-                f"{where}: id {shortened(name)!r} is already on line {lines[name]}; rename one of them"
-            )
+            raise AllocationError(f"{where}: id {quoted(name)} is already on line {lines[name]}; rename one of them")
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {shortened(name)!r}, {begin} to {end}, {order}; "
+                f"{where}: buffer {quoted(name)}, {begin} to {end}, {order}; "
                 "upper is the first step without it, above lower"
             )
         lines[name] = table.line(row)
@@ -119,8 +117,8 @@ def _numbers(table: ColumnTable, column: str) -> Sequence[int]:
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
-            buffer = f"buffer {shortened(name)!r}"
-            fault = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
+            buffer = f"buffer {quoted(name)}"
+            fault = f"{column} of {buffer} is {quoted(text)}" if text else f"{buffer} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")
         numbers.append(int(text))

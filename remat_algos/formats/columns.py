@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.tables import Number
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import listed, shortened
+from remat_algos.text.wording import listed, quoted, shortened
 
 FLAGS = {
     "": None,
@@ -89,7 +89,7 @@ class ColumnTable:
         """File and place of a row, for messages."""
         if self.lines is not None:
             return f"{self.source}, line {self.lines[row]}"
-        ends = " -> ".join(repr(shortened(self.columns[c][row])) for c in ("src", "dst") if c in self)
+        ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
         return f"{self.source}, {self.noun} {ends or repr(self._name(row))}"
 
     def fail(self, row: int, message: str) -> NoReturn:
@@ -122,7 +122,7 @@ class ColumnTable:
         found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
         if meanings in found:
             row = found.index(meanings)
-            self.fail(row, f"{column} of {self._name(row)!r} is {shortened(self.columns[column][row])!r}; {remedy}")
+            self.fail(row, f"{column} of {self._name(row)!r} is {quoted(self.columns[column][row])}; {remedy}")
         return found
 
     def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
@@ -153,7 +153,7 @@ class ColumnTable:
             except ValueError as error:
                 self.fail(row, f"{column} of {self._name(row)!r}: {error}")
         point = " with a decimal point and no other marks" if "," in text else ""
-        self.fail(row, f"{column} of {self._name(row)!r} is {shortened(text)!r}; write a number{point}")
+        self.fail(row, f"{column} of {self._name(row)!r} is {quoted(text)}; write a number{point}")
 
     def _name(self, row: int) -> str:
         """The name of a row, shortened."""

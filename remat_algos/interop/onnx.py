@@ -14,7 +14,7 @@ from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
-from remat_algos.text.wording import counted, did_you_mean, shortened
+from remat_algos.text.wording import counted, did_you_mean, quoted
 
 onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
 
@@ -133,7 +133,7 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
     """A copy with a shape for every tensor; GraphError that names the first one without."""
     for name, length in dims.items():
         if type(length) is not int or length < 0:
-            raise GraphError(f"dims[{name!r}] is {shortened(repr(length))}; give a whole number, 0 or more")
+            raise GraphError(f"dims[{name!r}] is {quoted(length)}; give a whole number, 0 or more")
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -152,7 +152,7 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
     if unknown is not None:
         known = f" (known: {', '.join(sorted(symbols))})" if symbols else ""
         remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError(f"no dimension without length is called {shortened(unknown)!r}{remedy}")
+        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
     _check_sizes(sized.graph, symbols)
     return sized
 
@@ -195,7 +195,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     for name in names:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
-            raise GraphError(f"{shortened(name)!r} is a {kind.removesuffix('_type')}; only tensors have a size")
+            raise GraphError(f"{quoted(name)} is a {kind.removesuffix('_type')}; only tensors have a size")
     unsized = [name for name in names if not _has_size(infos.get(name))]
     if not unsized:
         return
@@ -203,7 +203,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
     if first is None or not first.type.tensor_type.HasField("shape"):
         remedy = "give it a type and a shape in the model's value_info"
-        raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r}, whose shape is not known; {remedy}")
+        raise GraphError(f"{fault}, the first is {quoted(unsized[0])}, whose shape is not known; {remedy}")
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
         symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
@@ -214,7 +214,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     )
     example = ", ".join(f'"{name}": 1' for name in dict.fromkeys(missing))
     remedy = f"give their lengths, as in dims={{{example}}}"
-    raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r} ({shape}); {remedy}")
+    raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shape}); {remedy}")
 
 
 def _has_size(info: Any) -> bool:
@@ -233,7 +233,7 @@ class _Extent(NamedTuple):
     def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
         dtype = onnx.TensorProto.DataType.Name(elem_type)
         if dtype == "STRING":
-            raise GraphError(f"{shortened(name)!r} is a tensor of strings, which have no size")
+            raise GraphError(f"{quoted(name)} is a tensor of strings, which have no size")
         bits = _NARROW.get(dtype) or 8 * onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize
         return cls(tuple(shape), (prod(shape) * bits + 7) // 8, dtype.startswith(_FLOATING))
 
@@ -286,7 +286,7 @@ class _OnnxRows:
         reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
         lost = next((name for name in reads if name not in self.extents), None)
         if lost is not None:
-            raise GraphError(f"{shortened(values[0])!r} reads {shortened(lost)!r}, which nothing in the model makes")
+            raise GraphError(f"{quoted(values[0])} reads {quoted(lost)}, which nothing in the model makes")
         rows = [self._value(name, place) for place, name in enumerate(values)]
         return NodeRow(values[0], op, once=draws, reads=reads, values=rows, saved=self._saved(op, reads, values))
 

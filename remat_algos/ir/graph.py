@@ -41,7 +41,7 @@ from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.kernels.graph import check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, did_you_mean, one_line, shortened
+from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened
 
 MAX_VALUES = 2**31
 
@@ -449,7 +449,7 @@ class ComputationGraph:
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
-            raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
+            raise GraphError(f"no node is called {quoted(name)}{did_you_mean(name, ids)}")
         return ids[name]
 
     def value_id(self, name: str) -> int:

@@ -14,7 +14,7 @@ from remat_algos.models.network import Network
 from remat_algos.models.options import checked, kind_of, offer
 from remat_algos.models.settings import Settings
 from remat_algos.registry import Entries, Registered, Registry
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
@@ -167,7 +167,7 @@ def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[di
     known = Settings.names()
     for name in others:
         if name not in known:
-            raise GraphError(f"{model} has no option {shortened(name)!r}; {offer(name, [*family.options, *known])}")
+            raise GraphError(f"{model} has no option {quoted(name)}; {offer(name, [*family.options, *known])}")
     if own.get("stages") is not None and "depth" in own:
         raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
     whole = {**family.variants.get(model, {}), **own}

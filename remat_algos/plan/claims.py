@@ -26,7 +26,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
-from remat_algos.text.wording import listed, shortened
+from remat_algos.text.wording import listed, quoted
 
 PROVING = 30  # seconds for the integer program of a moment bound
 
@@ -119,7 +119,7 @@ def _check_limits(
         _deny(f"the plan claims to keep to its constraints; {violation}")
     bound, scope = record["bound"], record["bound_scope"]
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
+        _deny(f"the plan claims a bound {bound} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
         _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
     _check_narrower(record, simulation)

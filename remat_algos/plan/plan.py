@@ -28,7 +28,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, one_line, quoted, shortened
 
 OTHERS_SHOWN = 3
 OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
@@ -234,7 +234,7 @@ class Plan:
         if form in ("plan", "frees"):
             return self.to_json(frees=form == "frees")
         if form not in FORMS:
-            raise PlanError(f"the form {shortened(repr(form))} is not known; use {', '.join(FORMS)}")
+            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)

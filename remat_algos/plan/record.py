@@ -12,7 +12,7 @@ from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 FORMAT, VERSION = "remat-plan", 1
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -69,15 +69,13 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        raise PlanError(
-            f"the plan has version {shortened(repr(record.get('version')))}; this release reads version {VERSION}"
-        )
+        raise PlanError(f"the plan has version {quoted(record.get('version'))}; this release reads version {VERSION}")
     for name, kind in KINDS.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-            raise PlanError(f'"{name}" of the plan is {shortened(record[name])!r}, expected {expected}')
+            raise PlanError(f'"{name}" of the plan is {quoted(record[name])}, expected {expected}')
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):

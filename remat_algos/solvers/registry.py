@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.text.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, quoted
 
 ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
@@ -150,7 +150,7 @@ def solver(
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
-            raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
+            raise ValueError(f"optimal_in is {quoted(optimal_in)}; use {', '.join(SCOPES)}")
         if function.__name__ in (AUTO, START):
             raise ValueError(f"{function.__name__} is no name for a solver: solve uses the word; name it otherwise")
         known = Solver(
@@ -229,5 +229,5 @@ def get_solver(name: str) -> Solver:
     if found is None:
         known = [solver.name for solver in list_solvers()]
         near = did_you_mean(name, [AUTO, *known]) or f"; use {AUTO}, {', '.join(known)}"
-        raise ValueError(f"unknown solver {shortened(name)!r}{near}")
+        raise ValueError(f"unknown solver {quoted(name)}{near}")
     return found

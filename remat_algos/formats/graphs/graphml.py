@@ -12,7 +12,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
@@ -49,12 +49,12 @@ def _check(root: ElementTree.Element, source: str) -> None:
         if not key:
             _fail(source, f"node {place} of the file has no id; give it one")
         if key in seen:
-            _fail(source, f"two nodes have the id {shortened(key)!r}; give each its own")
+            _fail(source, f"two nodes have the id {quoted(key)}; give each its own")
         seen.add(key)
     for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
-            ends = f"{shortened(repr(u))} -> {shortened(repr(v))}"
+            ends = f"{quoted(u)} -> {quoted(v)}"
             _fail(source, f"edge {place} of the file, {ends}, names a node that is not in the file; add it")
 
 

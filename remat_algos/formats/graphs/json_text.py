@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 _BEGIN = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
@@ -110,7 +110,7 @@ def _tables(record: Any, source: str) -> Tables:
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(
             source,
-            f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}",
+            f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}",
         )
     top = _Fields(record, source, "the graph", KEYS)
     nodes = [_node(_Fields(entry, source, f"node {i}", NODE_KEYS), i) for i, entry in enumerate(top.records("nodes"))]
@@ -123,10 +123,10 @@ def _tables(record: Any, source: str) -> Tables:
     if any(node.gradient_of is not None or node.backward for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
-        _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
+        _fail(source, f'"backward" is {quoted(backward)}; use {", ".join(BACKWARD)}')
     if 0 < n_saved < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(source, f'"saved" is missing for node {shortened(lacking)!r}; give it for all nodes or for none')
+        _fail(source, f'"saved" is missing for node {quoted(lacking)}; give it for all nodes or for none')
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
@@ -183,7 +183,7 @@ def _value_record(value: ValueRow) -> dict[str, Any]:
 
 def _node(fields: "_Fields", place: int) -> NodeRow:
     name = fields.take("name", str, str(place))
-    fields.what = f"node {shortened(name)!r}"
+    fields.what = f"node {quoted(name)}"
     return NodeRow(
         name=name,
         op=fields.take("op", str, ""),

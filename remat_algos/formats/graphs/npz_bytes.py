@@ -18,7 +18,7 @@ from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -121,7 +121,7 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
 
 def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
-        version = shortened(repr(rest["version"]))
+        version = quoted(rest["version"])
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
     if any(array.ndim != 1 for array in stored.values()):
         raise ValueError("an array has several dimensions")
