@@ -130,7 +130,7 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
     if graph.memory[y] != graph.memory[x]:
         sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
         raise AllocationError(
-            f"{written} cannot be written over {read}; they have {sizes}, but must have the same size"
+            f"{written} cannot be written over {read}; they have {shortened(sizes)}, but must have the same size"
         )
     return y, x
 

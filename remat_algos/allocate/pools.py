@@ -16,7 +16,7 @@ from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened
 
 CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20
@@ -397,8 +397,8 @@ def _use(
         )
         if diverged >= 0:
             raise AllocationError(
-                f"buffer {diverged} of {trace.size[diverged]} bytes lies at {real[diverged]}, where {allocator} had no "
-                "chunk for it; are requests, frees and addresses of the same run?"
+                f"buffer {diverged:d} of {trace.size[diverged]:d} bytes lies at {real[diverged]:d}, where "
+                f"{shortened(allocator)} had no chunk for it; are requests, frees and addresses of the same run?"
             )
         if real.size:
             _check_apart(allocator, trace, real, np.where(segment >= 0, requests.size, 0))
@@ -419,5 +419,6 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     if i >= 0:
         raise AllocationError(
             f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
-            f"bytes overlap while both are live; {allocator} gives no such addresses; are they of the same run?"
+            "bytes overlap while both are live; "
+            f"{shortened(allocator)} gives no such addresses; are they of the same run?"
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from remat_algos.text.layout import COLUMNS, labelled, tabulated, wrapped
+from remat_algos.text.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.cli.outline import Outline
@@ -128,13 +129,15 @@ def writable(path: str) -> str:
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
-        raise argparse.ArgumentTypeError(f"{path or '.'} is a folder; name a file in it")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path or '.')} is a folder; name a file in it")
     if file.exists() and not os.access(file, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path} cannot be written to; choose another file")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path)} cannot be written to; choose another file")
     if file.exists() and not file.is_file():
         return path  # a pipe or a device, which stays where it is
     if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: there is no folder {folder}; make it first")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path)}: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path}: the folder {folder} cannot be written to; choose another")
+        raise argparse.ArgumentTypeError(
+            f"{shortened_path(path)}: the folder {folder} cannot be written to; choose another"
+        )
     return path

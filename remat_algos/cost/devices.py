@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import first_line, quoted, shortened_path
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -132,7 +132,7 @@ class Device:
 
 
 def _shown(number: object) -> str:
-    return "missing" if number is None else repr(number)[:40]
+    return "missing" if number is None else quoted(number)
 
 
 # TFLOP/s by type, GB/s, GiB and where NVIDIA says so. Rates are of dense matrix products: not sparse (half of the
@@ -235,11 +235,11 @@ def _read(file: Path) -> Device:
         remedy = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
         raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"{file}: not valid JSON ({str(error).split(':')[0]}); is the file whole?") from error
+        raise GraphError(f"{shortened_path(file)}: not valid JSON ({first_line(error)}); is the file whole?") from error
     try:
         return _device(record)
     except GraphError as error:
-        raise GraphError(f"{file}: {error}") from error
+        raise GraphError(f"{shortened_path(file)}: {error}") from error
 
 
 def _device(record: Any) -> Device:

@@ -15,7 +15,7 @@ from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.formats.csv_tables import read_table
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened, shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 
@@ -60,7 +60,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {quoted(name)}, {begin} to {end}, {order}; "
+                f"{where}: buffer {quoted(name)}, {shortened(begin)} to {shortened(end)}, {order}; "
                 "upper is the first step without it, above lower"
             )
         lines[name] = table.line(row)
@@ -105,7 +105,7 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
 def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
     try:
-        return read_table(read_text(path), Path(path).name, known, required)
+        return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
         raise AllocationError(str(error)) from error
 

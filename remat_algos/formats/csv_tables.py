@@ -13,7 +13,7 @@ from remat_algos.formats.graphs.edge_list import in_order
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, first_line, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
 
@@ -44,7 +44,7 @@ def read_edges(text: str, source: str) -> ColumnTable:
     for name in edges.header:
         if aliases(of_nodes).get(plain(name)):
             remedy = "give them in the table of nodes (--nodes FILE), or remove the column"
-            raise GraphError(f"{source}, line 1: column `{name}`: sizes and costs belong to nodes; {remedy}")
+            raise GraphError(f"{source}, line 1: column `{shortened(name)}`: sizes and costs belong to nodes; {remedy}")
     return edges
 
 
@@ -66,8 +66,10 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
-            problem = f"column `{first}` occurs twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
-            raise GraphError(f"{source}, line 1: {problem}{'' if first == header[i] else ' mean the same'}; keep one")
+            problem = f"column `{shortened(first)}` occurs twice"
+            if first != header[i]:
+                problem = f"columns `{shortened(first)}` and `{shortened(header[i])}` mean the same"
+            raise GraphError(f"{source}, line 1: {problem}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:
@@ -77,7 +79,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
             message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
-            raise GraphError(f"{source}, line {line}: {message}")
+            raise GraphError(f"{source}, line {shortened(line)}: {message}")
     columns = {
         name: list(map(str.strip, column))
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
@@ -112,7 +114,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
             rows.append(cells)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({error})") from error
+        raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({first_line(error)})") from error
     if not all(map(any, rows)):
         lines = [line for line, cells in zip(lines, rows, strict=True) if any(cells)]
         rows = [cells for cells in rows if any(cells)]

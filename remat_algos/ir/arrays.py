@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -55,7 +55,7 @@ def frozen(
     if array.dtype.kind == "O":
         array = _plain(array)
     if array.dtype.kind not in "biuf":
-        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
+        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype)}")
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
             return array  # already immutable: no copy
@@ -64,7 +64,7 @@ def frozen(
         result = array.astype(dtype)
     if not np.array_equal(result, array):
         at = int(np.flatnonzero(result != array)[0])
-        raise GraphError(f"{what}[{at}] is {array[at]}; give whole numbers within {np.dtype(dtype).name}")
+        raise GraphError(f"{what}[{at}] is {shortened(array[at])}; give whole numbers within {np.dtype(dtype)}")
     return _over_bytes(result)
 
 

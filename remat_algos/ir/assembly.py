@@ -95,7 +95,7 @@ class _NameIndex:
             if canonical not in view_of:
                 if base not in self.place:
                     view, base = shortened(seen[-1]), shortened(base)
-                    self.fail(None, f"{view!r} is a view of {base!r}, which is no node, value or resident")
+                    self.fail(None, f"{view!r} is a view of {quoted(base)}, which is no node, value or resident")
                 return self.place[base]
             if canonical in seen:
                 cycle = shown_path([*seen, canonical])

@@ -71,7 +71,7 @@ def differentiate(
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
     if not 0 <= factor < float("inf"):
-        raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
+        raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
     source, bits = graph, BITS if isinstance(encode, bool | np.bool_) and encode else encode

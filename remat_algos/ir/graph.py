@@ -266,7 +266,7 @@ class ComputationGraph:
             ids = node_ids(pairs, n_nodes, columns)
             names = ids.tolist()
         elif n_nodes is not None:
-            raise GraphError(f"n_nodes is {n_nodes}, but edges between names name all nodes; leave it out")
+            raise GraphError(f"n_nodes is {shortened(n_nodes)}, but edges between names name all nodes; leave it out")
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
         columns = {what: in_order(what, entries, names) for what, entries in columns.items()}
@@ -567,7 +567,7 @@ def _check_parts(graph: ComputationGraph) -> None:
     if graph.mark is not None:
         if graph.n_nodes and not 0 <= graph.mark.min() <= graph.mark.max() <= RECOMPUTE:
             at = int(np.argmax((graph.mark < 0) | (graph.mark > RECOMPUTE)))
-            raise GraphError(f"mark[{at}] is {graph.mark[at]}, expected 0, 1 (keep) or 2 (recompute)")
+            raise GraphError(f"mark[{at}] is {shortened(graph.mark[at])}, expected 0, 1 (keep) or 2 (recompute)")
         contradiction = np.flatnonzero(graph.once & (graph.mark == RECOMPUTE))
         if contradiction.size:
             raise GraphError(f"node {_node(graph, contradiction[0])} is marked once and recompute; remove one mark")

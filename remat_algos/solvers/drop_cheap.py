@@ -14,7 +14,7 @@ from remat_algos.operations.kind import kind_name, operation_kind
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.text.wording import comma_separated, quoted
+from remat_algos.text.wording import comma_separated, listed, quoted
 
 KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
@@ -139,6 +139,6 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     for name in wanted:
         if operation_kind(name) is None and name not in there:
             raise ValueError(
-                f"drop names {quoted(name)}, which is not an operation of this graph; it has {', '.join(there)}"
+                f"drop names {quoted(name)}, which is not an operation of this graph; it has {listed(there)}"
             )
     return list(dict.fromkeys(map(kind_name, wanted)))

@@ -24,7 +24,7 @@ from remat_algos.solvers.ranking import WORST, Item, rank
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, quoted
+from remat_algos.text.wording import counted, quoted, shortened
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
@@ -343,7 +343,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        f"no chain of the family {family} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
+        f"no chain of the family {shortened(family)} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
         f"{exact_bytes(least)}; give that much{wider}; no_remat has a peak of {exact_bytes(peak)}",
         peak,
         bound,

@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.text.wording import did_you_mean, quoted
+from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
 
 ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
@@ -106,7 +106,8 @@ class Solver(Registered):
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
-            raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
+            known = listed(list(self.options)) or "none"
+            raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
 
     def candidates(
         self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
@@ -115,7 +116,9 @@ class Solver(Registered):
         self.check_options(options)
         stream = self.function(graph, limit, context, **options)
         if not isinstance(stream, Iterator):
-            raise TypeError(f"{self.name} returned a {type(stream).__name__}; a solver yields candidates or schedules")
+            raise TypeError(
+                f"{shortened(self.name)} returned a {type(stream).__name__}; a solver yields candidates or schedules"
+            )
         return stream
 
 

@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened
 
 CANDIDATES = ("articulation", "all")
 MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64
@@ -97,6 +97,6 @@ def check_positive(**options: Any) -> None:
     """ValueError for an option that is neither None nor a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
-            raise ValueError(f"{name} is {quoted(given)}; give a whole number of 1 or more")
+            raise ValueError(f"{shortened(name)} is {quoted(given)}; give a whole number of 1 or more")
         if given is not None and given > MAX_COUNT:
-            raise ValueError(f"{name} is {given}; give at most {MAX_COUNT}")
+            raise ValueError(f"{shortened(name)} is {shortened(given)}; give at most {MAX_COUNT}")

@@ -209,7 +209,7 @@ def lower_set_family(
         chosen = spread(nodes.size, max(1, max_sets // kinds))
     if kinds * chosen.size * width > MAX_WORDS:
         raise GraphError(
-            f"the family {family} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
+            f"the family {shortened(family)} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
         )
     sets = LowerSetFamily._unchecked(
         graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size

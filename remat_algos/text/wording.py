@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
+LONGEST_PATH = 200  # of a path
+MOST_LISTED = 40  # names in a list
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
 _LAYOUT = re.compile(r"\n +")
 
@@ -20,7 +22,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listed(names: Sequence[str], limit: int, total: int | None = None) -> str:
+def listed(names: Sequence[str], limit: int = MOST_LISTED, total: int | None = None) -> str:
     """The first names, shortened, and how many more there are: of a total, where not all names are given.
 
     Examples
@@ -92,6 +94,30 @@ def quoted(value: object, limit: int = LONGEST_NAME) -> str:
         return shortened(repr(value), limit)
     except Exception:  # an int of too many digits, an object that cannot show itself
         return f"<{shortened(type(value).__name__)}>"
+
+
+def shortened_path(path: object) -> str:
+    """A path as messages give it: printable and of at most 200 characters.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> shortened_path(Path("graph.json")), len(shortened_path("folder/" * 200))
+    ('graph.json', 200)
+    """
+    return shortened(path, LONGEST_PATH)
+
+
+def first_line(error: BaseException) -> str:
+    """What the error of another library says: its first line without the full stop, at most 200 characters.
+
+    Examples
+    --------
+    >>> first_line(OSError("No space left.\\nNone at all."))
+    'No space left'
+    """
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
 def one_line(subject: object, *facts: str) -> str:
