@@ -15,7 +15,7 @@ import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import print_json
+from remat_algos.cli.output import print_error, print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.namespace import modules_in
 from remat_algos.text.wording import did_you_mean, first_line, quoted, shortened, shortened_path
@@ -30,10 +30,14 @@ REMEDIES = {
 }
 
 
+LONGEST_MESSAGE = 300  # characters of what argparse says
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Says what is wrong in one sentence."""
 
     def error(self, message: str) -> NoReturn:
+        message = shortened(message, LONGEST_MESSAGE)  # it quotes arguments whole
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
@@ -75,6 +79,9 @@ def _run(arguments: Sequence[str], started: float) -> int:
             near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
             raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
         parser, options = _parser(commands, command)
+        if not arguments:
+            parser.print_help()
+            return ExitCode.DONE
         chosen, unknown = parser.parse_known_args(arguments)
         if unknown:
             near = did_you_mean(unknown[0].partition("=")[0], options)
@@ -146,7 +153,7 @@ def _commands() -> dict[str, ModuleType]:
 
 
 def _print_error(message: str, code: ExitCode) -> int:
-    print(f"remat: {' '.join(message.split())}", file=sys.stderr)
+    print_error(f"remat: {message}")
     return code
 
 
@@ -158,4 +165,4 @@ def _print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"remat: note: {message}", file=sys.stderr)
+    print_error(f"remat: note: {message}")

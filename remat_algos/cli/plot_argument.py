@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from remat_algos.cli.output import print_row, writable
+from remat_algos.cli.output import print_picture, print_row, writable
 from remat_algos.text.wording import shortened, shortened_path
 
 PICTURES = ("memory", "schedule", "graph")
@@ -48,8 +48,7 @@ def draw(
             from shutil import get_terminal_size
 
             options["width"] = min(WIDEST, get_terminal_size().columns)
-        print()
-        print(getattr(pictures, f"{picture}_text")(subject, **options))
+        print_picture(getattr(pictures, f"{picture}_text")(subject, **options))
         return
 
     try:

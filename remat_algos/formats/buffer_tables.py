@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
-from remat_algos.formats.csv_tables import read_table
+from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.text.wording import quoted, shortened, shortened_path
 
@@ -95,11 +93,7 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     buffers = allocation.buffers
     names = buffers.names or range(len(buffers))
     numbers = (array.tolist() for array in (buffers.begin, buffers.end, buffers.size, allocation.offset))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, "offset"])
-    writer.writerows(zip(names, *numbers, strict=True))
-    write_whole(Path(path), out.getvalue().encode())
+    write_whole(Path(path), table_text([*COLUMNS, "offset"], zip(names, *numbers, strict=True)).encode())
 
 
 def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:

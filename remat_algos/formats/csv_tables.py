@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,8 @@ from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted, first_line, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a cell that begins so is a formula in a spreadsheet, behind a mark is none
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
@@ -81,7 +83,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
             message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
             raise GraphError(f"{source}, line {shortened(line)}: {message}")
     columns = {
-        name: list(map(str.strip, column))
+        name: list(map(_unmarked, column))
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
@@ -147,8 +149,28 @@ def left_out(tables: Tables) -> list[str]:
 
 def _text(rows: Sequence[dict[str, Any]], always: Sequence[str]) -> str:
     columns = list(dict.fromkeys([*always, *(column for row in rows for column in row if row[column] != "")]))
+    return table_text(columns, ([row.get(column, "") for column in columns] for row in rows))
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A CSV text. A cell that a spreadsheet would take for a formula has a mark before it, which readers here remove.
+
+    Examples
+    --------
+    >>> table_text(["name", "memory"], [["=1+1", 4], ["-5", -5]])
+    "name,memory\\n'=1+1,4\\n-5,-5\\n"
+    """
     out = io.StringIO()
-    writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_marked(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return out.getvalue()
+
+
+def _marked(cell: str) -> str:
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def _unmarked(cell: str) -> str:
+    cell = cell.strip()
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -128,7 +128,7 @@ def one_line(subject: object, *facts: str) -> str:
     >>> one_line([3, 4], "2 entries", "", "sum 7")
     '<list: 2 entries, sum 7>'
     """
-    return f"<{type(subject).__name__}: {', '.join(filter(None, facts))}>"
+    return f"<{type(subject).__name__}: {printable(', '.join(filter(None, facts)))}>"
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
