@@ -152,7 +152,7 @@ class Source:
                 caught = self.caught(node, name)
                 if caught is not None:
                     return self._safe(caught, function)
-                return name.strip("_").isupper() or name in PARTS or self._safe_name(name, function)
+                return name.strip("_").isupper() or name in PARTS or self._safe_name(node, function)
             case ast.Attribute(attr=name, value=value):
                 return self._safe_attribute(name, value, function)
             case ast.Call():
@@ -236,12 +236,13 @@ class Source:
         ]
         return bool(found) and all(node.value is not None and self.safe(node.value, function) for node in found)
 
-    def _safe_name(self, name, function):
-        """Whether all that a function, or one around it, binds to a name is safe."""
+    def _safe_name(self, node, function):
+        """Whether all that a function, or one around it, binds to a name is safe; a parameter until it is bound."""
         while function is not None:
-            bound, parameters = self.bound.get(function, {}).get(name, []), _parameters(function)
-            if name in parameters and not bound:
-                return self._safe_parameter(name, function, parameters)
+            bound, parameters = self.bound.get(function, {}).get(node.id, []), _parameters(function)
+            first = min((getattr(value, "lineno", 0) or 2**31 for value in bound), default=node.lineno)
+            if node.id in parameters and node.lineno <= first:
+                return self._safe_parameter(node.id, function, parameters)
             if bound:
                 return all(self.safe(value, function) for value in bound)
             function = self.function(function)
@@ -352,6 +353,10 @@ ERRORS = "class OurError(Exception): pass"
 
 FAULTS = {
     "an argument": ("def solve(limit):\n    raise OurError(f'limit is {limit}')", "{limit}"),
+    "an argument before its check": (
+        "def solve(limit):\n    if limit < 0:\n        raise OurError(f'limit is {limit}')\n    limit = int(limit)",
+        "{limit}",
+    ),
     "in quotes": ("def solve(name: str):\n    raise OurError(f'unknown {name!r}')", "{name!r}"),
     "an argument that should be a number": ("def solve(step: int):\n    raise OurError(f'step {step}')", "{step}"),
     "an entry of it": ("def solve(names):\n    raise OurError(f'unknown {names[0]}')", "{names[0]}"),

@@ -124,7 +124,8 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
     try:
         return _read(file, Path(nodes) if nodes is not None else None)
     except GraphError as error:
-        if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
+        named = [file, *([Path(nodes)] if nodes is not None else [])]
+        if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
         raise GraphError(f"{shortened_path(file.name)}: {error}") from error
 
