@@ -37,7 +37,21 @@ PARTS = {"sorted", "list", "tuple", "set", "dict", "next", "iter", "reversed", "
 OF_TEXTS = {"removesuffix", "removeprefix", "replace", "lower", "strip", "keys", "values", "items", "get"}
 MAKE_MESSAGES = {"warn", "fail", "_fail", "error", "_error", "_deny"}
 OURS = {"ValueError", "TypeError"}  # and what ends on Error in errors.py: texts of such errors are messages of ours
-PARTS = {"message", "fault", "reason", "remedy", "hint", "near", "where", "what", "expected", "noun", "source", "offer"}
+PARTS = {
+    "message",
+    "fault",
+    "reason",
+    "remedy",
+    "hint",
+    "near",
+    "where",
+    "what",
+    "expected",
+    "noun",
+    "source",
+    "offer",
+    "missed",
+}
 """Names of parts of messages: safe to show, since what is bound to them is checked as a message is."""
 
 EXCEPTIONS = {
@@ -46,6 +60,8 @@ EXCEPTIONS = {
     "solver.name": "the name of a registered function",
     "form.name": "the name of a registered format",
     "self.prog": "the name of the command",
+    **dict.fromkeys(("claimed.memory", "found.memory"), "whole bytes of a `Reservation`"),
+    **dict.fromkeys(("claim.compute", "simulation.compute"), "a whole number of a `ComputeBound`, a `Simulation`"),
 }
 """Expressions that are safe for another reason."""
 
@@ -148,6 +164,8 @@ class Source:
         match node:
             case ast.FormattedValue(format_spec=ast.JoinedStr() as form) if set(ast.unparse(form)[2:-1]) & set(",dfg%"):
                 return True  # no text can be formatted so
+            case ast.FormattedValue(conversion=114, value=value):  # !r: of a constant of ours
+                return _name(value.value if isinstance(value, ast.Subscript) else value).isupper()
             case ast.Name(id=name):
                 caught = self.caught(node, name)
                 if caught is not None:
@@ -189,7 +207,7 @@ class Source:
         if ast.unparse(value) in COMMAND_LINE:
             return False
         if self.fields[name]:
-            return not all(map(_textual, self.fields[name]))
+            return not any(map(_textual, self.fields[name]))
         stored = self.stored[name]
         return all(self.safe(value, self.function(place)) for value, place in stored or [(value, value)])
 
@@ -363,6 +381,11 @@ FAULTS = {
     "one of several": ("def solve(names):\n    for x in names:\n        raise OurError(f'unknown {x}')", "{x}"),
     "by another name": ("def solve(a):\n    b = a.strip()\n    raise OurError(f'unknown {b}')", "{b}"),
     "all of them": ("def solve(a):\n    raise OurError(f'unknown {\", \".join(a)}')", "{', '.join(a)}"),
+    "in the words of Python": ("def f(a):\n    b = int(a)\n    raise OurError(f'unknown {b!r}')", "{b!r}"),
+    "a name of a row of a table": (
+        "class Row:\n    reads: list[str]\ndef f(row):\n    for x in row.reads:\n        raise OurError(f'lost {x}')",
+        "{x}",
+    ),
     "cut by hand": ("def solve(a):\n    raise OurError(f'unknown {a[:40]!r}')", "{a[:40]!r}"),
     "a field before its check": (
         "class Plan:\n    size: int\n    def __post_init__(self):\n        raise OurError(f'{self.size} bytes')",
@@ -405,7 +428,7 @@ def test_the_check_finds(fault):
     "shown",
     [
         "{quoted(a)}",
-        "{shortened(a)!r}",
+        "{shortened(a)}",
         "{listed(a, 3)}",
         "{len(a):,}",
         "{a:d}",

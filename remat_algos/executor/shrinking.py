@@ -40,7 +40,9 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
         raise ValueError(f"sizes cannot be divided by {quoted(by)}; give a whole number, 1 or more")
     by = int(by)
     if not 1 <= by <= LARGEST:
-        raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
+        raise ValueError(
+            f"sizes cannot be divided by {quoted(by)}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}"
+        )
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
         return smaller

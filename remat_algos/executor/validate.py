@@ -24,7 +24,7 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory
@@ -182,5 +182,5 @@ def _check_room(device: Backend, needed: int) -> None:
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
             f"the run needs {format_bytes(needed)}, residents included, and {format_bytes(free)} are free on "
-            f"{device.device}; take a smaller batch, or divide all sizes (remat run --shrink)"
+            f"{shortened(device.device)}; take a smaller batch, or divide all sizes (remat run --shrink)"
         )

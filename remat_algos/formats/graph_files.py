@@ -88,7 +88,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     graph, notes = _noted(path, nodes)
     uneven = [note.text for note in notes if note.uneven]
     if uneven:
-        warnings.warn(f"{shortened_path(Path(path).name)}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
+        fault = "; ".join(uneven)
+        warnings.warn(f"{shortened_path(Path(path).name)}: {fault}", GraphWarning, stacklevel=2)
     return graph
 
 

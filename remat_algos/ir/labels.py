@@ -220,8 +220,8 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         op = next(op for op in labels.ops or () if not op.isprintable())
         raise GraphError(f"op {quoted(op)} has characters that cannot be printed; remove them")
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        unit = shortened(labels.compute_unit)
-        raise GraphError(f"compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name")
+        unit = quoted(labels.compute_unit)
+        raise GraphError(f"compute_unit {unit} has spaces around it, or cannot be printed; give it a plain name")
     if _distinct_by_rule(labels, residents):
         return
     for x in labels.value_names:

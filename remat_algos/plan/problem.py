@@ -184,7 +184,9 @@ class Problem:
         within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
             resident = format_bytes(graph.resident_memory)
-            message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
+            message = (
+                f"the device budget {shortened(self.budget.device)} is less than the residents, {resident}; give more"
+            )
         elif within:
             least = min(within) - graph.needed_compute
             limit = graph.labels.compute(self.overhead_limit or 0)
