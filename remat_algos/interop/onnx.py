@@ -14,7 +14,16 @@ from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
-from remat_algos.text.wording import counted, did_you_mean, first_line, listed, quoted, shortened, shortened_path
+from remat_algos.text.wording import (
+    LONGEST_PATH,
+    counted,
+    did_you_mean,
+    first_line,
+    listed,
+    quoted,
+    shortened,
+    shortened_path,
+)
 
 onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
 
@@ -209,7 +218,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         for dim in first.type.tensor_type.shape.dim
     )
     example = ", ".join(f'"{name}": 1' for name in dict.fromkeys(missing))
-    remedy = f"give their lengths, as in dims={{{shortened(example)}}}"
+    remedy = f"give their lengths, as in dims={{{shortened(example, LONGEST_PATH)}}}"
     raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
 
 

@@ -26,7 +26,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
 
@@ -69,7 +69,8 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                f"the plan was made for the graph differentiated with {shortened(options)}; give the graph before that"
+                f"the plan was made for the graph differentiated with {shortened(options, LONGEST_PATH)}; "
+                "give the graph before that"
             )
         return graph
     if options is None:

@@ -22,7 +22,7 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.text.wording import LONGEST_PATH, counted, quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -301,4 +301,5 @@ def _difference(actual: list[str], expected: list[str]) -> str:
     if len(actual) != len(expected):
         return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
     place = next(i for i, (one, other) in enumerate(zip(actual, expected, strict=True)) if one != other)
-    return f"input {place} is {shortened(actual[place])}, and was planned for as {shortened(expected[place])}"
+    found, planned = (shortened(each[place], LONGEST_PATH) for each in (actual, expected))
+    return f"input {place} is {found}, and was planned for as {planned}"
