@@ -141,7 +141,7 @@ class Allocation:
         i, j = first_clash(buffers.begin, buffers.release_step, buffers.size, self.offset)
         if i >= 0:
             step = max(buffers.begin[i], buffers.begin[j])
-            where = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))
+            where = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]:d}" for b in (i, j))
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
             raise AllocationError(f"buffers {names} overlap: at step {step} they lie at {where}")
         self._check_blocks()
