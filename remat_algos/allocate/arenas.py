@@ -18,7 +18,7 @@ from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
-from remat_algos.text.wording import counted, listed, shortened
+from remat_algos.text.wording import counted, listed, quoted, shortened
 
 MAX_ARENAS = 1000
 MAX_STEPS = 50
@@ -97,7 +97,7 @@ class SplitAllocation:
             For an unknown arena, or a chain of in-place buffers that is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
-            raise AllocationError(f"unknown arena {shortened(repr(arena))}; {_numbered(self.capacities)}")
+            raise AllocationError(f"unknown arena {quoted(arena)}; {_numbered(self.capacities)}")
         apart = (self.buffers.over >= 0) & (self.arena != self.arena[self.buffers.over])
         if apart.any():
             i = int(np.argmax(apart))
@@ -612,11 +612,11 @@ def _capacities(capacities: ArrayLike) -> tuple[int, ...]:
         numbers = []
     if isinstance(capacities, str | bytes) or not 0 < len(numbers) <= MAX_ARENAS:
         raise AllocationError(
-            f"the capacities are {shortened(repr(capacities))}; give the bytes of each arena, such as (98304, 65536)"
+            f"the capacities are {quoted(capacities)}; give the bytes of each arena, such as (98304, 65536)"
         )
     for capacity in numbers:
         if (as_whole(capacity) or 0) < 0 or as_whole(capacity) is None:
-            raise AllocationError(f"a capacity is {shortened(repr(capacity))}; give whole bytes, 0 or more")
+            raise AllocationError(f"a capacity is {quoted(capacity)}; give whole bytes, 0 or more")
     return tuple(int(capacity) for capacity in numbers)
 
 

@@ -11,7 +11,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 def is_alignment(number: Any) -> bool:
@@ -172,7 +172,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     def name(self, i: int) -> str:
         """Its name in the file, or its number; AllocationError for an unknown buffer."""
         if not 0 <= i < len(self):
-            raise AllocationError(f"unknown buffer {i}; buffers are 0 to {len(self) - 1}")
+            raise AllocationError(f"unknown buffer {shortened(i)}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)
 
     @property
@@ -186,7 +186,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
     def rounded(self, alignment: int) -> Buffers:
         """These buffers with sizes rounded up to an alignment, a power of two that must divide fixed offsets."""
         if not is_alignment(alignment):
-            raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
+            raise AllocationError(f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64")
         if alignment == 1:
             return self
         alignment = int(alignment)

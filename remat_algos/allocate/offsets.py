@@ -16,7 +16,7 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
@@ -108,7 +108,7 @@ def pack(
     """
     if capacity is not None and not _is_count(capacity):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
-        raise AllocationError(f"the capacity is {shortened(repr(capacity))}; give whole bytes, 0 or more{several}")
+        raise AllocationError(f"the capacity is {quoted(capacity)}; give whole bytes, 0 or more{several}")
     check_arena(buffers)
     rounded = buffers.rounded(alignment)
     if capacity is not None:
@@ -128,9 +128,9 @@ def pack(
 def search_context(time_limit: float, progress: Progress | None, seed: int) -> SearchContext:
     """The context of a packing; AllocationError if the time limit or the seed is negative or no number."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise AllocationError(f"the time limit is {shortened(repr(time_limit))}; give seconds, 0 or more")
+        raise AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more")
     if as_whole(seed) is None or seed < 0:
-        raise AllocationError(f"the seed is {shortened(repr(seed))}; give a whole number, 0 or more")
+        raise AllocationError(f"the seed is {quoted(seed)}; give a whole number, 0 or more")
     return SearchContext(time_limit, progress, seed=int(seed))
 
 

@@ -20,6 +20,7 @@ from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.wording import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,14 +116,14 @@ def train(
     True
     """
     if (as_whole(steps) or 0) < 1:
-        raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
+        raise GraphError(f"steps is {quoted(steps)}; give a whole number, 1 or more")
     steps = int(steps)
     check_network(network)
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:
         remedy = "differentiate with parameter_gradients=True"
-        raise GraphError(f"the graph of {network.name} has no gradients of parameters; {remedy}")
+        raise GraphError(f"the graph of {shortened(network.name)} has no gradients of parameters; {remedy}")
     losses, mismatches = [], []
     for step in range(steps):
         operators.step = step

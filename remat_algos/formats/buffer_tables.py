@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +12,9 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
-from remat_algos.formats.csv_tables import read_table
+from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened, shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 FIXED = ("offset", "arena")
@@ -68,13 +66,11 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         if not name:
             raise AllocationError(f"{where}: the buffer has no id; give it one")
         if name in lines:
-            raise AllocationError(
-                f"{where}: id {shortened(name)!r} is already on line {lines[name]}; rename one of them"
-            )
+            raise AllocationError(f"{where}: id {quoted(name)} is already on line {lines[name]}; rename one of them")
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {shortened(name)!r}, {begin} to {end}, {order}; "
+                f"{where}: buffer {quoted(name)}, {shortened(begin)} to {shortened(end)}, {order}; "
                 "upper is the first step without it, above lower"
             )
         lines[name] = table.line(row)
@@ -83,7 +79,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     for column, remedy in REFUSED.items():
         for row, text in enumerate(table.texts(column)):
             if text not in MEANINGLESS[column]:
-                buffer = f"{column} of buffer {shortened(ids[row])!r} is {shortened(text)!r}"
+                buffer = f"{column} of buffer {quoted(ids[row])} is {quoted(text)}"
                 raise AllocationError(f"{table.where(row)}: {buffer}; {remedy}")
     try:
         return Buffers(lower, upper, size, names=tuple(ids), offset=offset, arena=arena)  # type: ignore[arg-type]  # the constructor makes arrays
@@ -120,17 +116,14 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
     arena = {"arena": allocation.arena} if isinstance(allocation, SplitAllocation) else {}
     columns = dict(zip(COLUMNS[1:], (buffers.begin, buffers.release_step, buffers.size), strict=True))
     columns |= {**arena, "offset": allocation.offset}
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", *columns])
-    writer.writerows(zip(names, *(array.tolist() for array in columns.values()), strict=True))
-    write_whole(Path(path), out.getvalue().encode())
+    rows = zip(names, *(array.tolist() for array in columns.values()), strict=True)
+    write_whole(Path(path), table_text(["id", *columns], rows).encode())
 
 
 def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
     try:
-        return read_table(read_text(path), Path(path).name, known, required)
+        return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
         raise AllocationError(str(error)) from error
 
@@ -145,8 +138,8 @@ def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequ
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
-            buffer = f"buffer {shortened(name)!r}"
-            fault = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
+            buffer = f"buffer {quoted(name)}"
+            fault = f"{column} of {buffer} is {quoted(text)}" if text else f"{buffer} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             expected += ", or nothing for any" if optional else ""
             raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")

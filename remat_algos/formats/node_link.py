@@ -8,7 +8,7 @@ from remat_algos.formats import attributes
 from remat_algos.formats.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 EDGES = ("edges", "links", "adjacency")
 ENDS = ("id", "key", "source", "target")  # of edges, no attributes
@@ -32,13 +32,13 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
             _fail(source, f"node {place} has no `id`; add one")
         name = name_of(node["id"])
         if name in drawing.nodes:
-            _fail(source, f"two nodes have the id {shortened(name)!r}; give each its own id")
+            _fail(source, f"two nodes have the id {quoted(name)}; give each its own id")
         drawing.nodes[name] = _attributes((key, x) for key, x in node.items() if key != "id")
     seen = set()
     for u, v, edge in _edges(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
-            lost = shortened(u if u not in drawing.nodes else v)
-            _fail(source, f"an edge has {lost!r}, which is no node; add it to `nodes`")
+            lost = u if u not in drawing.nodes else v
+            _fail(source, f"an edge has {quoted(lost)}, which is no node; add it to `nodes`")
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _attributes((key, x) for key, x in edge.items() if key not in ENDS)))
@@ -65,7 +65,7 @@ def _edges(record: Mapping[str, Any], names: list[str], source: str) -> Iterator
         for u, row in zip(names, rows, strict=True):
             for edge in _objects({"adjacency": row}, "adjacency", source):
                 if "id" not in edge:
-                    _fail(source, f"an edge of node {shortened(u)!r} has no `id`; add the node that it leads to")
+                    _fail(source, f"an edge of node {quoted(u)} has no `id`; add the node that it leads to")
                 yield u, name_of(edge["id"]), edge
         return
     key = "edges" if "edges" in record else "links"

@@ -29,7 +29,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, Solver, find_solver, list_solvers
-from remat_algos.text.wording import listed, shortened
+from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
 PROVING_AGAIN = 1.0  # seconds for a solver that proved a bound; the effort "fast" limits its work, mostly to less
@@ -75,7 +75,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     for name, value in found.items():
         if record[name] != value:
-            _deny(f"the plan claims {name} {_short(record[name])}; the simulation gives {_short(value)}")
+            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
         allocator = get_allocator(claimed.allocator)
@@ -92,14 +92,15 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
     if graph.source_hash != record["graph_hash"]:
         raise PlanError(
-            f"the plan was made for another graph (hash {record['graph_hash'][:12]}..., this one has "
-            f"{graph.source_hash[:12]}...); give the graph it was made for"
+            f"the plan was made for another graph (hash {shortened(record['graph_hash'][:12])}..., this one has "
+            f"{shortened(graph.source_hash[:12])}...); give the graph it was made for"
         )
     options = record["differentiate"]
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                f"the plan was made for the graph differentiated with {options}; give the graph before that"
+                f"the plan was made for the graph differentiated with {shortened(options, LONGEST_PATH)}; "
+                "give the graph before that"
             )
         return graph
     if options is None:
@@ -131,14 +132,14 @@ def _check_limits(
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {", ".join(known)}')
+        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {listed(known)}')
     try:
         budget = Budget(**given)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is none: {error}') from error
     limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
-        _deny(f"the plan claims that its budget comes to {record['limit']} bytes; it comes to {limit}")
+        _deny(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
         _deny(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
     most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
@@ -157,12 +158,12 @@ def _check_bound(
     """Prove the lower bound on compute again; ClaimError if it is false, or of a source that proves no such bound."""
     bound, scope, source, one_pass = record["bound"], record["bound_scope"], bound_source(record), graph.needed_compute
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
+        _deny(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
-        _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
+        _deny(f"the plan claims the lower bound {shortened(bound)} on compute; it computes {simulation.compute} itself")
     if bound is not None and (bound < one_pass or (source == ONE_PASS and bound > one_pass)):
         whose = ", which names no source" if record.get("bound_source") is None else ""
-        _deny(f"the plan claims the lower bound {bound} on compute{whose}; one pass computes {one_pass}")
+        _deny(f"the plan claims the lower bound {shortened(bound)} on compute{whose}; one pass computes {one_pass}")
     prover = None
     if source is not None and source not in (ONE_PASS, *PROVEN):
         prover = _prover(graph, source, scope or ANY_ORDER)
@@ -190,7 +191,7 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
         known = ", ".join([ONE_PASS, *PROVEN, *able])
-        _deny(f"the plan claims a bound by {shortened(repr(source))}, which proves none; bounds are by {known}")
+        _deny(f"the plan claims a bound by {quoted(source)}, which proves none; bounds are by {known}")
     if prover.optimal_in not in (scope, ANY_ORDER):
         _deny(f"the plan claims a bound by {source}, which proves none for schedules of the scope {scope!r}")
     reason = prover.needs(graph)
@@ -235,7 +236,10 @@ def _check_narrower(graph: ComputationGraph, record: Mapping[str, Any], simulati
     if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
     if bound > simulation.compute:
-        _deny(f"the plan claims the lower bound {bound} on schedules of its scope; it computes {simulation.compute}")
+        _deny(
+            f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
+            f"it computes {simulation.compute}"
+        )
     _prover(graph, record["method"], scope)
 
 
@@ -270,15 +274,15 @@ def _reserved(
     if claimed.allocator == PEAK:
         return claimed
     if limit is not None and claimed.memory > limit:
-        what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
-        _deny(f"the plan claims to stay within {limit} bytes; {what} {claimed.memory}")
+        what = f"{shortened(allocator.name)} reserves" if claimed.bound is None else "it packs into"
+        _deny(f"the plan claims to stay within {shortened(limit)} bytes; {what} {claimed.memory}")
     if claimed.bound is None:
         found = allocator.reserve(simulation)
     else:
         found = _arena(record, simulation, claimed, allocator, doubts)
     for name, value in found.record().items():
         if name != "packed_bound" and record.get(name, value) != value:
-            _deny(f"the plan claims {name} {_short(record[name])}; the model gives {_short(value)}")
+            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the model gives {_short(value)}")
     if (found.bound or 0) < (claimed.bound or 0):
         doubts["packed_bound"] = f"the plan claims packed_bound {claimed.bound}; {found.bound} was proven here"
     return found
@@ -342,5 +346,4 @@ def _deny(message: str) -> NoReturn:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return shortened(json.dumps(value), 80)

@@ -29,7 +29,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, listed, one_line, printable, quoted, shortened, shortened_path
 
 OTHERS_SHOWN = 3
 PEAK_BOUND = "peak_bound"  # in the details, where a solver proved more than `least_peak_bound`
@@ -261,7 +261,7 @@ class Plan:
         if form in ("plan", "frees"):
             return self.to_json(frees=form == "frees")
         if form not in FORMS:
-            raise PlanError(f"the form {shortened(repr(form))} is not known; use {', '.join(FORMS)}")
+            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
@@ -277,7 +277,7 @@ class Plan:
         try:
             found = checked(graph, shaped(record))
         except PlanError as error:
-            raise type(error)(f"{Path(path).name}: {error}") from error
+            raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
         return cls(
             graph=found.graph,
             budget=Budget(**(record["budget"] or {})),
@@ -297,7 +297,7 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *labelled(self._rows())])
+        return "\n".join([printable(self._headline()), *labelled(self._rows())])
 
     def _headline(self) -> str:
         """Whose plan it is."""
@@ -372,7 +372,7 @@ class Plan:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
             exhausted = self.details.get(OUT_OF_MEMORY)
-            names = ", ".join(map(str, exhausted)) if isinstance(exhausted, list) else ""
+            names = listed(exhausted) if isinstance(exhausted, list) else ""
             reason = f"out of memory in {names}" if names else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
 
@@ -410,8 +410,8 @@ class Plan:
         extra = f", {fine_percent(bound - one_pass, one_pass)} more than one pass" if bound > one_pass else ""
         if not self.bound_proven:
             figure = f"{self.graph.labels.compute(bound)}{extra}{whose}"
-            return f"{figure}: claimed by {self.bound_source}, not proven here"
-        source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{extra}{whose})"
+            return f"{figure}: claimed by {shortened(self.bound_source)}, not proven here"
+        source = f"{shortened(self.bound_source or self.method)} ({self.graph.labels.compute(bound)}{extra}{whose})"
         above = self.simulation.compute - bound
         if above > one_pass * TOLERANCE:
             return f"{source}; this plan is {fine_percent(above, bound)} above it"

@@ -188,7 +188,9 @@ class Problem:
         within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
             resident = format_bytes(graph.resident_memory)
-            message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
+            message = (
+                f"the device budget {shortened(self.budget.device)} is less than the residents, {resident}; give more"
+            )
         elif within:
             least = min(within) - graph.needed_compute
             limit = graph.labels.compute(self.overhead_limit or 0)
@@ -201,15 +203,15 @@ class Problem:
             if bound > self.limit or (proof is not None and proof.infeasible):
                 message = f"no schedule within {exact_bytes(self.limit)} exists"
             elif exact is not None and _peak_bound(exact) > self.limit:
-                message += f", and none of any order exists, which {exact.solver} proved"
+                message += f", and none of any order exists, which {shortened(exact.solver)} proved"
             if lowest is not None:
-                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
+                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
         violation = self._constrained(candidates, dropped)
         message += violation
         known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
         known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
         for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
-            names = ", ".join(name for name in known if known[name] == reason)
+            names = listed([name for name in known if known[name] == reason])
             message += f"; {reason} (no plan from {names})"
         if cut:
             message += "; the time limit cut the search short"
@@ -221,7 +223,9 @@ class Problem:
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
         plan = self.lowest_plan([] if lowest is None else [lowest])
-        return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes, plan)
+        return BudgetError(
+            message, lowest.figures[0] if lowest else self.base, bound, nodes, plan, graph.labels.names_of(nodes)
+        )
 
     def lowest_plan(self, candidates: Sequence[Candidate], reservation: Reservation | None = None) -> Plan | None:
         """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
@@ -256,7 +260,8 @@ class Problem:
         limit, least = exact_bytes(self.constraints.regions[name][1]), exact_bytes(needed)
         at = f"while {shortened(self.graph.labels[node])} runs, it has {least} live in every schedule"
         message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
-        raise BudgetError(message, self.base, *least_peak_bound(self.graph))
+        lower_bound, nodes = least_peak_bound(self.graph)
+        raise BudgetError(message, self.base, lower_bound, nodes, names=self.graph.labels.names_of(nodes))
 
     def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
         """The error where the peak fits the budget, but what the allocator reserves does not."""
@@ -264,9 +269,10 @@ class Problem:
         peak = candidate.figures[0]
         message = (
             f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
-            f"for a peak of {format_bytes(peak)} by {candidate.solver}; {least.remedy}"
+            f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
         )
-        return BudgetError(message, peak, bound, nodes, self.lowest_plan([candidate], least))
+        plan = self.lowest_plan([candidate], least)
+        return BudgetError(message, peak, bound, nodes, plan, self.graph.labels.names_of(nodes))
 
     def _named(self, nodes: Sequence[int]) -> str:
         """The nodes that force a peak, and the largest values that are live while the first of them runs."""
