@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tempfile
+import threading
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -716,6 +717,20 @@ def pydot():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_other_threads_print_while_pydot_reads_is_not_lost(pydot, monkeypatch, capsys):
+    def read(text):
+        thread = threading.Thread(target=print, args=["another thread"])
+        thread.start()
+        thread.join()
+        return real(text)
+
+    real = pydot.graph_from_dot_data
+    monkeypatch.setattr(pydot, "graph_from_dot_data", read)
+    with pytest.raises(GraphError, match="not valid DOT at line 1"):
+        dot_text.GRAPH_FORMAT.read("digraph { a -> }", "g.dot")
+    assert capsys.readouterr().out == "another thread\n"
+
+
 def test_pydot_reads_what_is_written(tmp_path, pydot):
     write_graph(rich(), tmp_path / "g.dot")
     (seen,) = pydot.graph_from_dot_file(tmp_path / "g.dot")
