@@ -7,6 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from remat_algos.text.wording import first_line, shortened_path
+
 
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
@@ -37,10 +39,10 @@ def cache_folder(name: str, content: str) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or not is_private(status):
-            raise OSError(f"{folder} is a link, or may be written by other users")
+            raise OSError(f"{shortened_path(folder)} is a link, or may be written by other users")
     except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
         warnings.warn(
-            f"{content} are not kept: {error}; set REMAT_CACHE_DIR to a folder that only you can write",
+            f"{content} are not kept: {first_line(error)}; set REMAT_CACHE_DIR to a folder that only you can write",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from remat_algos.text.wording import quoted
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int, str], None]
@@ -146,7 +148,7 @@ class SearchContext:
         self.report = progress
         self.seed = _whole(seed)
         if effort not in EFFORTS:
-            raise ValueError(f"effort is {str(effort)[:40]!r}; use {', '.join(EFFORTS)}")
+            raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
         self.effort = effort
         self.constraints = constraints
         self.bound = bound
@@ -296,7 +298,7 @@ def _whole(seed: Any) -> int:
     except TypeError:
         whole = -1
     if whole < 0:
-        raise ValueError(f"seed is {str(seed)[:40]!r}; give a whole number, 0 or more")
+        raise ValueError(f"seed is {quoted(seed)}; give a whole number, 0 or more")
     return whole
 
 
@@ -306,5 +308,5 @@ def _seconds(time_limit: Any) -> float:
     except (TypeError, ValueError):
         seconds = math.nan
     if not seconds >= 0:
-        raise ValueError(f"time_limit is {str(time_limit)[:40]!r}; give seconds, 0 or more")
+        raise ValueError(f"time_limit is {quoted(time_limit)}; give seconds, 0 or more")
     return seconds

@@ -11,7 +11,7 @@ from typing import IO
 
 from remat_algos.errors import GraphError
 from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, quoted, shortened_path
 
 READ_LIMIT = 2**29
 """Bytes of the largest file that is read, decompressed; `LIMIT_VARIABLE` in the environment overrides it."""
@@ -20,7 +20,6 @@ LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
-_LONGEST_PATH = 200  # characters in a message
 
 
 # ---------------------------------------------------------------- reading
@@ -43,7 +42,7 @@ def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
     >>> read_text(file)
     'A B\n'
     """
-    return decoded(read_bytes(path), Path(path).name, remedy)
+    return decoded(read_bytes(path), shortened_path(Path(path).name), remedy)
 
 
 def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
@@ -70,19 +69,19 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     b'A B'
     """
     limit = read_limit()
-    shown = shortened(os.fspath(path), _LONGEST_PATH)
+    shown = shortened_path(os.fspath(path))
     try:
         with open(path, "rb") as file:
             data = _read_up_to(file, limit)
     except FileNotFoundError as error:
         kind, _, model = str(path).partition("model:")
-        remedy = "" if kind or not model else f"; a model is built: models.build({shortened(model)!r}).graph"
+        remedy = "" if kind or not model else f"; a model is built: models.build({quoted(model)}).graph"
         raise GraphError(f"no such file: {shown}{remedy}") from error
     except IsADirectoryError as error:
         raise GraphError(f"{shown} is a directory; name a file in it") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise GraphError(f"{shown} cannot be read: {str(reason).lower()}") from error
+        reason = (getattr(error, "strerror", None) or first_line(error)).lower()
+        raise GraphError(f"{shown} cannot be read: {reason}") from error
     if data is not None and data[:2] == _GZIP:
         data = _decompressed(data, limit, shown)
     if data is None:

@@ -11,7 +11,7 @@ from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +59,10 @@ class Allocation:
         for field in ("size", "bound"):
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
-                raise AllocationError(f"{field} is {shortened(repr(number))}; give whole bytes, 0 or more")
+                raise AllocationError(f"{field} is {quoted(number)}; give whole bytes, 0 or more")
         if not is_alignment(self.alignment):
-            number = shortened(repr(self.alignment))
-            raise AllocationError(f"the alignment is {number}; give a power of two below 2**53, such as 64")
+            number = quoted(self.alignment)
+            raise AllocationError(f"the alignment is {shortened(number)}; give a power of two below 2**53, such as 64")
 
     @classmethod
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
@@ -123,7 +123,7 @@ class Allocation:
             i = int(np.argmax(outside))
             last = self.offset[i] + buffers.size[i]
             raise AllocationError(
-                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{last}, "
+                f"buffer {shortened(buffers.name(i))} lies at {self.offset[i]}:{shortened(last)}, "
                 f"outside the arena of {self.size} bytes"
             )
         misaligned = self.offset % self.alignment != 0
@@ -143,7 +143,7 @@ class Allocation:
             step = max(buffers.begin[i], buffers.begin[j])
             lie = " and ".join(f"{self.offset[b]}:{self.offset[b] + buffers.size[b]}" for b in (i, j))
             names = f"{shortened(buffers.name(i))} and {shortened(buffers.name(j))}"
-            raise AllocationError(f"buffers {names} overlap: at step {step} they lie at {lie}")
+            raise AllocationError(f"buffers {names} overlap: at step {step} they lie at {shortened(lie)}")
         self._check_blocks()
         if self.bound > self.size:
             raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")

@@ -155,7 +155,7 @@ class Buffers:
     def name(self, i: int) -> str:
         """Its name in the file, or its number; AllocationError for an unknown buffer."""
         if not 0 <= i < len(self):
-            raise AllocationError(f"unknown buffer {i}; buffers are 0 to {len(self) - 1}")
+            raise AllocationError(f"unknown buffer {shortened(i)}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)
 
     @property

@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.offsets import written_over
 from remat_algos.operations.kind import operation_kind
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import counted, did_you_mean, shortened
+from remat_algos.text.wording import counted, did_you_mean, quoted, shortened
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 """An operation, to the place of the read that its first value may be written over, or several in the order of trying,
@@ -130,7 +130,7 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
     if graph.memory[y] != graph.memory[x]:
         sizes = f"{graph.memory[y]} and {graph.memory[x]} bytes"
         raise AllocationError(
-            f"{written} cannot be written over {read}; they have {sizes}, but must have the same size"
+            f"{written} cannot be written over {read}; they have {shortened(sizes)}, but must have the same size"
         )
     return y, x
 
@@ -182,7 +182,7 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int | np.integer) or place < 0:
             raise AllocationError(
-                f"the in-place table gives {place} for {shortened(name)!r}; give the place of a read, from 0"
+                f"the in-place table gives {place} for {quoted(name)}; give the place of a read, from 0"
             )
     return places
 
@@ -210,7 +210,7 @@ def _check_operations(
         if name not in max_reads and operation_kind(_differentiated(name) or name) is None:
             near = did_you_mean(name, max_reads, 1)
             raise AllocationError(
-                f"the in-place table names {shortened(name)!r}, which is not an operation of the graph{near}"
+                f"the in-place table names {quoted(name)}, which is not an operation of the graph{near}"
             )
         plain = _plain(name)
         there = [count for op, count in max_reads.items() if _plain(op) == plain]
@@ -218,7 +218,7 @@ def _check_operations(
             reads = counted(max(there), "read")
             remedy = f"give a place below {max(there)}" if max(there) else "leave it out"
             raise AllocationError(
-                f"the in-place table gives {max(explicit[plain])} for {shortened(name)!r}, "
+                f"the in-place table gives {max(explicit[plain])} for {quoted(name)}, "
                 f"which has at most {reads}; {remedy}"
             )
 

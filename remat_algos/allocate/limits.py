@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from remat_algos.errors import AllocationError
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 NO_LIMIT = 2**63 - 1
 """Bytes, or steps, that are never reached."""
@@ -31,7 +31,5 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
     except TypeError:
         value = -1
     if value < minimum:
-        raise AllocationError(
-            f"{what} is {shortened(repr(limit))}; give a whole number of bytes, {minimum} or more, or None"
-        )
+        raise AllocationError(f"{what} is {quoted(limit)}; give a whole number of bytes, {minimum} or more, or None")
     return min(value, NO_LIMIT)

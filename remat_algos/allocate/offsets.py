@@ -16,6 +16,7 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
+from remat_algos.text.wording import shortened
 
 MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
@@ -103,9 +104,9 @@ def pack(
     (5, [0, 3, 3, 0], True)
     """
     if capacity is not None and not _is_count(capacity):
-        raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
+        raise AllocationError(f"the capacity is {shortened(capacity)}; give whole bytes, 0 or more")
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
+        raise AllocationError(f"the time limit is {shortened(time_limit)}; give seconds, 0 or more")
     if as_whole(seed) is None or seed < 0:
         raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
     seed = int(seed)

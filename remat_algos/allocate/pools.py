@@ -16,7 +16,7 @@ from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 CHUNK = 512  # bytes: both allocators round up to it
 MIB = 2**20
@@ -346,7 +346,7 @@ def _seeds(trace: Trace, seeds: int | None) -> int:
     if seeds is None:
         return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
     if as_whole(seeds) is None or seeds < 0:
-        raise AllocationError(f"seeds is {shortened(repr(seeds))}; give a whole number of random runs")
+        raise AllocationError(f"seeds is {quoted(seeds)}; give a whole number of random runs")
     return int(seeds)
 
 
@@ -355,7 +355,7 @@ def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) 
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
-            raise AllocationError(f"unknown rule for ties {shortened(name)!r}; use {', '.join(known)}")
+            raise AllocationError(f"unknown rule for ties {quoted(name)}; use {', '.join(known)}")
     if not names:
         raise AllocationError(f"no rule for ties is given; use {', '.join(known)}")
     random_rules = ("random", "shuffled")
@@ -397,8 +397,8 @@ def _use(
         )
         if diverged >= 0:
             raise AllocationError(
-                f"buffer {diverged} of {trace.size[diverged]} bytes lies at {real[diverged]}, where {allocator} had no "
-                "chunk for it; are requests, frees and addresses of the same run?"
+                f"buffer {diverged:d} of {trace.size[diverged]:d} bytes lies at {real[diverged]:d}, where "
+                f"{shortened(allocator)} had no chunk for it; are requests, frees and addresses of the same run?"
             )
         if real.size:
             _check_apart(allocator, trace, real, np.where(segment >= 0, requests.size, 0))
@@ -419,5 +419,6 @@ def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> N
     if i >= 0:
         raise AllocationError(
             f"buffers {i} and {j} lie at {address[i]} and {address[j]}, where their chunks of {size[i]} and {size[j]} "
-            f"bytes overlap while both are live; {allocator} gives no such addresses; are they of the same run?"
+            "bytes overlap while both are live; "
+            f"{shortened(allocator)} gives no such addresses; are they of the same run?"
         )

@@ -10,7 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, quoted
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
@@ -80,9 +80,9 @@ class Reservation:
         for own, amount in figures.items():
             key, value = keys[own], str(figures[own])[:40]
             if own == "alignment" and not is_alignment(amount):
-                raise PlanError(f'"{key}" of the plan is {value!r}, which is not a power of two')
+                raise PlanError(f'"{key}" of the plan is {quoted(value)}, which is not a power of two')
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
-                raise PlanError(f'"{key}" of the plan is {value!r}, which is not of its kind')
+                raise PlanError(f'"{key}" of the plan is {quoted(value)}, which is not of its kind')
         return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
 
     @property

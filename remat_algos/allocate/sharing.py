@@ -11,6 +11,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import shared_blocks
+from remat_algos.text.wording import shortened
 
 
 def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
@@ -50,7 +51,9 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     (205, 112, 112, 107)
     """
     if match_range is not None and (as_whole(match_range) is None or match_range < 0):
-        raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
+        raise AllocationError(
+            f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"
+        )
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))

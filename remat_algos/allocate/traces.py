@@ -11,7 +11,7 @@ from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 MAX_STEPS, MAX_STREAMS = 2**25, 2**31  # bytes are computed for every step
 RELEASE_ALL: int = _RELEASE_ALL
@@ -74,12 +74,12 @@ class Trace:
             or not isinstance(self.steps, int | np.integer)
             or not 0 <= self.steps < MAX_STEPS
         ):
-            value = shortened(repr(self.steps))
+            value = quoted(self.steps)
             raise AllocationError(f"a trace cannot have {value} steps; give a whole number below 2**25")
         if stream.min(initial=0) < 0 or stream.max(initial=0) >= MAX_STREAMS:
             raise AllocationError("a stream of the trace is negative, or 2**31 or more; number the streams from 0")
         if self.step.size and (self.step[0] < 0 or self.step[-1] >= self.steps or (np.diff(self.step) < 0).any()):
-            raise AllocationError(f"the steps of a trace must ascend, from 0 to below {self.steps}")
+            raise AllocationError(f"the steps of a trace must ascend, from 0 to below {shortened(self.steps)}")
         self._check_events()
 
     @classmethod

@@ -7,7 +7,7 @@ from remat_algos.bounds.memory import two_path_bound
 from remat_algos.bounds.moments import choose_moments, moment_bound
 from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
 LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs
@@ -56,7 +56,7 @@ def rising_bounds(
     [25, 29]
     """
     if effort not in EFFORTS:
-        raise ValueError(f"effort is {shortened(repr(effort))}; use {', '.join(EFFORTS)}")
+        raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
     context = context or SearchContext()
     peak, pair = two_path_bound(graph)
     if pair and limit is not None and limit < peak:

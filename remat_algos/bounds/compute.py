@@ -11,7 +11,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels.closure import ClosureSearch
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 PATIENCE = 250_000_000  # work in which no moment proves more, after which the rest is left out
 MAX_PRICE = MAX_LIMIT = 2**62  # beyond all sums of costs and of bytes
@@ -78,7 +78,7 @@ class ComputeBound:
             ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
         known = isinstance(given, list) and all(type(each) in (str, int) and each in ids for each in given)
         if not known or not given:
-            raise PlanError(f'"bound" in the details of the plan is {shortened(repr(record))}; expected its nodes')
+            raise PlanError(f'"bound" in the details of the plan is {quoted(record)}; expected its nodes')
         price = record.get("price")
         return cls(compute, tuple(ids[each] for each in given), None if price is None else _price(price))
 
@@ -285,7 +285,7 @@ def _price(text: Any) -> tuple[int, int]:
     """The two numbers of "p/2^k"."""
     price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
     if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
-        raise PlanError(f'"price" of the plan\'s bound is {shortened(repr(text))}; expected "p/2^k"')
+        raise PlanError(f'"price" of the plan\'s bound is {quoted(text)}; expected "p/2^k"')
     return int(price), int(shift)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from remat_algos.cli.output import add_listing
 from remat_algos.cli.packing_argument import add_alignment
+from remat_algos.text.wording import shortened
 
 PEAK = "peak"
 
@@ -20,7 +21,7 @@ class Renamed(argparse.Action):
 
     def __call__(self, *arguments: Any) -> NoReturn:
         """Refuse it, with the new spelling."""
-        raise argparse.ArgumentTypeError(f"{self.option_strings[0]} is written {self.new} now")
+        raise argparse.ArgumentTypeError(f"{shortened(self.option_strings[0])} is written {self.new} now")
 
 
 def add_allocator(parser: argparse.ArgumentParser, help: str, group: argparse._ActionsContainer | None = None) -> None:

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.text.wording import listed, quoted, shortened
+
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
@@ -68,10 +70,8 @@ def overhead_of(text: str | None) -> str | None:
         return text
     if not unit:
         share = f"{float(number) * (HUNDRED if float(number) < 1 else 1):g}%"
-        given = text[:40]
-        raise argparse.ArgumentTypeError(
-            f"overhead budget {given!r} could be compute or a share; write {share} of one pass, or '{number} {UNITS}'"
-        )
+        remedy = f"write {share} of one pass, or '{shortened(number)} {UNITS}'"
+        raise argparse.ArgumentTypeError(f"overhead budget {quoted(text)} could be compute or a share; {remedy}")
     return number
 
 
@@ -95,8 +95,10 @@ def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) 
         )
     unit, own = _split(overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
-        named = f"{own} or {UNITS}" if own else f"{UNITS}, since the graph names none"
-        raise argparse.ArgumentTypeError(f"--overhead {overhead}: unit {unit!r} is unknown; write {named}")
+        named = f"{shortened(own)} or {UNITS}" if own else f"{UNITS}, since the graph names none"
+        raise argparse.ArgumentTypeError(
+            f"--overhead {shortened(overhead)}: unit {quoted(unit)} is unknown; write {named}"
+        )
 
 
 def _split(text: str) -> tuple[str | None, str]:
@@ -114,7 +116,7 @@ def memory_limit(size: str | None, base: int, resident: int) -> int | None:
     try:
         budget = Budget(size)
         if budget.least:
-            raise ValueError(f"--budget {size}: an order has the peak that it has; give bytes, 4GiB or 50%")
+            raise ValueError(f"--budget {shortened(size)}: an order has the peak that it has; give bytes, 4GiB or 50%")
         return budget.memory_limit(base, resident)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
@@ -154,9 +156,9 @@ def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or name not in known:
-            listed = ", ".join(known) or "none"
-            wrong = f"{solver} has no option {name}" if equals else "write NAME=VALUE"
-            raise argparse.ArgumentTypeError(f"-O {word}: {wrong}; {solver} has the options {listed}")
+            wrong = f"{shortened(solver)} has no option {shortened(name)}" if equals else "write NAME=VALUE"
+            offer = f"{shortened(solver)} has the options {listed(list(known)) or 'none'}"
+            raise argparse.ArgumentTypeError(f"-O {shortened(word)}: {wrong}; {offer}")
         options[name] = _value(value)
     return options
 

@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from remat_algos.text.wording import quoted, shortened
+
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.schedule.constraints import Constraints
@@ -45,7 +47,9 @@ def constraints_of(
     regions = dict[str, tuple[str, str]]()
     for name, pattern, size in region:
         if name in regions:
-            raise argparse.ArgumentTypeError(f"--region {name} is there twice; give each region a name of its own")
+            raise argparse.ArgumentTypeError(
+                f"--region {shortened(name)} is there twice; give each region a name of its own"
+            )
         regions[name] = pattern, size
     try:
         return Constraints(graph, max_runs=max_runs, fixed_order=fixed_order, regions=regions)
@@ -65,5 +69,5 @@ def _region(word: str) -> tuple[str, str, str]:
 def _runs(text: str) -> int:
     number = int(text) if text.isascii() and text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text[:LONGEST_WORD]!r} is not a number of runs; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{quoted(text[:LONGEST_WORD])} is not a number of runs; give 1 or more")
     return number

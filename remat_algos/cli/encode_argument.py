@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -39,7 +39,9 @@ def encode_bits(
     if inference:
         raise argparse.ArgumentTypeError("--encode is for gradients; leave out --inference, or it")
     if is_training:
-        raise argparse.ArgumentTypeError(f"--encode: {source} has its own backward part; give the graph without it")
+        raise argparse.ArgumentTypeError(
+            f"--encode: {shortened_path(source)} has its own backward part; give the graph without it"
+        )
     return _own_bits(source) if element_bits is None else element_bits
 
 

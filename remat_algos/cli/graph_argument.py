@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.formats.orders import Order
@@ -65,7 +65,9 @@ def network_of(source: str, nodes: str | None) -> Network | None:
     if not is_reference(source):
         return None
     if nodes is not None:
-        raise argparse.ArgumentTypeError(f"--nodes {nodes}: {source} has its own sizes; leave it out")
+        raise argparse.ArgumentTypeError(
+            f"--nodes {shortened_path(nodes)}: {shortened_path(source)} has its own sizes; leave it out"
+        )
     return build_reference(source)
 
 
@@ -80,7 +82,7 @@ def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[Computati
 
     graph, notes = _read(source, nodes)
     if notes and json:
-        warnings.warn(f"{source}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
+        warnings.warn(f"{shortened_path(source)}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
         notes = []
     return graph, notes
 
@@ -101,7 +103,7 @@ def _check_there(graph: str) -> None:
     from remat_algos.models.reference import nearest_reference
 
     if not os.path.lexists(graph) and (near := nearest_reference(graph)) is not None:
-        raise GraphError(f"{graph}: there is no such file; did you mean {near}?")
+        raise GraphError(f"{shortened_path(graph)}: there is no such file; did you mean {near}?")
 
 
 def files_of(source: str, nodes: str | None) -> list[Path]:
@@ -128,7 +130,7 @@ def as_planned(
     graph: ComputationGraph, source: str, gradients: GradientOptions, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
     """A graph that was read, differentiated unless --inference is given, and the line about it."""
-    size = f"{source}: {counted(graph.n_nodes, 'node')}"
+    size = f"{shortened_path(source)}: {counted(graph.n_nodes, 'node')}"
     bits = encode_bits(
         gradients.encode,
         gradients.element_bits,
@@ -167,4 +169,4 @@ def _differentiated(graph: ComputationGraph, source: str, gradients: GradientOpt
             encode=bits,
         )
     except GraphError as error:
-        raise GraphError(f"{source}: {error}") from error
+        raise GraphError(f"{shortened_path(source)}: {error}") from error

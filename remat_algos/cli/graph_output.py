@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
 from remat_algos.cli.output import add_json, print_json, print_row, print_text
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -53,7 +53,7 @@ def write_out(
         return
     added = whole.n_nodes - graph.n_nodes
     gradients = f"; {counted(added, 'gradient node')} added" if added else ""
-    line = f"{source}: {counted(graph.n_nodes, 'node')}{gradients}{encoding_note(graph, bits)}"
+    line = f"{shortened_path(source)}: {counted(graph.n_nodes, 'node')}{gradients}{encoding_note(graph, bits)}"
     print_text("; ".join([line, *notes]))
     print_row("written", ", ".join(written))
     if missing:
@@ -73,4 +73,4 @@ def _encoded(graph: ComputationGraph, source: str, gradients: bool, bits: int) -
             return differentiate(graph, encode=bits)
         return encode(graph, bits=bits) if bits else graph
     except GraphError as error:
-        raise GraphError(f"{source}: {error}") from error
+        raise GraphError(f"{shortened_path(source)}: {error}") from error

@@ -15,10 +15,10 @@ import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import print_json
+from remat_algos.cli.output import print_error, print_json
 from remat_algos.errors import BudgetError, ClaimError, RematError
 from remat_algos.namespace import modules_in
-from remat_algos.text.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, first_line, quoted, shortened, shortened_path
 
 REMEDIES = {
     errno.ENOSPC: "make room, or choose another folder",
@@ -30,11 +30,15 @@ REMEDIES = {
 }
 
 
+LONGEST_MESSAGE = 300  # characters of what argparse says
+
+
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """Says what is wrong in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        raise SystemExit(_print_error(f"{message}; see {self.prog} --help", ExitCode.BAD_INPUT))
+        message = shortened(message, LONGEST_MESSAGE)  # it quotes arguments whole
+        raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
@@ -73,18 +77,20 @@ def _run(arguments: Sequence[str], started: float) -> int:
         commands, command = _commands(), _command(arguments)
         if command is not None and command not in commands and "--version" not in arguments:
             near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
-            raise argparse.ArgumentTypeError(f"unknown command {shortened(command)!r}{near} (see remat --help)")
+            raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
         parser, options = _parser(commands, command)
+        if not arguments:
+            parser.print_help()
+            return ExitCode.DONE
         chosen, unknown = parser.parse_known_args(arguments)
         if unknown:
             near = did_you_mean(unknown[0].partition("=")[0], options)
             if "--budget" in options and is_budget(unknown[0]):
-                near = f"; a budget is written --budget {unknown[0]}"
+                near = f"; a budget is written --budget {shortened(unknown[0])}"
             words = shortened(" ".join(unknown))
-            see = f"see remat {command} --help"
-            raise argparse.ArgumentTypeError(
-                f"remat {command} has no {words}{f'{near} ({see})' if near else f'; {see}'}"
-            )
+            see = f"see remat {shortened(command)} --help"
+            remedy = f"{near} ({see})" if near else f"; {see}"
+            raise argparse.ArgumentTypeError(f"remat {shortened(command)} has no {words}{remedy}")
         chosen.started = started
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
@@ -102,7 +108,8 @@ def _run(arguments: Sequence[str], started: float) -> int:
         raise
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "try another file or folder")
-        return _print_error(f"{error.filename or 'output'}: {error.strerror or error}; {remedy}", ExitCode.BAD_INPUT)
+        place = shortened_path(error.filename or "output")
+        return _print_error(f"{place}: {error.strerror or first_line(error)}; {remedy}", ExitCode.BAD_INPUT)
     except KeyboardInterrupt as stop:
         return _print_error(str(stop) or "interrupted", ExitCode.INTERRUPTED)
     except MemoryError as error:
@@ -112,7 +119,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
     except Exception as error:
         if os.environ.get("REMAT_TRACEBACK"):
             raise
-        message = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{type(error).__name__}: {first_line(error)}"
         return _print_error(
             f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", ExitCode.BUG
         )
@@ -146,7 +153,7 @@ def _commands() -> dict[str, ModuleType]:
 
 
 def _print_error(message: str, code: ExitCode) -> int:
-    print(f"remat: {' '.join(message.split())}", file=sys.stderr)
+    print_error(f"remat: {message}")
     return code
 
 
@@ -158,4 +165,4 @@ def _print_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"remat: note: {message}", file=sys.stderr)
+    print_error(f"remat: note: {message}")

@@ -2,6 +2,8 @@
 
 import argparse
 
+from remat_algos.text.wording import quoted, shortened
+
 HUNDRED = 100
 
 
@@ -13,6 +15,8 @@ def noise(text: str) -> float:
     except ValueError:
         share = 0
     if rest or not 0 < share <= 1:
-        hint = f"; did you mean {number}%?" if not sign and 1 < share <= HUNDRED else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is not a noise; give more than 0% and at most 100%, as 20%{hint}")
+        hint = f"; did you mean {shortened(number)}%?" if not sign and 1 < share <= HUNDRED else ""
+        raise argparse.ArgumentTypeError(
+            f"{quoted(text)} is not a noise; give more than 0% and at most 100%, as 20%{hint}"
+        )
     return share

@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from remat_algos.text.wording import shortened_path
+
 
 def add_order(parser: argparse.ArgumentParser) -> None:
     """ORDER, or the mirror counts that give one."""
@@ -23,7 +25,9 @@ def add_order(parser: argparse.ArgumentParser) -> None:
 def check_order(order: str | None, mirror: str | None) -> None:
     """Not both an order and counts."""
     if order is not None and mirror is not None:
-        raise argparse.ArgumentTypeError(f"--mirror {mirror} makes an order; leave out {order}")
+        raise argparse.ArgumentTypeError(
+            f"--mirror {shortened_path(mirror)} makes an order; leave out {shortened_path(order)}"
+        )
 
 
 def simulated_order(graph: Any, order: Any) -> Any:
@@ -53,6 +57,6 @@ def simulated_mirror_counts(graph: Any, file: str) -> Any:
     try:
         return simulate(graph, mirror_schedule(graph, counts))
     except GraphError as error:  # they add up to too many runs
-        raise GraphError(f"{Path(file).name}: {error}") from error
+        raise GraphError(f"{shortened_path(Path(file).name)}: {error}") from error
     except ScheduleError as error:  # they go against a mark
-        raise ScheduleError(f"{Path(file).name}: {error}", error.step, error.node) from error
+        raise ScheduleError(f"{shortened_path(Path(file).name)}: {error}", error.step, error.node) from error

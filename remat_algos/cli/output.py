@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from remat_algos.text.layout import COLUMNS, labelled, tabulated, wrapped
+from remat_algos.text.wording import printable, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.cli.outline import Outline
@@ -60,6 +61,27 @@ def print_text(text: object = "", *, file: TextIO | None = None) -> None:
     _print(lines, file or sys.stdout)
 
 
+def print_error(text: str) -> None:
+    """Print a sentence on standard error: in lines of the terminal's width, or of COLUMNS where that is set.
+
+    Elsewhere, in a pipe or a file, it is one line, which tools can search.
+    """
+    words = printable(" ".join(text.split()))
+    width = _columns(sys.stderr)
+    print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)
+
+
+def _columns(file: TextIO) -> int:
+    """Columns of a terminal, or those that the environment sets; 0 if there are neither."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdecimal():
+        return int(given)
+    try:
+        return os.get_terminal_size(file.fileno()).columns if file.isatty() else 0
+    except (OSError, ValueError):  # not a terminal after all
+        return 0
+
+
 def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
     """A line below those of a plan: label and text."""
     _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
@@ -68,6 +90,11 @@ def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
     """A table; without headings, labels and their texts."""
     _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
+
+
+def print_picture(text: str) -> None:
+    """A picture in text, after an empty line; its lines have the width that it was drawn for."""
+    print("\n".join(["", *map(printable, text.split("\n"))]))
 
 
 def print_reasons(reasons: Mapping[str, str]) -> None:
@@ -117,7 +144,7 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int) 
     >>> progress_text(303, 670, "chen_greedy · best 63 % at +4.3 %", 8, 78)
     'chen_greedy 303/670 · best 63 % at +4.3 % · 0:08'
     """
-    what, dot, best = what.partition(" · ")
+    what, dot, best = printable(what).partition(" · ")
     end = f" {done:,}/{total:,}{dot}{best} · {int(seconds) // 60}:{int(seconds) % 60:02}"
     room = max(1, width - len(end))
     return ((what if len(what) <= room else f"{what[: room - 1]}…") + end)[:width].replace("[", r"\[")
@@ -128,13 +155,15 @@ def writable(path: str) -> str:
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():
-        raise argparse.ArgumentTypeError(f"{path or '.'} is a folder; name a file in it")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path or '.')} is a folder; name a file in it")
     if file.exists() and not os.access(file, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path} cannot be written to; choose another file")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path)} cannot be written to; choose another file")
     if file.exists() and not file.is_file():
         return path  # a pipe or a device, which stays where it is
     if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{path}: there is no folder {folder}; make it first")
+        raise argparse.ArgumentTypeError(f"{shortened_path(path)}: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{path}: the folder {folder} cannot be written to; choose another")
+        raise argparse.ArgumentTypeError(
+            f"{shortened_path(path)}: the folder {folder} cannot be written to; choose another"
+        )
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from remat_algos.cli.search_argument import add_seed, add_time_limit
+from remat_algos.text.wording import shortened
 
 
 def add_alignment(parser: argparse._ActionsContainer) -> None:
@@ -36,5 +37,7 @@ def _alignment(text: str) -> int:
     from remat_algos.allocate.buffers import is_alignment
 
     if not is_alignment(found := size(text)):
-        raise argparse.ArgumentTypeError(f"{text} is not a power of two below 2**53; give one, such as 64, 512 or 4KiB")
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)} is not a power of two below 2**53; give one, such as 64, 512 or 4KiB"
+        )
     return found

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from remat_algos.cli.output import print_row, writable
+from remat_algos.cli.output import print_picture, print_row, writable
+from remat_algos.text.wording import shortened, shortened_path
 
 PICTURES = ("memory", "schedule", "graph")
 TEXT = "-"
@@ -29,7 +30,7 @@ def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES
 def check_plot(plot: str | None, picture: str | None = None, *, json: bool) -> None:
     """What no argument of --plot, --picture and --json shows alone; before the work."""
     if picture is not None and plot is None:
-        raise argparse.ArgumentTypeError(f"--picture {picture} goes with --plot; give a file, or - for text")
+        raise argparse.ArgumentTypeError(f"--picture {shortened(picture)} goes with --plot; give a file, or - for text")
     if plot == TEXT and json:
         raise argparse.ArgumentTypeError("--plot - and --json both use standard output; name a file for the picture")
 
@@ -47,14 +48,13 @@ def draw(
             from shutil import get_terminal_size
 
             options["width"] = min(WIDEST, get_terminal_size().columns)
-        print()
-        print(getattr(pictures, f"{picture}_text")(subject, **options))
+        print_picture(getattr(pictures, f"{picture}_text")(subject, **options))
         return
 
     try:
         drawn = getattr(pictures, picture)(subject, **options)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"--plot {plot}: {error}") from error
+        raise argparse.ArgumentTypeError(f"--plot {shortened_path(plot)}: {error}") from error
     pictures.save(drawn, plot)
     if not json:
         print_row("drawn", plot, file=out)

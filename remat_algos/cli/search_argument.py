@@ -2,6 +2,8 @@
 
 import argparse
 
+from remat_algos.text.wording import quoted
+
 RANDOM_SEED = "random seed (default: 0)"
 
 
@@ -26,7 +28,7 @@ def add_effort(parser: argparse._ActionsContainer) -> None:
 def whole_number(text: str) -> int:
     """0 or more."""
     if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; give 0 or more")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number; give 0 or more")
     return int(text)
 
 

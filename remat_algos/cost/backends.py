@@ -9,6 +9,7 @@ import warnings
 from typing import Any
 
 from remat_algos.errors import BackendError
+from remat_algos.text.wording import first_line
 
 BACKENDS = ("numpy", "cupy")
 
@@ -92,15 +93,3 @@ def _cupy() -> tuple[Any, str | None]:
     except Exception as error:
         return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
     return cupy, None
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error message, without the full stop.
-
-    Examples
-    --------
-    >>> first_line(OSError("No space left.\\nNone at all."))
-    'No space left'
-    """
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip(".")[:200] if text else type(error).__name__

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.cost.backends import BACKENDS, first_line, processors, usable_cupy
+from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.cost.devices import Device
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import BackendError, GraphError
+from remat_algos.text.wording import first_line, shortened
 
 MEASURABLE = ("float64", "float32", "float16")  # what both libraries multiply
 
@@ -111,11 +112,11 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     """
     element_bytes(dtype)
     if dtype not in MEASURABLE:
-        raise GraphError(f"products of {dtype} cannot be measured; use {', '.join(MEASURABLE)}")
+        raise GraphError(f"products of {shortened(dtype)} cannot be measured; use {', '.join(MEASURABLE)}")
     if backend not in BACKENDS:
         raise unknown_name("backend", backend, BACKENDS)
     if repeats < 1 or size < 1:
-        raise ValueError(f"repeats is {repeats} and size {size}; give 1 or more")
+        raise ValueError(f"repeats is {shortened(repeats)} and size {shortened(size)}; give 1 or more")
     library = _numpy() if backend == "numpy" else _cupy()
     try:
         timings = measure(library, dict.fromkeys(("float32", dtype)), repeats, size)
@@ -123,7 +124,9 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
         if backend == "numpy":
             raise
         remedy = "install what it lacks of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
-        raise BackendError(f"{library.version} cannot be measured here ({first_line(error)}); {remedy}") from error
+        raise BackendError(
+            f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {remedy}"
+        ) from error
     return timings.device(library.name, library.memory, f"measured by remat calibrate with {library.version}")
 
 

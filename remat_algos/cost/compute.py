@@ -11,6 +11,7 @@ from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.operations.kind import operation_kind
+from remat_algos.text.wording import shortened
 
 COSTS = ("flops", "paper", "unit", "roofline", "measured")
 """The ways to count."""
@@ -95,7 +96,7 @@ def _counts(numbers: ArrayLike, what: str, size: int) -> Int64:
     counts = frozen(numbers, np.int64, what, size)
     if size and counts.min() < 0:
         at = int(np.argmin(counts))
-        raise GraphError(f"{what}[{at}] is {counts[at]}; give 0 or more")
+        raise GraphError(f"{what}[{at}] is {shortened(counts[at])}; give 0 or more")
     return counts
 
 

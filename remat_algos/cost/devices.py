@@ -13,7 +13,7 @@ from remat_algos.errors import GraphError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, quoted, shortened_path
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -70,7 +70,7 @@ class Device:
                 raise GraphError(f'"{key}" of a device is {_shown(getattr(self, key))}; give text')
         if not isinstance(self.flops, Mapping) or "float32" not in self.flops:
             raise GraphError(
-                f'"flops" of {shortened(self.name)!r} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}'
+                f'"flops" of {quoted(self.name)} has no float32; give FLOP/s by type: {{"float32": 1.5e13}}'
             )
         for dtype in self.flops:
             element_bytes(dtype)
@@ -79,9 +79,7 @@ class Device:
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not isinstance(self.memory, int) or isinstance(self.memory, bool) or not 0 < self.memory < 2**63:
-            raise GraphError(
-                f'"memory" of {shortened(self.name)!r} is {_shown(self.memory)}; give whole bytes, above 0'
-            )
+            raise GraphError(f'"memory" of {quoted(self.name)} is {_shown(self.memory)}; give whole bytes, above 0')
 
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
@@ -90,7 +88,7 @@ class Device:
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
         if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
             expected = "a number, 0 or more" if or_zero else "a number above 0"
-            raise GraphError(f'"{what}" of {shortened(self.name)!r} is {_shown(number)}; give {expected}')
+            raise GraphError(f'"{what}" of {quoted(self.name)} is {_shown(number)}; give {expected}')
         return float(number)
 
     def rate(self, dtype: str) -> float:
@@ -134,7 +132,7 @@ class Device:
 
 
 def _shown(number: object) -> str:
-    return "missing" if number is None else repr(number)[:40]
+    return "missing" if number is None else quoted(number)
 
 
 # TFLOP/s by type, GB/s, GiB and where NVIDIA says so. Rates are of dense matrix products: not sparse (half of the
@@ -237,11 +235,11 @@ def _read(file: Path) -> Device:
         remedy = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
         raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"{file}: not valid JSON ({str(error).split(':')[0]}); is the file whole?") from error
+        raise GraphError(f"{shortened_path(file)}: not valid JSON ({first_line(error)}); is the file whole?") from error
     try:
         return _device(record)
     except GraphError as error:
-        raise GraphError(f"{file}: {error}") from error
+        raise GraphError(f"{shortened_path(file)}: {error}") from error
 
 
 def _device(record: Any) -> Device:
@@ -249,7 +247,7 @@ def _device(record: Any) -> Device:
         raise GraphError(f'not a device: expected "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise GraphError(
-            f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}"
+            f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}"
         )
     fields: dict[str, Any] = {key: record.get(key) for key in _KEYS}
     if isinstance(fields["memory"], str):

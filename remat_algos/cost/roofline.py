@@ -9,7 +9,7 @@ from remat_algos.cost.devices import Device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 Cost = str | Callable[[int, int], float]
 """How operators are counted: "roofline", "flops", or ns of (FLOPs, bytes)."""
@@ -72,5 +72,5 @@ def _whole_ns(amount: float) -> int:
     except (TypeError, ValueError, OverflowError):
         whole = -1
     if whole < 0:
-        raise GraphError(f"the cost function gave {shortened(repr(amount))}; give ns, a number of 0 or more")
+        raise GraphError(f"the cost function gave {quoted(amount)}; give ns, a number of 0 or more")
     return whole

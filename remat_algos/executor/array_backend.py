@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.errors import BackendError
 from remat_algos.executor.cuda_kernels import cuda_kernels
+from remat_algos.text.wording import quoted
 
 BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
 
@@ -127,7 +128,7 @@ def backend(name: str) -> Backend:
     >>> backend("numpy").synchronize()
     """
     if name not in BACKENDS:
-        raise BackendError(f"no backend is called {name!r}; known: {', '.join(BACKENDS)}")
+        raise BackendError(f"no backend is called {quoted(name)}; known: {', '.join(BACKENDS)}")
     if name == "numpy":
         return Backend("numpy", np, processors())
     cupy = usable_cupy()

@@ -6,8 +6,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from remat_algos.cost.backends import first_line
 from remat_algos.errors import BackendError
+from remat_algos.text.wording import first_line
 
 
 def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:

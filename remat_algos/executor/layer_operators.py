@@ -20,7 +20,7 @@ from remat_algos.models.options import offer
 from remat_algos.operations.formula import Call, Formula, Readable
 from remat_algos.operations.kind import formula_of
 from remat_algos.operations.optimizers import OPTIMIZERS
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 HALF = "float16"
 
@@ -184,7 +184,8 @@ class LayerOperators:
             if any(out.size for out in values[len(results) :]):  # effects have no bytes
                 layer = self.network.layers[node]
                 raise GraphError(
-                    f"{layer.op} gives {len(results)} of the {len(values)} values of {shortened(layer.name)}; give all"
+                    f"{shortened(layer.op)} gives {len(results)} of the {len(values)} values of "
+                    f"{shortened(layer.name)}; give all"
                 )
             for out, array, dtype in zip(values, results, self._dtypes[node], strict=False):
                 if out.size:
@@ -274,13 +275,13 @@ def _formulas(network: Network) -> list[Formula]:
 
 def _share(dropped: Any) -> float:
     if not isinstance(dropped, Real) or not 0 <= float(dropped) < 1:
-        raise GraphError(f"dropped is {dropped!r}; give a share, 0 or more and below 1")
+        raise GraphError(f"dropped is {quoted(dropped)}; give a share, 0 or more and below 1")
     return float(dropped)
 
 
 def _rate(learning_rate: Any) -> float:
     if not isinstance(learning_rate, Real) or not np.isfinite(float(learning_rate)):
-        raise GraphError(f"learning_rate is {learning_rate!r}; give a number")
+        raise GraphError(f"learning_rate is {quoted(learning_rate)}; give a number")
     return float(learning_rate)
 
 
@@ -304,14 +305,16 @@ def _initial_residents(
     ranges = token_ranges(network)
     for name, array in values.items():
         if name not in forms:
-            raise GraphError(f"{network.name} has no input or parameter {shortened(name)!r}; {offer(name, forms)}")
+            raise GraphError(
+                f"{shortened(network.name)} has no input or parameter {quoted(name)}; {offer(name, forms)}"
+            )
         shape, dtype = forms[name]
         if tuple(np.shape(array)) != shape:
-            raise GraphError(f"{name} has shape {shape}, not {tuple(np.shape(array))}")
+            raise GraphError(f"{shortened(name)} has shape {shape}, not {tuple(np.shape(array))}")
         arrays[name] = np.asarray(array, dtype)
         if name in ranges and not _in_range(arrays[name], ranges[name]):
             remedy = f"give whole numbers from {ranges[name].start} to {ranges[name].stop - 1}"
-            raise GraphError(f"{name} goes from {arrays[name].min()} to {arrays[name].max()}; {remedy}")
+            raise GraphError(f"{shortened(name)} goes from {arrays[name].min()} to {arrays[name].max()}; {remedy}")
     return arrays
 
 

@@ -356,7 +356,7 @@ def _check_places(allocation: Allocation, multiple: int) -> None:
         i = int(outside.argmax())
         at = f"{offset[i]}:{offset[i] + buffers.size[i]}"
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} lies at {at}, outside the arena of {allocation.size} bytes"
+            f"buffer {shortened(buffers.name(i))} lies at {shortened(at)}, outside the arena of {allocation.size} bytes"
         )
     above = np.flatnonzero(buffers.over >= 0)
     elsewhere = above[offset[above] != offset[buffers.over[above]]]

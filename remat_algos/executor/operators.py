@@ -14,6 +14,7 @@ from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.arrays import as_whole, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
+from remat_algos.text.wording import quoted, shortened
 
 _INPUT = ROLES.index("input")
 _MASK = 2**32 - 1
@@ -65,7 +66,7 @@ def check_operators(operators: object) -> None:
     """TypeError for an object without a method of `Operators`, or a class."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         methods = "prepare, residents, run and checksum"
-        raise TypeError(f"operators are {operators!r}; give an object with the methods of Operators: {methods}")
+        raise TypeError(f"operators are {quoted(operators)}; give an object with the methods of Operators: {methods}")
 
 
 class SyntheticOperators:
@@ -180,7 +181,7 @@ def _rounds(name: str, rounds: ArrayLike, n: int) -> list[int]:
     array = frozen(rounds, np.int64, name, n)
     wrong = array[(array < 0) | (array > _MAX_ROUNDS)]
     if wrong.size:
-        raise ValueError(f"{name} is {wrong[0]}; give 0 to {_MAX_ROUNDS}")
+        raise ValueError(f"{name} is {shortened(wrong[0])}; give 0 to {_MAX_ROUNDS}")
     by_node: list[int] = array.tolist()
     return by_node
 

@@ -18,6 +18,7 @@ from remat_algos.executor.operators import Operators, SyntheticOperators, check_
 from remat_algos.executor.run_loop import RunLoop
 from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.wording import first_line, quoted
 
 
 def execute(
@@ -99,7 +100,7 @@ def execute(
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     check_operators(operators)
     if allocation is not None and not isinstance(allocation, Allocation):
-        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
+        raise TypeError(f"allocation is {quoted(allocation)}; give what pack or share returns, or None")
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)
@@ -116,7 +117,9 @@ def execute(
         loop.release()
         _clear_frames(error, outer)
         if isinstance(error, MemoryError):  # of the residents, or of an operator's own arrays
-            raise OutOfMemoryError(f"{loop.where()}, which ran out of memory: {error}", loop.step, loop.node) from None
+            raise OutOfMemoryError(
+                f"{loop.where()}, which ran out of memory: {first_line(error)}", loop.step, loop.node
+            ) from None
         if isinstance(error, OutOfMemoryError) and error.step < 0 <= loop.step:
             raise _out_of_memory(error, loop) from None
         if not isinstance(error, RematError):

@@ -20,6 +20,7 @@ from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +123,7 @@ def train(
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:
         remedy = "differentiate with parameter_gradients=True"
-        raise GraphError(f"the graph of {network.name} has no gradients of parameters; {remedy}")
+        raise GraphError(f"the graph of {shortened(network.name)} has no gradients of parameters; {remedy}")
     losses, mismatches = [], []
     for step in range(steps):
         operators.step = step

@@ -198,9 +198,9 @@ def _check_same(network: Network, graph: ComputationGraph) -> None:
     forward = network.graph
     if forward.forward_of is not None:
         remedy = "build it without parameter_gradients and optimizer, of which the graph that is run may be made"
-        raise GraphError(f"the graph of {network.name} has a backward part; {remedy}")
+        raise GraphError(f"the graph of {shortened(network.name)} has a backward part; {remedy}")
     if forward.node_names() != [layer.name for layer in network.layers]:
-        fault = f"the nodes of {network.name} are not its {len(network.layers)} layers"
+        fault = f"the nodes of {shortened(network.name)} are not its {len(network.layers)} layers"
         raise GraphError(f'{fault}; build it with granularity="operation"')
     derivation = graph.derivation
     if graph is forward or (derivation is None and graph.hash == forward.hash):
@@ -209,7 +209,7 @@ def _check_same(network: Network, graph: ComputationGraph) -> None:
         return _check_updates(network, graph)
     if derivation is None or derivation.source_hash != forward.hash:
         remedy = "give differentiate(network.graph, parameter_gradients=True)"
-        raise GraphError(f"the graph was not made from that of {network.name}; {remedy}")
+        raise GraphError(f"the graph was not made from that of {shortened(network.name)}; {remedy}")
     if derivation.options.get("encode"):
         raise GraphError("feature maps kept as bits are no layers; differentiate without encode")
 
@@ -221,18 +221,22 @@ def _check_updates(network: Network, graph: ComputationGraph) -> None:
     if optimizer is None:
         raise GraphError("updates in element-wise steps are no layers; give with_optimizer a graph without primitive")
     if "v" in optimizer.states and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
-        raise GraphError(f'squares that {op} remembers vanish in float16; use momentum, or dtype="float32"')
+        raise GraphError(f'squares that {shortened(op)} remembers vanish in float16; use momentum, or dtype="float32"')
     expected = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizer.name)
     if graph.n_nodes != expected.n_nodes or replace(graph, compute=expected.compute).hash != expected.hash:
-        remedy = f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{optimizer.name}")'
-        raise GraphError(f"the graph was not made from that of {network.name}; give {remedy}")
+        remedy = (
+            f'with_optimizer(differentiate(network.graph, parameter_gradients=True), "{shortened(optimizer.name)}")'
+        )
+        raise GraphError(f"the graph was not made from that of {shortened(network.name)}; give {remedy}")
 
 
 def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[Form], differentiated: set[int]) -> None:
     for w, layer in enumerate(network.layers):
         reason = _refusal(layer, forms, residents, w in differentiated)
         if reason:
-            raise GraphError(f"node {shortened(layer.name)}: the executor cannot run {layer.op}, which {reason}")
+            raise GraphError(
+                f"node {shortened(layer.name)}: the executor cannot run {shortened(layer.op)}, which {reason}"
+            )
     sizes = network.graph.memory.tolist()
     for x, (form, size) in enumerate(zip(forms, sizes, strict=True)):
         if size != tensor_bytes(*form):

@@ -13,7 +13,7 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CEL
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
@@ -41,9 +41,7 @@ class Drawing:
 def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES) -> Tables:
     """Rows from a drawing; attributes that are not known are ignored with one notice."""
     names = list(drawing.nodes)
-    records, ignored = _known(
-        list(drawing.nodes.values()), attributes, source, lambda i: f"node {shortened(names[i])!r}"
-    )
+    records, ignored = _known(list(drawing.nodes.values()), attributes, source, lambda i: f"node {quoted(names[i])}")
     nodes = dict(zip(names, records, strict=True))
     # an edge from a node to its own value is only drawn
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +11,9 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
-from remat_algos.formats.csv_tables import read_table
+from remat_algos.formats.csv_tables import read_table, table_text
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened, shortened_path
 
 COLUMNS = ("id", "lower", "upper", "size")
 
@@ -56,13 +54,11 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         if not name:
             raise AllocationError(f"{where}: the buffer has no id; give it one")
         if name in lines:
-            raise AllocationError(
-                f"{where}: id {shortened(name)!r} is already on line {lines[name]}; rename one of them"
-            )
+            raise AllocationError(f"{where}: id {quoted(name)} is already on line {lines[name]}; rename one of them")
         if end <= begin:
             order = "ends before it begins" if end < begin else "ends with its first step"
             raise AllocationError(
-                f"{where}: buffer {shortened(name)!r}, {begin} to {end}, {order}; "
+                f"{where}: buffer {quoted(name)}, {shortened(begin)} to {shortened(end)}, {order}; "
                 "upper is the first step without it, above lower"
             )
         lines[name] = table.line(row)
@@ -97,17 +93,13 @@ def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> No
     buffers = allocation.buffers
     names = buffers.names or range(len(buffers))
     numbers = (array.tolist() for array in (buffers.begin, buffers.end, buffers.size, allocation.offset))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*COLUMNS, "offset"])
-    writer.writerows(zip(names, *numbers, strict=True))
-    write_whole(Path(path), out.getvalue().encode())
+    write_whole(Path(path), table_text([*COLUMNS, "offset"], zip(names, *numbers, strict=True)).encode())
 
 
 def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
     """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
     try:
-        return read_table(read_text(path), Path(path).name, known, required)
+        return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
         raise AllocationError(str(error)) from error
 
@@ -119,8 +111,8 @@ def _numbers(table: ColumnTable, column: str) -> Sequence[int]:
         whole = text.isascii() and text.isdecimal()
         if not (whole and len(text.lstrip("0")) < 17 and int(text) < LARGEST_SUM):
             name = table.texts("id")[row]
-            buffer = f"buffer {shortened(name)!r}"
-            fault = f"{column} of {buffer} is {shortened(text)!r}" if text else f"{buffer} has no {column}"
+            buffer = f"buffer {quoted(name)}"
+            fault = f"{column} of {buffer} is {quoted(text)}" if text else f"{buffer} has no {column}"
             expected = "one below 2**53" if whole else "a whole number, 0 or more"
             raise AllocationError(f"{table.where(row)}: {fault}; write {expected}")
         numbers.append(int(text))

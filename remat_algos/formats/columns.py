@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.ir.tables import Number
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import listed, shortened
+from remat_algos.text.wording import listed, quoted, shortened
 
 FLAGS = {
     "": None,
@@ -88,9 +88,9 @@ class ColumnTable:
     def where(self, row: int) -> str:
         """File and place of a row, for messages."""
         if self.lines is not None:
-            return f"{self.source}, line {self.lines[row]}"
-        ends = " -> ".join(repr(shortened(self.columns[c][row])) for c in ("src", "dst") if c in self)
-        return f"{self.source}, {self.noun} {ends or repr(self._name(row))}"
+            return f"{self.source}, line {shortened(self.lines[row])}"
+        ends = " -> ".join(quoted(self.columns[c][row]) for c in ("src", "dst") if c in self)
+        return f"{self.source}, {self.noun} {ends or self._name(row)}"
 
     def fail(self, row: int, message: str) -> NoReturn:
         """GraphError at a row."""
@@ -122,7 +122,7 @@ class ColumnTable:
         found = [meanings.get(text.lower(), meanings) for text in self.columns[column]]
         if meanings in found:
             row = found.index(meanings)
-            self.fail(row, f"{column} of {self._name(row)!r} is {shortened(self.columns[column][row])!r}; {remedy}")
+            self.fail(row, f"{column} of {self._name(row)} is {quoted(self.columns[column][row])}; {remedy}")
         return found
 
     def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
@@ -151,14 +151,14 @@ class ColumnTable:
                 if read is not None:
                     return read(text)
             except ValueError as error:
-                self.fail(row, f"{column} of {self._name(row)!r}: {error}")
+                self.fail(row, f"{shortened(column)} of {self._name(row)}: {error}")
         point = " with a decimal point and no other marks" if "," in text else ""
-        self.fail(row, f"{column} of {self._name(row)!r} is {shortened(text)!r}; write a number{point}")
+        self.fail(row, f"{shortened(column)} of {self._name(row)} is {quoted(text)}; write a number{point}")
 
     def _name(self, row: int) -> str:
-        """The name of a row, shortened."""
+        """The name of a row, quoted."""
         cells = (self.columns[c][row] for c in ("name", "id", "node", "dst") if c in self)
-        return shortened(next(filter(None, cells), ""))
+        return quoted(next(filter(None, cells), ""))
 
 
 def aliases(known: Known) -> dict[str, str]:
@@ -195,9 +195,9 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         for name in names:
             allowed = 2 if min(len(name), len(given_name)) > 5 else 1 if len(name) > 3 else 0
             if 0 < _distance(given_name, name, allowed) <= allowed:
-                quoted = shortened(repr(given_name)[1:-1])  # on one line
                 raise GraphError(
-                    f"{where}: {what} `{quoted}` is not known; did you mean `{name}`? Rename it, or remove it"
+                    f"{where}: {what} `{shortened(given_name)}` is not known; "
+                    f"did you mean `{name}`? Rename it, or remove it"
                 )
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -13,9 +13,11 @@ from remat_algos.formats.graphs.edge_list import in_order
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, first_line, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a cell that begins so is a formula in a spreadsheet, behind a mark is none
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
@@ -44,7 +46,7 @@ def read_edges(text: str, source: str) -> ColumnTable:
     for name in edges.header:
         if aliases(of_nodes).get(plain(name)):
             remedy = "give them in the table of nodes (--nodes FILE), or remove the column"
-            raise GraphError(f"{source}, line 1: column `{name}`: sizes and costs belong to nodes; {remedy}")
+            raise GraphError(f"{source}, line 1: column `{shortened(name)}`: sizes and costs belong to nodes; {remedy}")
     return edges
 
 
@@ -66,8 +68,10 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
-            problem = f"column `{first}` occurs twice" if first == header[i] else f"columns `{first}` and `{header[i]}`"
-            raise GraphError(f"{source}, line 1: {problem}{'' if first == header[i] else ' mean the same'}; keep one")
+            problem = f"column `{shortened(first)}` occurs twice"
+            if first != header[i]:
+                problem = f"columns `{shortened(first)}` and `{shortened(header[i])}` mean the same"
+            raise GraphError(f"{source}, line 1: {problem}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:
@@ -77,9 +81,9 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != len(header):
             message = f"expected {counted(len(header), 'cell')}, found {len(cells)}; is the file whole?"
-            raise GraphError(f"{source}, line {line}: {message}")
+            raise GraphError(f"{source}, line {shortened(line)}: {message}")
     columns = {
-        name: list(map(str.strip, column))
+        name: list(map(_unmarked, column))
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
@@ -112,7 +116,7 @@ def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]
             rows.append(cells)
             lines.append(reader.line_num)
     except csv.Error as error:
-        raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({error})") from error
+        raise GraphError(f"{source}, line {reader.line_num}: not a CSV line ({first_line(error)})") from error
     if not all(map(any, rows)):
         lines = [line for line, cells in zip(lines, rows, strict=True) if any(cells)]
         rows = [cells for cells in rows if any(cells)]
@@ -145,8 +149,28 @@ def left_out(tables: Tables) -> list[str]:
 
 def _text(rows: Sequence[dict[str, Any]], always: Sequence[str]) -> str:
     columns = list(dict.fromkeys([*always, *(column for row in rows for column in row if row[column] != "")]))
+    return table_text(columns, ([row.get(column, "") for column in columns] for row in rows))
+
+
+def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A CSV text. A cell that a spreadsheet would take for a formula has a mark before it, which readers here remove.
+
+    Examples
+    --------
+    >>> table_text(["name", "memory"], [["=1+1", 4], ["-5", -5]])
+    "name,memory\\n'=1+1,4\\n-5,-5\\n"
+    """
     out = io.StringIO()
-    writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_marked(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     return out.getvalue()
+
+
+def _marked(cell: str) -> str:
+    return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+
+
+def _unmarked(cell: str) -> str:
+    cell = cell.strip()
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

@@ -22,7 +22,7 @@ from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted, listed, shortened
+from remat_algos.text.wording import counted, listed, shortened_path
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
@@ -88,7 +88,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     graph, notes = _noted(path, nodes)
     uneven = [note.text for note in notes if note.uneven]
     if uneven:
-        warnings.warn(f"{Path(path).name}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
+        warnings.warn(f"{shortened_path(Path(path).name)}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
     return graph
 
 
@@ -126,7 +126,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
     except GraphError as error:
         if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
             raise
-        raise GraphError(f"{shortened(file.name)}: {error}") from error
+        raise GraphError(f"{shortened_path(file.name)}: {error}") from error
 
 
 def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
@@ -153,9 +153,9 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
 def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]]:
     form, content = _recognized(file)
     if nodes is not None:
-        found: Tables | ComputationGraph = _with_nodes(form, content, file.name, nodes)
+        found: Tables | ComputationGraph = _with_nodes(form, content, shortened_path(file.name), nodes)
     else:
-        found = _table(content, file) if form is TABLE else _parsed(form, content, file.name)
+        found = _table(content, file) if form is TABLE else _parsed(form, content, shortened_path(file.name))
     if isinstance(found, ComputationGraph):
         return found, []
     graph = ComputationGraph.from_tables(found)
@@ -178,7 +178,7 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
     for form in graph_formats():
         if form.binary and _claims(form, data, _ending(file)):
             return form, data
-    text = _text(data, file.name)
+    text = _text(data, shortened_path(file.name))
     return _format_of(text, file), text
 
 
@@ -196,7 +196,7 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
     ):
         if n and len(missing) == n:
-            notes.append(_Note(f"{noun}s not given: {whole}; {option}{giver} gives them"))
+            notes.append(_Note(f"{noun}s not given: {whole}; {option}{shortened_path(giver)} gives them"))
         elif missing:
             verb = "counts" if len(missing) == 1 else "count"
             text = f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}"
@@ -294,13 +294,19 @@ def _table(text: str, file: Path) -> Tables:
     if kind is None and (names_edges or not tables["edges"].exists()):
         if not names_edges and _header(_first_line(text)) & aliases(NODE_COLUMNS).keys():
             remedy = "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
-            raise GraphError(f"{file.name} is a table of nodes without edges; {remedy}")
-        return csv_tables.parse_edges(text, file.name)
+            raise GraphError(f"{shortened_path(file.name)} is a table of nodes without edges; {remedy}")
+        return csv_tables.parse_edges(text, shortened_path(file.name))
     for table in ("edges", "nodes"):
         if not tables[table].exists():
-            goes_with = f"it goes with {file.name}; an edge list alone is called otherwise, such as X.csv"
-            remedy = goes_with if table == "nodes" else f"{file.name} needs it beside it, with columns src and dst"
-            raise GraphError(f"no such file: {tables[table]}; {remedy}")
+            goes_with = (
+                f"it goes with {shortened_path(file.name)}; an edge list alone is called otherwise, such as X.csv"
+            )
+            remedy = (
+                goes_with
+                if table == "nodes"
+                else f"{shortened_path(file.name)} needs it beside it, with columns src and dst"
+            )
+            raise GraphError(f"no such file: {shortened_path(tables[table])}; {remedy}")
     edges = csv_tables.read_edges(*_named_text(tables["edges"]))
     return csv_tables.parse(_named_text(tables["nodes"]), edges, _values(tables["values"]))
 
@@ -314,7 +320,9 @@ def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Ta
         pairs = [(u, node.name) for node in rows.nodes for u in node.reads]
         edges = ColumnTable(source, {"src": [u for u, _ in pairs], "dst": [v for _, v in pairs]}, noun="edge")
     else:
-        raise GraphError(f"{source}: {form.name} files have their own sizes and costs; leave out {nodes.name}")
+        raise GraphError(
+            f"{source}: {form.name} files have their own sizes and costs; leave out {shortened_path(nodes.name)}"
+        )
     return csv_tables.parse(_named_text(nodes), edges, _values(_beside(nodes)["values"]))
 
 
@@ -323,13 +331,13 @@ def _values(file: Path) -> tuple[str, str] | None:
 
 
 def _named_text(file: Path) -> tuple[str, str]:
-    return _text(_bytes(file), file.name), file.name
+    return _text(_bytes(file), shortened_path(file.name)), shortened_path(file.name)
 
 
 def _bytes(file: Path) -> bytes:
     data = read_bytes(file)
     if not data.strip():
-        raise GraphError(f"{file}: the file is empty")
+        raise GraphError(f"{shortened_path(file)}: the file is empty")
     return data
 
 
@@ -384,7 +392,7 @@ def files_written(path: str | os.PathLike[str]) -> list[Path]:
         return [file.with_name(f"{stem}.{kind}.csv") for kind in ("nodes", "edges", "values")]
     if _writer(file) is None:
         endings = dict.fromkeys(ending for form in graph_formats() if form.write is not None for ending in form.endings)
-        raise GraphError(f"{file.name}: unknown ending; use {', '.join(endings)} or {TABLES}")
+        raise GraphError(f"{shortened_path(file.name)}: unknown ending; use {listed(list(endings))} or {TABLES}")
     return [file]
 
 
@@ -395,7 +403,7 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
         content = form.write(graph)
         if not isinstance(content, str | bytes):
             found = f"write of format {form.name} returned a {type(content).__name__}"
-            raise TypeError(f"{file.name}: {found}; it must return a text or bytes")
+            raise TypeError(f"{shortened_path(file.name)}: {found}; it must return a text or bytes")
         return [content.encode() if isinstance(content, str) else content]
     texts = csv_tables.dump(tables_from(graph))
     return [texts[kind].encode() if kind in texts else None for kind in ("nodes", "edges", "values")]

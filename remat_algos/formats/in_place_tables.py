@@ -4,7 +4,7 @@ import os
 
 from remat_algos.errors import AllocationError
 from remat_algos.formats.buffer_tables import read_columns
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
@@ -45,11 +45,9 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
         if bool(op or read) == bool(value or over) or not name:
             raise AllocationError(f"{where}: a row has an op and its read, or a value and what it is written over")
         if value and not over:
-            raise AllocationError(f"{where}: {shortened(repr(value))} is written over nothing; name a value under over")
+            raise AllocationError(f"{where}: {quoted(value)} is written over nothing; name a value under over")
         if op and read.lower() != "none" and not (read.isascii() and read.isdecimal() and len(read) < 10):
-            raise AllocationError(
-                f"{where}: read of {shortened(repr(op))} is {shortened(read)!r}; write a place from 0, or none"
-            )
+            raise AllocationError(f"{where}: read of {quoted(op)} is {quoted(read)}; write a place from 0, or none")
         place = None if value or read.lower() == "none" else int(read)
         before = table.get(name)
         places = (before,) if isinstance(before, int) else before
@@ -57,7 +55,7 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
             table[name] = over if value else place
         elif place is None or not isinstance(places, tuple) or place in places:
             raise AllocationError(
-                f"{where}: {shortened(name)!r} is there already; give each value or place one row, none alone"
+                f"{where}: {quoted(name)} is there already; give each value or place one row, none alone"
             )
         else:
             table[name] = (*places, place)

@@ -16,7 +16,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, shortened, shortened_path
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
@@ -59,7 +59,7 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     ...     read_mirror_counts(graph, file).tolist()
     [2, 1, 0]
     """
-    text, source = read_text(path, f"give {FORMS}"), Path(path).name
+    text, source = read_text(path, f"give {FORMS}"), shortened_path(Path(path).name)
     rows = _of_json(text, source) if text.lstrip()[:1] in ("{", "[") else _of_table(text, source)
     return _counts(graph, rows)
 
@@ -76,7 +76,7 @@ def _of_json(text: str, source: str) -> list[Row]:
     try:
         found = json.loads(text, object_pairs_hook=tuple)  # so that a repeated name is noticed
     except (ValueError, RecursionError) as error:
-        raise GraphError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
+        raise GraphError(f"{source}: not valid JSON ({first_line(error)}); give {FORMS}") from error
     if not isinstance(found, tuple):
         raise GraphError(f"{source}: not a JSON object; give {FORMS}")
     if ("format", FORMAT) in found:
@@ -113,7 +113,7 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
         if not (name.isascii() and name.isdecimal()):
             raise GraphError(f"{where}: {error}") from error
     if len(name) > len(str(graph.n_nodes)) or int(name) >= graph.n_nodes:
-        raise GraphError(f"{where}: there is no node {name[:20]}; nodes are 0 to {graph.n_nodes - 1}")
+        raise GraphError(f"{where}: there is no node {shortened(name)}; nodes are 0 to {graph.n_nodes - 1}")
     return int(name)
 
 
@@ -123,10 +123,10 @@ def _count(where: str, name: str, value: Any) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):
         raise GraphError(
-            f"{where}: the count of {shortened(name)} is {text[:40] or 'empty'}; give a whole number, 0 or more"
+            f"{where}: the count of {shortened(name)} is {shortened(text) or 'empty'}; give a whole number, 0 or more"
         )
     if text.startswith("-") and digits.strip("0"):
-        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; counts are 0 or more")
+        raise GraphError(f"{where}: the count of {shortened(name)} is {shortened(text)}; counts are 0 or more")
     if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
-        raise GraphError(f"{where}: the count of {shortened(name)} is {text[:40]}; give at most {MAX_COUNT}")
+        raise GraphError(f"{where}: the count of {shortened(name)} is {shortened(text)}; give at most {MAX_COUNT}")
     return int(digits)

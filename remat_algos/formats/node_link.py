@@ -8,7 +8,7 @@ from remat_algos.formats import attributes
 from remat_algos.formats.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 EDGES = ("edges", "links", "adjacency")
 ENDS = ("id", "key", "source", "target")  # of edges, no attributes
@@ -32,7 +32,7 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
             _fail(source, f"node {place} has no `id`; add one")
         name = name_of(node["id"])
         if name in drawing.nodes:
-            _fail(source, f"two nodes have the id {shortened(name)!r}; give each its own id")
+            _fail(source, f"two nodes have the id {quoted(name)}; give each its own id")
         drawing.nodes[name] = _attributes((key, x) for key, x in node.items() if key != "id")
     seen = set()
     for u, v, edge in _edges(record, list(drawing.nodes), source):
@@ -65,7 +65,7 @@ def _edges(record: Mapping[str, Any], names: list[str], source: str) -> Iterator
         for u, row in zip(names, rows, strict=True):
             for edge in _objects({"adjacency": row}, "adjacency", source):
                 if "id" not in edge:
-                    _fail(source, f"an edge of node {shortened(u)!r} has no `id`; add the node that it leads to")
+                    _fail(source, f"an edge of node {quoted(u)} has no `id`; add the node that it leads to")
                 yield u, name_of(edge["id"]), edge
         return
     key = "edges" if "edges" in record else "links"

@@ -22,7 +22,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.record import FORMAT
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -62,15 +62,15 @@ class Order:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
         """Read a file; PlanError if it is nothing of the kind."""
-        file = Path(path)
+        source = shortened_path(Path(path).name)
         try:
-            data = read_bytes(file)
+            data = read_bytes(path)
             if data[:4] in ZIP:
-                return _matrices(data, file.name)
-            text = decoded(data, file.name, f"give {FORMS}")
+                return _matrices(data, source)
+            text = decoded(data, source, f"give {FORMS}")
         except GraphError as error:
             raise PlanError(str(error)) from error
-        return _json(text, file.name) if _JSON.match(text) else _lines(text, file.name)
+        return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
         """The graph differentiated as the plan records it; unchanged if nothing is recorded or it has gradients."""
@@ -153,8 +153,8 @@ class Order:
             try:
                 value = graph.value_id(name)
             except GraphError as error:
-                self._fail(f"before step {step} {shortened(name)} is freed: {error}", step)
-            freed = f"{shortened(name)} is freed before step {step}, but"
+                self._fail(f"before step {step:d} {shortened(name)} is freed: {error}", step)
+            freed = f"{shortened(name)} is freed before step {step:d}, but"
             if value not in live:
                 self._fail(f"{freed} it is not in memory there", step)
             if graph.output[value] and step < len(schedule):
@@ -214,7 +214,7 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
     if name.isdecimal():
         if len(name) <= MAX_DIGITS and int(name) < graph.n_nodes:
             return int(name)
-        message = f"step {place} runs node {name[:20]}; nodes are 0 to {graph.n_nodes - 1}"
+        message = f"step {place} runs node {shortened(name)}; nodes are 0 to {graph.n_nodes - 1}"
         raise ScheduleError(f"{source}: {message}", place, -1)
     try:
         return graph.node_id(name)
@@ -226,7 +226,7 @@ def _json(text: str, source: str) -> Order:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"{source}: not valid JSON ({error}); give {FORMS}") from error
+        raise PlanError(f"{source}: not valid JSON ({first_line(error)}); give {FORMS}") from error
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
@@ -263,6 +263,8 @@ def _matrices(data: bytes, source: str) -> Order:
     for name, matrix in matrices.items():
         numbers = matrix.ndim == 2 and matrix.dtype.kind in "biuf"
         if not numbers or matrix.shape != matrices["R"].shape or not np.isin(matrix, (0, 1)).all():
-            raise PlanError(f"{source}: {name} must be a matrix of 0 and 1 with a row per stage and a column per node")
+            raise PlanError(
+                f"{source}: {shortened(name)} must be a matrix of 0 and 1 with a row per stage and a column per node"
+            )
     saved = matrices["S"].astype(bool) if "S" in matrices else None
     return Order(source, computed=matrices["R"].astype(bool), saved=saved)

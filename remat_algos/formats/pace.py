@@ -12,7 +12,7 @@ from remat_algos.formats.graphs.pace_text import check_header
 from remat_algos.ir.arrays import Int32
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened_path
 
 # ---------------------------------------------------------------- graphs
 
@@ -44,7 +44,7 @@ def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     ...     read_gr(f"{folder}/path.gr").edges().tolist()
     [[0, 1], [1, 2]]
     """
-    return _graph(read_text(path), Path(path).name)
+    return _graph(read_text(path), shortened_path(Path(path).name))
 
 
 def _graph(text: str, source: str) -> UndirectedGraph:
@@ -135,7 +135,7 @@ def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     ...     read_td(f"{folder}/path.td").bag(1)
     [1, 2]
     """
-    return _decomposition(read_text(path), Path(path).name)
+    return _decomposition(read_text(path), shortened_path(Path(path).name))
 
 
 def _decomposition(text: str, source: str) -> TreeDecomposition:
@@ -247,14 +247,14 @@ def _header(lines: Iterator[tuple[int, list[str]]], source: str, start: str, nam
     at, words = next(lines, (1, []))
     numbers = _numbers(words[2:])
     if numbers is None or " ".join(words[:2]) != start or len(numbers) != len(names.split()):
-        _fail(source, at, f"expected the header `{start} {names}`, found {shortened(' '.join(words))!r}")
+        _fail(source, at, f"expected the header `{start} {names}`, found {quoted(' '.join(words))}")
     return at, *numbers
 
 
 def _edge(words: list[str], source: str, at: int) -> list[int]:
     numbers = _numbers(words)
     if numbers is None or len(numbers) != 2:
-        _fail(source, at, f"expected an edge `u v` of two numbers, found {shortened(' '.join(words))!r}")
+        _fail(source, at, f"expected an edge `u v` of two numbers, found {quoted(' '.join(words))}")
     return numbers
 
 
@@ -262,19 +262,19 @@ def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[i
     """The number of a bag, and its vertices from 0."""
     numbers = _numbers(words[1:])
     if not numbers:
-        _fail(source, at, f"expected a bag `b NUMBER VERTICES`, found {shortened(' '.join(words))!r}")
+        _fail(source, at, f"expected a bag `b NUMBER VERTICES`, found {quoted(' '.join(words))}")
     i, *vertices = numbers
     if not 0 < i <= n_bags:
-        _fail(source, at, f"bag {i}: the header has bags 1 to {n_bags}; correct the bag or the header")
+        _fail(source, at, f"bag {i:d}: the header has bags 1 to {n_bags}; correct the bag or the header")
     outside = [v for v in vertices if not 0 < v <= n]
     if outside:
         _fail(
             source,
             at,
-            f"bag {i} contains {outside[0]}: the header has vertices 1 to {n}; correct the bag or the header",
+            f"bag {i:d} contains {outside[0]:d}: the header has vertices 1 to {n}; correct the bag or the header",
         )
     if len(set(vertices)) < len(vertices):
-        _fail(source, at, f"bag {i} names a vertex twice; name each once")
+        _fail(source, at, f"bag {i:d} names a vertex twice; name each once")
     return i, [v - 1 for v in vertices]
 
 

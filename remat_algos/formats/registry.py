@@ -11,7 +11,7 @@ from remat_algos.formats import graphs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.namespace import modules_in
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
@@ -61,7 +61,7 @@ class GraphFormat:
         endings = self.endings if isinstance(self.endings, tuple) else [None]
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
             remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
-            raise ValueError(f"the endings of format {self.name} are {shortened(repr(self.endings))}; give {remedy}")
+            raise ValueError(f"the endings of format {shortened(self.name)} are {quoted(self.endings)}; give {remedy}")
 
 
 def register(form: GraphFormat) -> None:

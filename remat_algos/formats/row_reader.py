@@ -6,7 +6,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.columns import ColumnTable, Known
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 NODE_COLUMNS: Known = {
     "id": ("node",),
@@ -112,7 +112,7 @@ class _RowReader:
         for row, (role, parameter) in enumerate(zip(table.texts("resident"), parameters, strict=True)):
             if role not in ("", "0"):
                 if parameter:
-                    table.fail(row, f"{shortened(names[row])!r} is a resident; leave its param_memory empty")
+                    table.fail(row, f"{quoted(names[row])} is a resident; leave its param_memory empty")
                 del self.nodes[names[row]]
                 self.residents[names[row]] = self._resident(row, names[row], role)
             elif parameter:
@@ -127,9 +127,9 @@ class _RowReader:
             if not key:
                 self.table.fail(row, f"the {noun} has neither id nor name; give it one")
             if key in seen_keys:
-                self.table.fail(row, f"two {noun}s have the id {shortened(key)!r}; give each its own")
+                self.table.fail(row, f"two {noun}s have the id {quoted(key)}; give each its own")
             if name in seen_names:
-                self.table.fail(row, f"two {noun}s are called {shortened(name)!r}; give each its own name")
+                self.table.fail(row, f"two {noun}s are called {quoted(name)}; give each its own name")
             seen_keys.add(key)
             seen_names.add(name)
 
@@ -175,13 +175,13 @@ class _RowReader:
     def _resident(self, row: int, name: str, role: str) -> ResidentRow:
         role = "input" if role == "1" else role.lower()
         if role not in ROLES:
-            self.table.fail(row, f"resident is {shortened(role)!r}; write {', '.join(ROLES)}, or nothing for a node")
+            self.table.fail(row, f"resident is {quoted(role)}; write {', '.join(ROLES)}, or nothing for a node")
         return ResidentRow(name, self.memory[row] or 0, role, [], self.table.line(row))
 
     def _add_parameter(self, row: int, reader: str, memory: Number) -> None:
         name = f"param({reader})"
         if name in self.nodes or name in self.residents:
-            self.table.fail(row, f"two {self.table.noun}s are called {shortened(name)!r}; give each its own name")
+            self.table.fail(row, f"two {self.table.noun}s are called {quoted(name)}; give each its own name")
         self.residents[name] = ResidentRow(name, memory, "parameter", [reader], self.table.line(row))
 
     def _add_values(self, table: ColumnTable) -> None:
@@ -192,7 +192,7 @@ class _RowReader:
         rows_of: dict[str, list[int]] = {}
         for row, key in enumerate(table.texts("node")):
             if self.called.get(key) not in self.nodes:
-                table.fail(row, f"node {shortened(key)!r} is not in {self.table.source}; add it there")
+                table.fail(row, f"node {quoted(key)} is not in {self.table.source}; add it there")
             rows_of.setdefault(key, []).append(row)
         for key, rows in rows_of.items():
             node = self.nodes[self.called[key]]
@@ -212,7 +212,7 @@ class _RowReader:
         """Let edges call a value by its id, by its name and by its place; ids and names of nodes go first."""
         if own_id:
             if own_id in self.called:
-                table.fail(row, f"two {table.noun}s have the id {shortened(own_id)!r}; give each its own")
+                table.fail(row, f"two {table.noun}s have the id {quoted(own_id)}; give each its own")
             self.called[own_id] = name
         self.called.setdefault(name, name)
         self.called.setdefault(rule, name)
@@ -221,7 +221,7 @@ class _RowReader:
         """GraphError for a cell of a node that its rows of values have too."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
-                message = f"node {shortened(key)!r} has rows in {values.source}; leave its {column} empty here"
+                message = f"node {quoted(key)} has rows in {values.source}; leave its {column} empty here"
                 self.table.fail(row, message)
 
     def _connect(self, table: ColumnTable) -> None:
@@ -239,10 +239,10 @@ class _RowReader:
         for lost in (dst, src):
             if lost not in self.called:
                 noun, source = self.table.noun, self.table.source
-                table.fail(row, f"no {noun} of {source} has the id {shortened(lost)!r}; add one")
+                table.fail(row, f"no {noun} of {source} has the id {quoted(lost)}; add one")
         resident = self.called[dst] in self.residents
         kind = "resident, and residents read nothing" if resident else "value; edges lead to nodes"
-        table.fail(row, f"{shortened(dst)!r} is a {kind}; reverse the edge or remove it")
+        table.fail(row, f"{quoted(dst)} is a {kind}; reverse the edge or remove it")
 
     def _resolve(self) -> None:
         """Forward nodes and bases of views by their names, where the tables have their ids."""

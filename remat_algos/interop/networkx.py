@@ -22,7 +22,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import did_you_mean, listed, shortened
+from remat_algos.text.wording import did_you_mean, listed, quoted, shortened
 
 SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names
@@ -97,7 +97,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
         of: dict[str, Hashable] = {}
         for node, name in names.items():
             if name in of:
-                two = f"{shortened(repr(of[name]))} and {shortened(repr(node))}"
+                two = f"{quoted(of[name])} and {quoted(node)}"
                 raise GraphError(f"nodes {two} have the same text, which is their name here; relabel one of them")
             of[name] = node
     return names
@@ -126,15 +126,15 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> dict[Hashable, Any]:
         unknown = next((node for node in amounts if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
-            raise GraphError(f"{what} has an entry for {shortened(repr(unknown))}, which is no node{near}")
+            raise GraphError(f"{what} has an entry for {quoted(unknown)}, which is no node{near}")
         by_node = {node: amount for node, amount in amounts.items() if not _blank(amount)}
         missing, remedy = [node for node in digraph if node not in by_node], "add an entry"
     else:
         expected = "an attribute's name, a mapping from nodes, a function of a node or a number"
-        raise TypeError(f"{what} is {shortened(repr(amounts))}, expected {expected}")
+        raise TypeError(f"{what} is {quoted(amounts)}, expected {expected}")
     missing = [node for node in missing if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
     if missing:
-        some = listed([shortened(repr(node)) for node in missing[:NAMED]], NAMED, len(missing))
+        some = listed([quoted(node) for node in missing[:NAMED]], NAMED, len(missing))
         raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
     return by_node
 
@@ -156,7 +156,7 @@ def _check_absent(digraph: Any, what: str, attribute: str) -> None:
         check_spelling(SOURCE, attributes, {what: NODE_ATTRIBUTES[what]}, (), "attribute")
     elif len(digraph):
         present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
-        raise GraphError(f"no node of the {SOURCE} has the attribute {shortened(attribute)!r}{present}")
+        raise GraphError(f"no node of the {SOURCE} has the attribute {quoted(attribute)}{present}")
 
 
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
@@ -340,15 +340,13 @@ def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None
 def _bag(node: Any, places: dict[Any, int] | None) -> list[int]:
     """The numbers of the vertices in a node of the tree."""
     if not isinstance(node, frozenset | tuple):
-        raise GraphError(f"the tree has the node {shortened(repr(node))}, expected frozensets of vertices")
+        raise GraphError(f"the tree has the node {quoted(node)}, expected frozensets of vertices")
     for vertex in node:
         if places is None and not (hasattr(vertex, "__index__") and vertex >= 0):
             raise GraphError(
-                f"a bag has {shortened(repr(vertex))}, expected vertex numbers from 0; "
+                f"a bag has {quoted(vertex)}, expected vertex numbers from 0; "
                 "if vertices have names, list them in `vertices`"
             )
         if places is not None and vertex not in places:
-            raise GraphError(
-                f"a bag has {shortened(repr(vertex))}, which is not in `vertices`; is it from another graph?"
-            )
+            raise GraphError(f"a bag has {quoted(vertex)}, which is not in `vertices`; is it from another graph?")
     return list(node) if places is None else [places[vertex] for vertex in node]

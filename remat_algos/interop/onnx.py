@@ -14,7 +14,7 @@ from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
-from remat_algos.text.wording import counted, did_you_mean, shortened
+from remat_algos.text.wording import counted, did_you_mean, first_line, listed, quoted, shortened, shortened_path
 
 onnx, inliner = require("onnx", "onnx"), require("onnx.inliner", "onnx")
 
@@ -104,16 +104,16 @@ def _loaded(model: Any) -> Any:
         raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
     if isinstance(model, onnx.ModelProto):
         return _inlined(model, "the model")
-    source = "the model" if isinstance(model, bytes) else os.fspath(model)
+    source = "the model" if isinstance(model, bytes) else shortened_path(os.fspath(model))
     try:
         if isinstance(model, bytes):
             loaded = onnx.load_model_from_string(model)
         else:
             loaded = onnx.load_model(source, load_external_data=False)
     except OSError as error:
-        raise GraphError(f"{source} cannot be read: {error.strerror}") from error
+        raise GraphError(f"{source} cannot be read: {shortened(error.strerror)}") from error
     except Exception as error:  # protobuf's own, or of another reader that the ending of the file chose
-        raise GraphError(f"{source} is no ONNX model ({_first_line(error)}); is the file whole?") from error
+        raise GraphError(f"{source} is no ONNX model ({first_line(error)}); is the file whole?") from error
     return _inlined(loaded, source)
 
 
@@ -125,15 +125,11 @@ def _inlined(model: Any, source: str) -> Any:
     return inliner.inline_local_functions(model) if model.functions else model
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
     """A copy with a shape for every tensor; GraphError that names the first one without."""
     for name, length in dims.items():
         if type(length) is not int or length < 0:
-            raise GraphError(f"dims[{name!r}] is {shortened(repr(length))}; give a whole number, 0 or more")
+            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -142,7 +138,7 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         try:
             sized = onnx.shape_inference.infer_shapes(sized, check_type=True, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
-            fault = _first_line(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
+            fault = first_line(error).replace("[ShapeInferenceError] ", "").removeprefix("Inference error(s): ")
             raise GraphError(f"the model's shapes cannot be found: {fault}; is it valid for these dims?") from error
         newly = _bind(sized.graph, dims)  # inference may have found tensors whose length depends on data
         if not newly:
@@ -150,9 +146,9 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         bound |= newly
     unknown = next((name for name in dims if name not in bound), None)
     if unknown is not None:
-        known = f" (known: {', '.join(sorted(symbols))})" if symbols else ""
+        known = f" (known: {listed(sorted(symbols))})" if symbols else ""
         remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError(f"no dimension without length is called {shortened(unknown)!r}{remedy}")
+        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
     _check_sizes(sized.graph, symbols)
     return sized
 
@@ -195,7 +191,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     for name in names:
         kind = infos[name].type.WhichOneof("value") if name in infos else "tensor_type"
         if kind not in ("tensor_type", None):
-            raise GraphError(f"{shortened(name)!r} is a {kind.removesuffix('_type')}; only tensors have a size")
+            raise GraphError(f"{quoted(name)} is a {shortened(kind.removesuffix('_type'))}; only tensors have a size")
     unsized = [name for name in names if not _has_size(infos.get(name))]
     if not unsized:
         return
@@ -203,7 +199,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
     if first is None or not first.type.tensor_type.HasField("shape"):
         remedy = "give it a type and a shape in the model's value_info"
-        raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r}, whose shape is not known; {remedy}")
+        raise GraphError(f"{fault}, the first is {quoted(unsized[0])}, whose shape is not known; {remedy}")
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
         symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
@@ -213,8 +209,8 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         for dim in first.type.tensor_type.shape.dim
     )
     example = ", ".join(f'"{name}": 1' for name in dict.fromkeys(missing))
-    remedy = f"give their lengths, as in dims={{{example}}}"
-    raise GraphError(f"{fault}, the first is {shortened(unsized[0])!r} ({shape}); {remedy}")
+    remedy = f"give their lengths, as in dims={{{shortened(example)}}}"
+    raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
 
 
 def _has_size(info: Any) -> bool:
@@ -233,7 +229,7 @@ class _Extent(NamedTuple):
     def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
         dtype = onnx.TensorProto.DataType.Name(elem_type)
         if dtype == "STRING":
-            raise GraphError(f"{shortened(name)!r} is a tensor of strings, which have no size")
+            raise GraphError(f"{quoted(name)} is a tensor of strings, which have no size")
         bits = _NARROW.get(dtype) or 8 * onnx.helper.tensor_dtype_to_np_dtype(elem_type).itemsize
         return cls(tuple(shape), (prod(shape) * bits + 7) // 8, dtype.startswith(_FLOATING))
 
@@ -286,7 +282,7 @@ class _OnnxRows:
         reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
         lost = next((name for name in reads if name not in self.extents), None)
         if lost is not None:
-            raise GraphError(f"{shortened(values[0])!r} reads {shortened(lost)!r}, which nothing in the model makes")
+            raise GraphError(f"{quoted(values[0])} reads {quoted(lost)}, which nothing in the model makes")
         rows = [self._value(name, place) for place, name in enumerate(values)]
         return NodeRow(values[0], op, once=draws, reads=reads, values=rows, saved=self._saved(op, reads, values))
 

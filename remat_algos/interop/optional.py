@@ -3,6 +3,8 @@
 import importlib
 from types import ModuleType
 
+from remat_algos.text.wording import first_line
+
 
 def require(module: str, extra: str) -> ModuleType:
     """A module of an optional library.
@@ -29,4 +31,4 @@ def require(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         library = module.partition(".")[0]
         remedy = f"install it: python -m pip install 'remat_algos[{extra}]'"
-        raise ImportError(f"{library} cannot be imported ({error}); {remedy}", name=error.name) from error
+        raise ImportError(f"{library} cannot be imported ({first_line(error)}); {remedy}", name=error.name) from error

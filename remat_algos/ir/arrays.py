@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -55,7 +55,7 @@ def frozen(
     if array.dtype.kind == "O":
         array = _plain(array)
     if array.dtype.kind not in "biuf":
-        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
+        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype)}")
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
             return array  # already immutable: no copy
@@ -64,7 +64,7 @@ def frozen(
         result = array.astype(dtype)
     if not np.array_equal(result, array):
         at = int(np.flatnonzero(result != array)[0])
-        raise GraphError(f"{what}[{at}] is {array[at]}; give whole numbers within {np.dtype(dtype).name}")
+        raise GraphError(f"{what}[{at}] is {shortened(array[at])}; give whole numbers within {np.dtype(dtype)}")
     return _over_bytes(result)
 
 
@@ -127,7 +127,7 @@ def _brief_entry(entry: Any) -> str:
         return f"{entry.dtype}{list(entry.shape)}"
     if isinstance(entry, list | tuple | Mapping):
         return f"<{'1 entry' if len(entry) == 1 else f'{len(entry):,} entries'}>"
-    return shortened(repr(entry), LONGEST_ENTRY)
+    return quoted(entry, LONGEST_ENTRY)
 
 
 def as_whole(number: Any) -> int | None:
@@ -147,7 +147,7 @@ def whole(number: Any, what: str) -> int:
     """A number of any type as an int; GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
-        raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")
+        raise GraphError(f"{what} is {quoted(number)}, expected a whole number")
     return result
 
 
@@ -170,7 +170,7 @@ def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
     """The first entry that is not a number, as it was before NumPy converted the others to text or objects."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
         if not isinstance(entry, Real):
-            return f"has {shortened(repr(entry))} at position {i}"
+            return f"has {quoted(entry)} at position {i}"
     return "has numbers of more than 64 bits"
 
 

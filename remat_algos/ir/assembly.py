@@ -17,7 +17,7 @@ from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels.graph import topological_order, transpose_rows
 from remat_algos.text.decimals import whole_bytes, whole_costs
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
 LONGEST_CYCLE = 20  # names that a message shows
@@ -47,7 +47,7 @@ class _NameIndex:
         self.first: list[int] = [0]
         for node in tables.nodes:
             if not node.values:
-                self.fail(node, f"node {shortened(node.name)!r} has no value; give it one of 0 bytes")
+                self.fail(node, f"node {quoted(node.name)} has no value; give it one of 0 bytes")
             self.first.append(self.first[-1] + len(node.values))
         self.place: dict[str, int] = {}
         self.of: dict[int, str] = {}
@@ -60,7 +60,7 @@ class _NameIndex:
         }
         for name in tables.views:
             if name in self.place and self.of[self.place[name]] == name:
-                self.fail(None, f"a view and a node or value are both called {shortened(name)!r}; rename one")
+                self.fail(None, f"a view and a node or value are both called {quoted(name)}; rename one")
         view_of.update(tables.views)
         self.views = {name: self._base(name, view_of) for name in view_of}
 
@@ -72,18 +72,18 @@ class _NameIndex:
     def _enter(self, tables: Tables) -> None:
         for first, node in zip(self.first, tables.nodes, strict=False):
             if node.name in self.place:
-                self.fail(node, f"two rows are called {shortened(node.name)!r}; give each its own name")
+                self.fail(node, f"two rows are called {quoted(node.name)}; give each its own name")
             self.place[node.name] = first
         for r, resident in enumerate(tables.residents):
             if resident.name in self.place:
-                self.fail(resident, f"two rows are called {shortened(resident.name)!r}; give each its own name")
+                self.fail(resident, f"two rows are called {quoted(resident.name)}; give each its own name")
             self.place[resident.name] = -1 - r
             self.of[-1 - r] = resident.name
         for first, node in zip(self.first, tables.nodes, strict=False):
             for k in range(len(node.values)):
                 name = node.value_name(k)
                 if self.place.setdefault(name, first + k) != first + k:
-                    self.fail(node, f"two values are called {shortened(name)!r}; give each its own name")
+                    self.fail(node, f"two values are called {quoted(name)}; give each its own name")
                 self.of[first + k] = name
 
     def _base(self, name: str, view_of: dict[str, str]) -> int:
@@ -95,7 +95,7 @@ class _NameIndex:
             if canonical not in view_of:
                 if base not in self.place:
                     view, base = shortened(seen[-1]), shortened(base)
-                    self.fail(None, f"{view!r} is a view of {base!r}, which is no node, value or resident")
+                    self.fail(None, f"{view!r} is a view of {quoted(base)}, which is no node, value or resident")
                 return self.place[base]
             if canonical in seen:
                 cycle = shown_path([*seen, canonical])
@@ -159,7 +159,7 @@ class _Assembly:
         for i in np.flatnonzero(~self.kept).tolist():
             node = self.tables.nodes[i]
             if node.compute or node.workspace:
-                self.names.fail(node, f"{shortened(node.name)!r} is a view with compute or workspace; set both to 0")
+                self.names.fail(node, f"{quoted(node.name)} is a view with compute or workspace; set both to 0")
 
     def _topological(self) -> Int64:
         """The rows that stay, so that each comes after what it reads, earliest row first."""
@@ -193,7 +193,7 @@ class _Assembly:
         for node in self.nodes:
             if node.mark not in MARKS:
                 expected = f"has mark {node.mark}, expected 0, 1 (keep) or 2 (recompute)"
-                self.names.fail(node, f"node {shortened(node.name)!r} {expected}")
+                self.names.fail(node, f"node {quoted(node.name)} {expected}")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
@@ -242,7 +242,7 @@ class _Assembly:
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
             for amount, row in zip(amounts, rows, strict=True):
-                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {shortened(row.name)!r}"
+                called = f"{'node' if isinstance(row, NodeRow) else 'resident'} {quoted(row.name)}"
                 if amount < 0 and amount != minimum:
                     self.names.fail(row, f"{called} has {what} {amount}; sizes and costs are 0 or more")
                 total += max(amount, 0)

@@ -54,7 +54,9 @@ class Backward:
         for name in ("grad_memory", "grad_compute"):
             if (below := np.flatnonzero(getattr(self, name) < -1)).size:
                 entry = f"{name}[{below[0]}] is {getattr(self, name)[below[0]]}"
-                raise GraphError(f"{entry}, expected {'bytes' if name == 'grad_memory' else 'a cost'}, or -1 for none")
+                raise GraphError(
+                    f"{shortened(entry)}, expected {'bytes' if name == 'grad_memory' else 'a cost'}, or -1 for none"
+                )
             check_sizes(np.maximum(getattr(self, name), 0), name)
         if (row := repeats(self.saved_indptr, self.saved_indices)) >= 0:
             raise GraphError(f"the gradient of node {row} lists a value twice in saved_indices; list it once")

@@ -12,7 +12,7 @@ from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 NAME = "boundary"
 
@@ -110,7 +110,7 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
     for reader in np.asarray(readers).tolist():
         node = as_whole(reader)
         if node is None or not 0 <= node < graph.n_nodes or graph.forward[node]:
-            raise GraphError(f"{shortened(repr(reader))} is no backward node; give ids of nodes that read a gradient")
+            raise GraphError(f"{quoted(reader)} is no backward node; give ids of nodes that read a gradient")
         reads_tangent[node] = True
     if not reads_tangent.any():
         raise GraphError("there are no readers; leave them out, or give ids of nodes that read a gradient")

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from remat_algos.text.decimals import ABSURD, decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 LEAST = "least"
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
@@ -53,9 +53,7 @@ class Budget:
             if amount is None:
                 continue
             if isinstance(amount, bool) or not (isinstance(amount, int | str) or hasattr(amount, "__index__")):
-                raise TypeError(
-                    f"{name} budget is {shortened(repr(amount))}; give whole numbers or text such as {example}"
-                )
+                raise TypeError(f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}")
             if not isinstance(amount, str):
                 object.__setattr__(self, name, amount.__index__())
         self.memory_limit(0, 0)
@@ -78,7 +76,7 @@ class Budget:
             limits.append(_amount(self.memory, base, "memory"))
         if self.device is not None:
             if isinstance(self.device, str) and "%" in self.device:
-                raise ValueError(f"device budget {shortened(repr(self.device))} is a share; give bytes, such as 16GiB")
+                raise ValueError(f"device budget {quoted(self.device)} is a share; give bytes, such as 16GiB")
             limits.append(_amount(self.device, base, "device") - resident)
         return min(limits) if limits else None
 
@@ -98,7 +96,7 @@ class Budget:
         except ValueError as error:
             amount = self.overhead[:40]
             raise ValueError(
-                f"overhead budget {shortened(repr(amount))} is not a number; write 120, or 30% of one pass"
+                f"overhead budget {quoted(amount)} is not a number; write 120, or 30% of one pass"
             ) from error
         return int(_positive(Fraction(number), "overhead") * scale)
 
@@ -125,7 +123,7 @@ def _amount(amount: Amount, base: int, what: str) -> int:
         return int(Fraction(share[1]) * base / 100)
     if _BARE_DECIMAL.fullmatch(amount):
         raise ValueError(
-            f'{what} budget {shortened(repr(amount))} could be bytes or a share; write whole bytes, or a share as "50%"'
+            f'{what} budget {quoted(amount)} could be bytes or a share; write whole bytes, or a share as "50%"'
         )
     try:
         return parse_bytes(amount)

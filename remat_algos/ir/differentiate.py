@@ -15,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 PARAMETER = ROLES.index("parameter")
 
@@ -71,7 +71,7 @@ def differentiate(
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
     if not 0 <= factor < float("inf"):
-        raise GraphError(f"factor is {factor}; give a number of 0 or more, such as 2")
+        raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
     source, bits = graph, BITS if isinstance(encode, bool | np.bool_) and encode else encode
@@ -164,7 +164,7 @@ def _seeds(graph: ComputationGraph, backward: Backward, loss: Sequence[str] | No
     for name in loss:
         value = graph.value_id(name)
         if not has_gradient[value]:
-            raise GraphError(f"{shortened(name)!r} has no gradient, so it cannot be a loss")
+            raise GraphError(f"{quoted(name)} has no gradient, so it cannot be a loss")
         seeds[value] = True
     if not seeds.any():
         raise GraphError("no loss is named, so there is nothing to differentiate")
@@ -227,7 +227,7 @@ def _check_names(names: GradientNames, reader: Int32) -> None:
     for i, name in enumerate(all_names[names.n_nodes :]):
         if name in taken:
             by = labels[reader[i]] if reader[i] >= 0 else "loss"
-            either = f"{shortened(by)!r} or {shortened(names.of(i))!r}"
+            either = f"{quoted(by)} or {quoted(names.of(i))}"
             raise GraphError(f"the gradient {shortened(name)} clashes with another name; rename {either}")
         taken.add(name)
 

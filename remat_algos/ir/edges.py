@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.text.wording import counted, did_you_mean, listed, shortened
+from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shortened
 
 OF_NAMED: Mapping[str, type[np.generic]] = {
     "memory": np.int64,
@@ -109,7 +109,7 @@ def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
     known = dict.fromkeys(map(str, names))
     for name in entries.keys() - known.keys():
         remedy = did_you_mean(name, known) or "; the nodes are those that edges name"
-        raise GraphError(f"{what} has an entry for {shortened(name)!r}, which is no node{remedy}")
+        raise GraphError(f"{what} has an entry for {quoted(name)}, which is no node{remedy}")
     missing = [shortened(name) for name in known if name not in entries]
     if missing and what in COMPLETE:
         some = listed(missing, 3)

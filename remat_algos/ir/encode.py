@@ -13,7 +13,7 @@ from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.operations.kind import OperationKind, operation_kind
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
@@ -74,9 +74,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; encode the graph that it was made from")
     if not 1 < (as_whole(bits) or 0) <= 64:
-        raise GraphError(
-            f"an element has {shortened(repr(bits))} bits; give a number such as 32 (float32) or 16 (float16)"
-        )
+        raise GraphError(f"an element has {quoted(bits)} bits; give a number such as 32 (float32) or 16 (float16)")
     if graph.backward is None or graph.labels.ops is None:
         return graph
     codes = Codes.of(graph, graph.backward, int(bits))

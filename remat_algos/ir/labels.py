@@ -12,7 +12,7 @@ import numpy as np
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.text.units import format_compute
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 KEEP, RECOMPUTE = 1, 2  # the user's marks on nodes
 
@@ -76,7 +76,7 @@ class Labels:
             if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, given or ()))):
                 raise GraphError(f"the {what} of labels are not all text; give a sequence of str")
         if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
-            raise GraphError(f"compute_scale is {shortened(repr(self.compute_scale))}; give a whole number, 1 or more")
+            raise GraphError(f"compute_scale is {quoted(self.compute_scale)}; give a whole number, 1 or more")
 
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
@@ -208,7 +208,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
     n, n_values = value_indptr.shape[0] - 1, int(value_indptr[-1])
     if not all(op.isprintable() for op in labels.ops or ()):
         op = next(op for op in labels.ops or () if not op.isprintable())
-        raise GraphError(f"op {shortened(op)!r} has characters that cannot be printed; remove them")
+        raise GraphError(f"op {quoted(op)} has characters that cannot be printed; remove them")
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
         unit = shortened(labels.compute_unit)
         raise GraphError(f"compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name")
@@ -216,26 +216,26 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         return
     for x in labels.value_names:
         if not 0 <= x < n_values:
-            raise GraphError(f"value_names has value {x}, expected values from 0 to {n_values - 1}")
+            raise GraphError(f"value_names has value {shortened(x)}, expected values from 0 to {n_values - 1}")
     names = labels.of_nodes(n)
     node_of = {name: v for v, name in enumerate(names)}
     for name in (*node_of, *labels.value_names.values(), *residents, *labels.views):
         if not name or name != name.strip() or not name.isprintable():
             raise GraphError(
-                f"{shortened(name)!r} is not a valid name: it is empty, has spaces around it, or cannot be printed"
+                f"{quoted(name)} is not a valid name: it is empty, has spaces around it, or cannot be printed"
             )
     if len(node_of) != n:
         twice = next(name for v, name in enumerate(names) if node_of[name] != v)
-        raise GraphError(f"two nodes are called {shortened(twice)!r}; give each its own name")
+        raise GraphError(f"two nodes are called {quoted(twice)}; give each its own name")
     seen = set()
     for x, name in enumerate(labels.of_values(value_indptr) if labels.value_names or n_values > n else ()):
         own_first = name in node_of and x == value_indptr[node_of[name]]
         if name in seen or (name in node_of and not own_first):
-            raise GraphError(f"two values are called {shortened(name)!r}; give each its own name")
+            raise GraphError(f"two values are called {quoted(name)}; give each its own name")
         seen.add(name)
     for name in residents:
         if name in node_of or name in seen:
-            raise GraphError(f"a resident and a node or value are both called {shortened(name)!r}; rename one")
+            raise GraphError(f"a resident and a node or value are both called {quoted(name)}; rename one")
         seen.add(name)
     _check_views(labels, value_indptr, node_of, seen)
 
@@ -253,10 +253,8 @@ def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int]
     """Bases are known; a view may be called as a node is only where that is not the name of a value."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
-            raise GraphError(
-                f"{shortened(name)!r} is a view of {shortened(base)!r}, which is no node, value or resident"
-            )
+            raise GraphError(f"{quoted(name)} is a view of {quoted(base)}, which is no node, value or resident")
         v = node_of.get(name, -1)
         first = labels.value(int(value_indptr[v]), v, 0) if v >= 0 else None
         if name in seen or first == name:
-            raise GraphError(f"a view and a node or value are both called {shortened(name)!r}; rename one")
+            raise GraphError(f"a view and a node or value are both called {quoted(name)}; rename one")

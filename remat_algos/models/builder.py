@@ -26,6 +26,7 @@ from remat_algos.models.settings import Settings
 from remat_algos.operations.kind import OperationKind, operation_kind
 from remat_algos.operations.layer import Layer, Shape, Tensor
 from remat_algos.operations.optimizers import optimizer_of
+from remat_algos.text.wording import quoted, shortened
 
 NO_GRADIENT = -1
 WHOLE = (int, np.integer)
@@ -132,7 +133,7 @@ class Builder(Names):
 
     def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
         if min(shape, default=1) < 1:
-            raise GraphError(f"{self.model}: {name} has shape {shape}; give lengths of 1 or more")
+            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give lengths of 1 or more")
         self._residents.append((name, self._bytes(name, shape, dtype), role))
         self._used.add(name)
         return Tensor(-len(self._residents), shape, dtype)
@@ -148,7 +149,10 @@ class Builder(Names):
         full = self.named(name)
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
         if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
-            raise GraphError(f"{self.model}: {full} shows {x.shape} as {shape}; give no more elements than there are")
+            raise GraphError(
+                f"{self.model}: {shortened(full)} shows {x.shape} as {quoted(shape)}; "
+                "give no more elements than there are"
+            )
         self._views[full] = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
         return Tensor(x.value, shape, x.dtype)
 
@@ -271,7 +275,7 @@ class Builder(Names):
     def _bytes(self, name: str, shape: Shape, dtype: str) -> int:
         size = tensor_bytes(shape, dtype)
         if not isinstance(size, WHOLE):
-            raise GraphError(f"{self.model}: {name} has shape {shape}; give whole numbers")
+            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give whole numbers")
         return size
 
     def _saved_by(

@@ -6,6 +6,7 @@ from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue
 from remat_algos.models.shape_checks import ShapeChecks
 from remat_algos.operations.layer import Tensor
+from remat_algos.text.wording import quoted, shortened
 
 
 class Copies(ShapeChecks):
@@ -24,7 +25,7 @@ class Copies(ShapeChecks):
         axis = self._axis(name, tensors[0], axis)
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
-                fault = f"{name} joins shapes {first} and {x.shape}"
+                fault = f"{shortened(name)} joins shapes {first} and {x.shape}"
                 raise GraphError(f"{self.model}: {fault}; give equal ones but on axis {axis}")
         shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
@@ -39,7 +40,9 @@ class Copies(ShapeChecks):
         """
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
-            raise GraphError(f"{self.model}: {name} cuts {x.shape[axis]} into {parts} equal parts; give a divisor")
+            raise GraphError(
+                f"{self.model}: {shortened(name)} cuts {x.shape[axis]} into {quoted(parts)} equal parts; give a divisor"
+            )
         shape = (*x.shape[:axis], x.shape[axis] // parts, *x.shape[axis + 1 :])
         extra = [ExtraValue(str(k), shape, x.dtype, gradient=True) for k in range(1, parts)]
         return self.run_all("Slice", [x], shape, name=self.named(name), extra=extra, dtype=x.dtype, axis=axis)
@@ -54,7 +57,9 @@ class Copies(ShapeChecks):
         """
         now = x.shape[2:]
         if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
-            raise GraphError(f"{self.model}: {name} takes {size} out of {now}; give a size that is inside")
+            raise GraphError(
+                f"{self.model}: {shortened(name)} takes {shortened(size)} out of {now}; give a size that is inside"
+            )
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 
     def reshape(self, x: Tensor, *shape: int, name: str = "reshape") -> Tensor:

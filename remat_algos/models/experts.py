@@ -9,6 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue
 from remat_algos.models.products import Products
 from remat_algos.operations.layer import Tensor
+from remat_algos.text.wording import shortened
 
 Expert = Callable[[Tensor, str], Tensor]
 
@@ -25,8 +26,8 @@ class Experts(Products):
             If more experts are chosen than there are.
         """
         if chosen > experts:
-            fault = f"each word takes {chosen} of {experts} experts"
-            raise GraphError(f"{self.model}: {fault}; give chosen={experts} or less")
+            fault = f"each word takes {shortened(chosen)} of {shortened(experts)} experts"
+            raise GraphError(f"{self.model}: {fault}; give chosen={shortened(experts)} or less")
         rows = self.view(x, prod(x.shape[:-1]), x.shape[-1])
         with self.scope("moe"):
             probabilities = self.softmax(self.linear(rows, experts, bias=False, name="router"))

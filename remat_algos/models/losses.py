@@ -8,6 +8,7 @@ from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue
 from remat_algos.models.reductions import Reductions
 from remat_algos.operations.layer import Tensor
+from remat_algos.text.wording import shortened
 
 
 class Losses(Reductions):
@@ -23,7 +24,7 @@ class Losses(Reductions):
         """
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
-            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
             raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
         if self.settings.primitive:
             axis = -1 if prod(targets.shape) == rows[-1] else 1
@@ -67,7 +68,7 @@ class Losses(Reductions):
             If the scores are not of three axes, or the targets not of two.
         """
         if (len(x.shape), len(targets.shape)) != (3, 2):
-            fault = f"{name} has scores of shape {x.shape} for targets of {targets.shape}"
+            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
             raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
         rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
         return self.run(

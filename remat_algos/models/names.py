@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from remat_algos.errors import GraphError
+from remat_algos.text.wording import shortened
 
 
 class Names:
@@ -63,7 +64,7 @@ class Names:
         """A full name chosen by a caller, perhaps from `named`."""
         if name in self._used:
             raise GraphError(
-                f"{self.model}: the name {name} is taken; give another one, or read the tensor that has it"
+                f"{self.model}: the name {shortened(name)} is taken; give another one, or read the tensor that has it"
             )
         self._counts[name] = 1
         return name

@@ -9,6 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue
 from remat_algos.models.pointwise import Pointwise
 from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.text.wording import quoted, shortened
 
 
 class Norms(Pointwise):
@@ -82,7 +83,9 @@ class Norms(Pointwise):
         full = self.named(name)
         self._axis(full, x, 1)
         if groups < 1 or x.shape[1] % groups:
-            raise GraphError(f"{self.model}: {full} has {x.shape[1]} channels in {groups} groups; give a divisor")
+            raise GraphError(
+                f"{self.model}: {shortened(full)} has {x.shape[1]} channels in {quoted(groups)} groups; give a divisor"
+            )
         if self.settings.primitive:
             return self._spelled_out(full, x, (x.shape[0], groups), weights=(x.shape[1],))
         return self._norm("GroupNorm", full, x, (x.shape[1],), _statistics((x.shape[0], groups)))
@@ -98,7 +101,7 @@ class Norms(Pointwise):
         full = self.named(name)
         self._axis(full, x, 1)
         if size < 1:
-            raise GraphError(f"{self.model}: {full} goes over {size} channels; give 1 or more")
+            raise GraphError(f"{self.model}: {shortened(full)} goes over {shortened(size)} channels; give 1 or more")
         return self.run(
             "LocalResponseNorm",
             [x],
@@ -139,7 +142,7 @@ class Norms(Pointwise):
         )
         rstd = self._step("Rsqrt", f"{full}.rstd", [variance])
         for state, batch, what in zip(running or (), (mean, variance), ("mean", "var"), strict=False):
-            self._moving(f"{full}.moving_{what}", state, batch)
+            self._moving(f"{shortened(full)}.moving_{what}", state, batch)
         normal = self._step("Multiply", f"{full}.normal", [centred, rstd])
         return self._step("Add", full, [self._step("Multiply", f"{full}.scaled", [normal, weight]), bias])
 

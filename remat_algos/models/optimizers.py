@@ -15,6 +15,7 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.models.options import offer
 from remat_algos.operations.optimizers import OPTIMIZERS, UpdateStep
+from remat_algos.text.wording import quoted
 
 STATE = ROLES.index("state")
 
@@ -65,7 +66,7 @@ def with_optimizer(
     (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
     """
     if optimizer not in OPTIMIZERS:
-        raise GraphError(f"no optimizer is called {optimizer!r}; {offer(optimizer, OPTIMIZERS)}")
+        raise GraphError(f"no optimizer is called {quoted(optimizer)}; {offer(optimizer, OPTIMIZERS)}")
     chosen = OPTIMIZERS[optimizer]
     updates = _Updates.of(graph, chosen.states)
     steps = chosen.steps if primitive else (chosen.fused,)

@@ -9,6 +9,7 @@ from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole
+from remat_algos.text.wording import listed, quoted, shortened
 
 
 def kind_of(annotation: Any) -> str:
@@ -45,7 +46,7 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
     else:
         expected, plain = "a name", value if isinstance(value, str) else None
     if plain is None:
-        raise GraphError(f"{model}: {option.name} is {value!r}; give {expected}")
+        raise GraphError(f"{shortened(model)}: {shortened(option.name)} is {quoted(value)}; give {expected}")
     return plain
 
 
@@ -53,7 +54,7 @@ def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
     """A question with similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(str(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {', '.join(names)}"
+    return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {listed(names, len(names))}"
 
 
 def _count(value: Any, minimum: int) -> int | None:

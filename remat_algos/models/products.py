@@ -11,6 +11,7 @@ from remat_algos.models.builder import ExtraValue
 from remat_algos.models.copies import Copies
 from remat_algos.models.reductions import Reductions
 from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.text.wording import shortened
 
 
 class Products(Reductions, Copies):
@@ -78,7 +79,7 @@ class Products(Reductions, Copies):
             If the matrices do not fit, or there are not as many. Only heads may share one, each as many.
         """
         full = self.named(name)
-        fault = f"{full} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
+        fault = f"{shortened(full)} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
             raise GraphError(f"{self.model}: {fault}; give as many matrices, or heads that divide")
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
@@ -129,11 +130,13 @@ class Products(Reductions, Copies):
     def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
         """The shape of the scores: batch, heads, rows of q, rows of k."""
         if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
-            fault = f"{name} reads shapes {q.shape}, {k.shape} and {v.shape}"
+            fault = f"{shortened(name)} reads shapes {q.shape}, {k.shape} and {v.shape}"
             raise GraphError(f"{self.model}: {fault}; give (batch, length, width) of one batch")
         width, before = q.shape[-1], k.shape[-1]
         if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
-            fault = f"{name} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
+            fault = (
+                f"{shortened(name)} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
+            )
             raise GraphError(f"{self.model}: {fault}; give numbers that divide")
         self._same_shape(name, [k, v])
         return q.shape[0], heads, q.shape[1], k.shape[1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from remat_algos.errors import GraphError
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.models.network import Network
@@ -131,9 +132,11 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
     for word in query.split("&") if query else []:
         name, equals, value = map(unquote, word.partition("="))
         if not equals or not name:
-            raise GraphError(f"{model}: {word!r} is no option; write {PREFIX}{model}?{name or 'batch'}=VALUE")
+            raise GraphError(
+                f"{shortened(model)}: {word!r} is no option; write {PREFIX}{shortened(model)}?{name or 'batch'}=VALUE"
+            )
         if name in texts:
-            raise GraphError(f"{model}: {name} is given twice; leave one out")
+            raise GraphError(f"{shortened(model)}: {name} is given twice; leave one out")
         texts[name] = value
     return model, texts
 

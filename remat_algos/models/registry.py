@@ -14,7 +14,7 @@ from remat_algos.models.network import Network
 from remat_algos.models.options import checked, kind_of, offer
 from remat_algos.models.settings import Settings
 from remat_algos.registry import Entries, Registered, Registry
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
@@ -120,7 +120,7 @@ def get_family(model: str) -> Family:
             return candidate
     families = [candidate.name for candidate in list_families()]
     otherwise = f"there are the families {', '.join(families)}"
-    raise GraphError(f"no model is called {model!r}; {offer(model, [*list_models(), *families], otherwise)}")
+    raise GraphError(f"no model is called {quoted(model)}; {offer(model, [*list_models(), *families], otherwise)}")
 
 
 def build(model: str, **options: Any) -> Network:
@@ -157,7 +157,7 @@ def build(model: str, **options: Any) -> Network:
         chosen.function(net, **own)
         return net.network()
     except OverflowError as error:
-        raise GraphError(f"{model}: a size is 2**63 or more; give smaller numbers") from error
+        raise GraphError(f"{shortened(model)}: a size is 2**63 or more; give smaller numbers") from error
 
 
 def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -167,8 +167,12 @@ def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[di
     known = Settings.names()
     for name in others:
         if name not in known:
-            raise GraphError(f"{model} has no option {shortened(name)!r}; {offer(name, [*family.options, *known])}")
+            raise GraphError(
+                f"{shortened(model)} has no option {quoted(name)}; {offer(name, [*family.options, *known])}"
+            )
     if own.get("stages") is not None and "depth" in own:
-        raise GraphError(f"{model}: stages and depth are both given; stages say how deep it is, so leave depth out")
+        raise GraphError(
+            f"{shortened(model)}: stages and depth are both given; stages say how deep it is, so leave depth out"
+        )
     whole = {**family.variants.get(model, {}), **own}
     return {name: checked(model, family.parameters[name], value) for name, value in whole.items()}, others

@@ -11,6 +11,7 @@ from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.models.options import offer
 from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import quoted
 
 CHOICES = {
     "dropout": ("mask", "single"),
@@ -79,19 +80,19 @@ class Settings:
         for name, known in CHOICES.items():
             chosen = getattr(self, name)
             if chosen not in known:
-                raise GraphError(f"{name} is {chosen!r}; {offer(chosen, known)}")
+                raise GraphError(f"{name} is {quoted(chosen)}; {offer(chosen, known)}")
         if not isinstance(self.parameter_gradients, bool):
-            raise GraphError(f"parameter_gradients is {self.parameter_gradients!r}; give True or False")
+            raise GraphError(f"parameter_gradients is {quoted(self.parameter_gradients)}; give True or False")
         if isinstance(self.device, str | os.PathLike):
             get_device(self.device)
         elif not isinstance(self.device, Device | None):
-            raise GraphError(f"device is {self.device!r}; give a name, a file or a Device")
+            raise GraphError(f"device is {quoted(self.device)}; give a name, a file or a Device")
         try:
             if not isinstance(self.workspace, int | str) or isinstance(self.workspace, bool):
                 raise TypeError("a float would be rounded")
             parse_bytes(str(self.workspace))
         except (TypeError, ValueError) as error:
-            raise GraphError(f"workspace is {self.workspace!r}; give bytes, or a size such as 64MiB") from error
+            raise GraphError(f"workspace is {quoted(self.workspace)}; give bytes, or a size such as 64MiB") from error
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.models.builder import ExtraValue
 from remat_algos.models.shape_checks import ShapeChecks, Size
 from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.text.wording import quoted, shortened
 
 
 class Windows(ShapeChecks):
@@ -38,7 +39,7 @@ class Windows(ShapeChecks):
         rank = self._rank(full, x)
         before = x.shape[1]
         if groups < 1 or before % groups or channels % groups:
-            fault = f"{full} makes {channels} channels of {before} in {groups} groups"
+            fault = f"{shortened(full)} makes {shortened(channels)} channels of {before} in {shortened(groups)} groups"
             raise GraphError(f"{self.model}: {fault}; give a number that divides both")
         lengths = self._lengths(full, x, kernel, stride, padding, dilation)
         shape = (x.shape[0], channels, *lengths)
@@ -87,7 +88,8 @@ class Windows(ShapeChecks):
         lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
         shape = (x.shape[0], channels, *lengths)
         if min(*lengths, *step) < 1 or min(edge) < 0:
-            fault = f"{full} makes an image of {lengths} with stride {stride} and padding {padding}"
+            around = f"stride {quoted(stride)} and padding {quoted(padding)}"
+            fault = f"{shortened(full)} makes an image of {lengths} with {around}"
             raise GraphError(f"{self.model}: {fault}; give a stride of 1 or more and less padding")
         parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
         workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
@@ -151,7 +153,10 @@ class Windows(ShapeChecks):
         full = self.named(name)
         sizes = self._each(full, "size", lengths, self._rank(full, x))
         if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
-            raise GraphError(f"{self.model}: {full} makes {lengths} of an image of {x.shape[2:]}; give a larger image")
+            raise GraphError(
+                f"{self.model}: {shortened(full)} makes {quoted(lengths)} of an image of {x.shape[2:]}; "
+                "give a larger image"
+            )
         return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
 
     def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
@@ -164,7 +169,9 @@ class Windows(ShapeChecks):
         """
         full = self.named(name)
         if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
-            raise GraphError(f"{self.model}: {full} makes an image of {lengths}; give lengths of 1 or more")
+            raise GraphError(
+                f"{self.model}: {shortened(full)} makes an image of {shortened(lengths)}; give lengths of 1 or more"
+            )
         shape = (*x.shape[:2], *lengths)
         neighbours = 2 ** len(lengths) if linear else 0
         return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape), linear=linear)
@@ -180,10 +187,11 @@ class Windows(ShapeChecks):
         for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
             if min(k, s, d) < 1 or p < 0:
                 fault = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
-                raise GraphError(f"{self.model}: {name} has {fault}; give 1 or more, 0 of padding")
+                raise GraphError(f"{self.model}: {shortened(name)} has {fault}; give 1 or more, 0 of padding")
             if (room := n + 2 * p - d * (k - 1) - 1) < 0:
                 raise GraphError(
-                    f"{self.model}: {name} has a window of {d * (k - 1) + 1} on a padded length of {n + 2 * p}; "
+                    f"{self.model}: {shortened(name)} has a window of {d * (k - 1) + 1} "
+                    f"on a padded length of {n + 2 * p}; "
                     "give a larger image, more padding or a smaller kernel"
                 )
             place = -(-room // s) if cover else room // s
@@ -197,7 +205,7 @@ class Windows(ShapeChecks):
         shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
         window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
         if any(2 * p > k for k, p in zip(window, edge, strict=True)):
-            fault = f"{name} has a padding of {padding} around windows of {kernel}"
+            fault = f"{shortened(name)} has a padding of {padding} around windows of {kernel}"
             raise GraphError(f"{self.model}: {fault}; give at most half the window")
         return shape, prod(shape) * prod(window)
 

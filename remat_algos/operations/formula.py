@@ -9,6 +9,7 @@ from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.operations.layer import Layer, Shape
+from remat_algos.text.wording import shortened
 
 Array = Any
 """Of NumPy or CuPy."""
@@ -85,7 +86,9 @@ class Readable(Sequence[Any]):
     def __getitem__(self, k: Any) -> Array:
         array = self.arrays[k]
         if array is None:
-            raise GraphError(f"{self.node} needs {self.what} {k}, which the graph does not let it read; save it")
+            raise GraphError(
+                f"{self.node} needs {self.what} {shortened(k)}, which the graph does not let it read; save it"
+            )
         return array
 
     def may(self, k: int) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import remat_algos.operations as package
 from remat_algos.namespace import modules_in
 from remat_algos.operations.formula import Formula
+from remat_algos.text.wording import quoted, shortened
 
 FIRST, EITHER = (0,), (0, 1)
 """Places of reads."""
@@ -81,12 +82,15 @@ class OperationKind:
 
     def __post_init__(self) -> None:
         if isinstance(self.aliases, str):
-            raise ValueError(f"aliases of {self.name} are {self.aliases!r}; give a tuple, as ({self.aliases!r},)")
+            aliases = quoted(self.aliases)
+            raise ValueError(f"aliases of {shortened(self.name)} are {aliases}; give a tuple, as ({aliases},)")
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
-                raise ValueError(f'{self.name} saves {saved!r}; give "inputs", "output", both with a space, or ""')
+                raise ValueError(
+                    f'{shortened(self.name)} saves {quoted(saved)}; give "inputs", "output", both with a space, or ""'
+                )
         if self.in_place and self.saves_inputs:
-            raise ValueError(f"{self.name} overwrites a read that its gradient reads; leave out in_place")
+            raise ValueError(f"{shortened(self.name)} overwrites a read that its gradient reads; leave out in_place")
 
     @property
     def saves_inputs(self) -> bool:
@@ -205,8 +209,8 @@ class _Known(NamedTuple):
         for name in names:
             owner = self.by_any_name.get(name, kind)
             if owner.name != kind.name:
-                fault = f"{name} is a name of the kind {owner.name}"
-                raise ValueError(f"{fault}; give {kind.name} another, or replace {owner.name}")
+                fault = f"{shortened(name)} is a name of the kind {shortened(owner.name)}"
+                raise ValueError(f"{fault}; give {shortened(kind.name)} another, or replace {shortened(owner.name)}")
         replaced = self.by_name.get(kind.name)
         for name in () if replaced is None else (replaced.name, *replaced.aliases):
             self.by_any_name.pop(name, None)

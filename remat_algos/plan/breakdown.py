@@ -19,7 +19,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 BY = ("layer", "operation")
 OPTIMIZER = "optimizer"
@@ -245,7 +245,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
     ('convolution', 'batch norm', 'batch norm', 'batch norm')
     """
     if by not in BY:
-        raise GraphError(f"by is {shortened(repr(by))}, expected {' or '.join(BY)}")
+        raise GraphError(f"by is {quoted(by)}, expected {' or '.join(BY)}")
     labels, forward = graph.labels, graph.forward
     types = [layer_type(labels[v], labels.op(v), by) if forward[v] else "" for v in range(graph.n_nodes)]
     of, updates = derivative_of(graph), optimizer_nodes(graph)

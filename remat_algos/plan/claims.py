@@ -26,7 +26,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, find_solver
-from remat_algos.text.wording import listed, shortened
+from remat_algos.text.wording import listed, quoted, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
 
@@ -49,7 +49,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
     for name, value in found.items():
         if record[name] != value:
-            _deny(f"the plan claims {name} {_short(record[name])}; the simulation gives {_short(value)}")
+            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
         allocator = get_allocator(claimed.allocator)
@@ -62,14 +62,14 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[Computa
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
     if graph.source_hash != record["graph_hash"]:
         raise PlanError(
-            f"the plan was made for another graph (hash {record['graph_hash'][:12]}..., this one has "
-            f"{graph.source_hash[:12]}...); give the graph it was made for"
+            f"the plan was made for another graph (hash {shortened(record['graph_hash'][:12])}..., this one has "
+            f"{shortened(graph.source_hash[:12])}...); give the graph it was made for"
         )
     options = record["differentiate"]
     if graph.derivation is not None:
         if options != dict(graph.derivation.options):
             raise PlanError(
-                f"the plan was made for the graph differentiated with {options}; give the graph before that"
+                f"the plan was made for the graph differentiated with {shortened(options)}; give the graph before that"
             )
         return graph
     if options is None:
@@ -100,14 +100,14 @@ def _check_limits(
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {", ".join(known)}')
+        raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {listed(known)}')
     try:
         budget = Budget(**given)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is none: {error}') from error
     limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
-        _deny(f"the plan claims that its budget comes to {record['limit']} bytes; it comes to {limit}")
+        _deny(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
         _deny(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
     most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
@@ -119,13 +119,13 @@ def _check_limits(
         _deny(f"the plan claims to keep to its constraints; {violation}")
     bound, scope = record["bound"], record["bound_scope"]
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        _deny(f"the plan claims a bound {bound} in scope {shortened(repr(scope))}; scopes are {', '.join(SCOPES)}")
+        _deny(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
     if bound is not None and bound > simulation.compute:
-        _deny(f"the plan claims the lower bound {bound} on compute; it computes {simulation.compute} itself")
+        _deny(f"the plan claims the lower bound {shortened(bound)} on compute; it computes {simulation.compute} itself")
     _check_narrower(record, simulation)
     source = record.get("bound_source")
     if source == ONE_PASS and bound != graph.needed_compute:
-        _deny(f"the plan claims that one pass computes {bound}; one pass computes {graph.needed_compute}")
+        _deny(f"the plan claims that one pass computes {shortened(bound)}; one pass computes {graph.needed_compute}")
     prover = find_solver(source) if isinstance(source, str) else None
     if prover is not None and scope == ANY_ORDER and prover.optimal_in != scope and (bound or 0) > graph.needed_compute:
         _deny(f"the plan claims a bound by {source}, which proves none for schedules of any order")
@@ -142,7 +142,10 @@ def _check_narrower(record: Mapping[str, Any], simulation: Simulation) -> None:
     if type(bound) is not int or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
     if bound > simulation.compute:
-        _deny(f"the plan claims the lower bound {bound} on schedules of its scope; it computes {simulation.compute}")
+        _deny(
+            f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
+            f"it computes {simulation.compute}"
+        )
 
 
 def _check_bound(graph: ComputationGraph, record: Mapping[str, Any], limit: int) -> None:
@@ -175,12 +178,12 @@ def _reserved(
     if claimed.allocator == PEAK:
         return claimed
     if limit is not None and claimed.memory > limit:
-        what = f"{allocator.name} reserves" if claimed.bound is None else "it packs into"
-        _deny(f"the plan claims to stay within {limit} bytes; {what} {claimed.memory}")
+        what = f"{shortened(allocator.name)} reserves" if claimed.bound is None else "it packs into"
+        _deny(f"the plan claims to stay within {shortened(limit)} bytes; {what} {claimed.memory}")
     found = allocator.reserve(simulation) if claimed.bound is None else _arena(record, simulation, claimed, allocator)
     for name, value in found.record().items():
         if record.get(name, value) != value:
-            _deny(f"the plan claims {name} {_short(record[name])}; the model gives {_short(value)}")
+            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the model gives {_short(value)}")
     return found
 
 
@@ -231,5 +234,4 @@ def _deny(message: str) -> NoReturn:
 
 
 def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return shortened(json.dumps(value), 80)

@@ -15,7 +15,7 @@ from remat_algos.plan.plan import ROBUST
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 DEVIATION = 0.2
 SAMPLES = 4096
@@ -64,12 +64,12 @@ class CostNoise:
             count = as_whole(number)
             if count is None or count < low or (high is not None and count > high):
                 expected = f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
-                raise ValueError(f"{name} is {shortened(repr(number))}; give a whole number, {expected}")
+                raise ValueError(f"{name} is {quoted(number)}; give a whole number, {expected}")
             object.__setattr__(self, name, count)
         deviation = self.deviation
         if isinstance(deviation, bool) or not isinstance(deviation, Real) or not 0 < float(deviation) <= 1:
             raise ValueError(
-                f"the cost noise is {shortened(repr(deviation))}, expected a number above 0 and at most 1, the "
+                f"the cost noise is {quoted(deviation)}, expected a number above 0 and at most 1, the "
                 "standard deviation of a cost as a share of it; give 0.2 for costs that are known to about 20 %"
             )
         object.__setattr__(self, "deviation", float(deviation))

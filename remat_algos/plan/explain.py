@@ -274,7 +274,7 @@ def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanat
     """
     graph, simulation = plan.graph, plan.simulation
     if most < 0:
-        raise ValueError(f"most is {most}; give 0 or more")
+        raise ValueError(f"most is {shortened(most)}; give 0 or more")
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
     ran = np.flatnonzero(graph.forward & (simulation.runs > 0) & (graph.node_memory > 0))
@@ -295,6 +295,6 @@ def _report(plan: Plan) -> Report | None:
         if solver is not None and solver.explain is not None:
             unknown = ", ".join(shortened(option) for option in options if option not in solver.options)
             if unknown:
-                raise ValueError(f"{name} has no option {unknown}")
+                raise ValueError(f"{shortened(name)} has no option {unknown}")
             return solver.explain(plan.graph, **options)
     return None

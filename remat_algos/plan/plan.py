@@ -28,7 +28,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, listed, one_line, quoted, shortened, shortened_path
 
 OTHERS_SHOWN = 3
 OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
@@ -234,7 +234,7 @@ class Plan:
         if form in ("plan", "frees"):
             return self.to_json(frees=form == "frees")
         if form not in FORMS:
-            raise PlanError(f"the form {shortened(repr(form))} is not known; use {', '.join(FORMS)}")
+            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
@@ -250,7 +250,7 @@ class Plan:
         try:
             graph, simulation, reservation = checked(graph, shaped(record))
         except PlanError as error:
-            raise type(error)(f"{Path(path).name}: {error}") from error
+            raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
         return cls(
             graph=graph,
             budget=Budget(**(record["budget"] or {})),
@@ -327,7 +327,7 @@ class Plan:
             yield "stopped", "interrupted; this is the best plan found so far"
         elif not self.details.get("complete", True):
             exhausted = self.details.get(OUT_OF_MEMORY)
-            names = ", ".join(map(str, exhausted)) if isinstance(exhausted, list) else ""
+            names = listed(exhausted) if isinstance(exhausted, list) else ""
             reason = f"out of memory in {names}" if names else "time limit reached"
             yield "stopped", f"{reason}; this is the best plan found so far"
 
@@ -349,7 +349,7 @@ class Plan:
         bound, one_pass = self.bound or 0, self.graph.needed_compute
         whose = f", {SCHEDULES_OF[self.scope]} only" if self.scope in SCHEDULES_OF else ""
         extra = f", {fine_percent(bound - one_pass, one_pass)} more than one pass" if bound > one_pass else ""
-        source = f"{self.bound_source or self.method} ({self.graph.labels.compute(bound)}{extra}{whose})"
+        source = f"{shortened(self.bound_source or self.method)} ({self.graph.labels.compute(bound)}{extra}{whose})"
         above = self.simulation.compute - bound
         if above > one_pass * TOLERANCE:
             return f"{source}; this plan is {fine_percent(above, bound)} above it"

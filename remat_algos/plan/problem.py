@@ -197,15 +197,15 @@ class Problem:
             if bound > self.limit or (proof is not None and proof.infeasible):
                 message = f"no schedule within {exact_bytes(self.limit)} exists"
             elif exact is not None and _peak_bound(exact) > self.limit:
-                message += f", and none of any order exists, which {exact.solver} proved"
+                message += f", and none of any order exists, which {shortened(exact.solver)} proved"
             if lowest is not None:
-                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {lowest.solver}"
+                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
         violation = self._constrained(candidates, dropped)
         message += violation
         known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
         known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
         for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
-            names = ", ".join(name for name in known if known[name] == reason)
+            names = listed([name for name in known if known[name] == reason])
             message += f"; {reason} (no plan from {names})"
         if cut:
             message += "; the time limit cut the search short"
@@ -260,7 +260,7 @@ class Problem:
         peak = candidate.figures[0]
         message = (
             f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
-            f"for a peak of {format_bytes(peak)} by {candidate.solver}; {least.remedy}"
+            f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
         )
         return BudgetError(message, peak, bound, nodes, self.lowest_plan([candidate], least))
 

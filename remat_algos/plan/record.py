@@ -12,7 +12,7 @@ from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened, shortened_path
 
 FORMAT, VERSION = "remat-plan", 1
 KINDS: Mapping[str, type | tuple[type, ...]] = {
@@ -53,14 +53,14 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     except GraphError as error:
         raise PlanError(str(error)) from error
     except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column {error.colno} ({error.msg})"
+        fault = f"not valid JSON at line {error.lineno}, column {error.colno} ({shortened(error.msg)})"
         raise PlanError(
-            f"{file.name}: not valid JSON at {at}; give the whole of what `remat solve -o` wrote"
+            f"{shortened_path(file.name)}: {fault}; give the whole of what `remat solve -o` wrote"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise PlanError(f"{file.name}: not a plan: it cannot be read as JSON") from error
+        raise PlanError(f"{shortened_path(file.name)}: not a plan: it cannot be read as JSON") from error
     if not isinstance(record, dict):
-        raise PlanError(f"{file.name}: not a plan: it is not a JSON object")
+        raise PlanError(f"{shortened_path(file.name)}: not a plan: it is not a JSON object")
     return record
 
 
@@ -69,19 +69,17 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
-        raise PlanError(
-            f"the plan has version {shortened(repr(record.get('version')))}; this release reads version {VERSION}"
-        )
+        raise PlanError(f"the plan has version {quoted(record.get('version'))}; this release reads version {VERSION}")
     for name, kind in KINDS.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-            raise PlanError(f'"{name}" of the plan is {shortened(record[name])!r}, expected {expected}')
+            raise PlanError(f'"{name}" of the plan is {quoted(record[name])}, expected {expected}')
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
-        raise PlanError(f'"bound_source" of the plan is {str(record["bound_source"])[:40]!r}; expected a text or null')
+        raise PlanError(f'"bound_source" of the plan is {quoted(record["bound_source"])}; expected a text or null')
     return record
 
 

@@ -36,6 +36,7 @@ from remat_algos.solvers.registry import (
     get_solver,
     list_solvers,
 )
+from remat_algos.text.wording import listed, quoted, shortened
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
@@ -166,7 +167,7 @@ def solve(
     with interrupted_as(STOPPED):
         noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
         if noise is not None and reserving.name != PEAK:
-            raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={allocator!r}")
+            raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={quoted(allocator)}")
         problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
         context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
         problem.check_regions()
@@ -261,8 +262,8 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
 def _as_solver(graph: ComputationGraph, schedule: Schedule | Sequence[int], single: Solver | None) -> Solver:
     """A solver that gives one schedule; ValueError beside one that begins at nothing."""
     if single is not None and not single.improves:
-        able = " or ".join(each.name for each in list_solvers() if each.improves)
-        raise ValueError(f"{single.name} takes no start; name {able}, or leave out the solver")
+        able = listed([each.name for each in list_solvers() if each.improves])
+        raise ValueError(f"{shortened(single.name)} takes no start; name one of {able}, or leave out the solver")
     if isinstance(schedule, Plan | Simulation):
         kind = type(schedule).__name__
         raise TypeError(f"start is a {kind}; give its schedule, {kind.lower()}.schedule")
@@ -329,7 +330,7 @@ def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
         if known is None:
             raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver and give that")
         if known.function is not solver:
-            raise ValueError(f"{name} is the name of another solver; register the function with @solver")
+            raise ValueError(f"{shortened(name)} is the name of another solver; register the function with @solver")
         return known
     return get_solver(solver)
 

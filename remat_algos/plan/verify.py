@@ -12,6 +12,7 @@ from remat_algos.plan.claims import checked
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.record import read_record, shaped
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import shortened_path
 
 
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
@@ -62,5 +63,5 @@ def verified(
         try:
             return checked(graph, shaped(record))[1:]
         except PlanError as error:
-            raise type(error)(f"{Path(plan).name}: {error}") from error
+            raise type(error)(f"{shortened_path(Path(plan).name)}: {error}") from error
     return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1:]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remat_algos.files import write_whole
+from remat_algos.text.wording import shortened_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +27,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     """The format that the ending of a path names; ValueError if it is none of ours."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
-        raise ValueError(f"{os.fspath(path)}: the ending is no kind of picture; use one of {ENDINGS}")
+        raise ValueError(f"{shortened_path(path)}: the ending is no kind of picture; use one of {ENDINGS}")
     return kind
 
 

@@ -3,6 +3,8 @@
 import textwrap
 from collections.abc import Iterable
 
+from remat_algos.text.wording import printable
+
 MIN_WIDTH = 40
 
 
@@ -16,6 +18,7 @@ def fitted(text: str, width: int) -> str:
     """
     from rich.cells import cell_len, set_cell_size
 
+    text = printable(text)
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     head = width // 2
@@ -31,4 +34,4 @@ def columns_of(names: Iterable[str], limit: int) -> int:
 
 def wrapped(text: str, width: int) -> list[str]:
     """A sentence as lines."""
-    return textwrap.wrap(text, width)
+    return textwrap.wrap(printable(text), width)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import tempfile
 import textwrap
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos import plot
 from remat_algos.files import write_all
+from remat_algos.formats.csv_tables import table_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,11 +62,7 @@ class Table:
 
     def csv(self) -> str:
         """The rows as numbers."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
-        return text.getvalue()
+        return table_text(list(self.columns), self.rows)
 
     def markdown(self) -> str:
         """A table of Markdown; a column whose cells are all numbers to the right."""

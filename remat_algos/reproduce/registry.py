@@ -11,7 +11,7 @@ import remat_algos.reproduce as room
 from remat_algos.context import Progress
 from remat_algos.errors import GraphError
 from remat_algos.reproduce.page import Page
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 MakePage = Callable[[bool, Progress | None], Page]
 _PAPER = re.compile(r"[a-z]+[0-9]{4}")  # a folder is called as its paper in docs/references.bib
@@ -51,5 +51,5 @@ def _module(paper: str, file: str = "") -> ModuleType:
     if paper not in known:
         near = get_close_matches(paper, known, n=3, cutoff=0.4)
         offer = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        raise GraphError(f"there is no reproduction of the paper {shortened(repr(paper))}; {offer}")
+        raise GraphError(f"there is no reproduction of the paper {quoted(paper)}; {offer}")
     return importlib.import_module(f"{room.__name__}.{paper}{file}")

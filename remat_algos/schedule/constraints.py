@@ -16,7 +16,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
-from remat_algos.text.wording import counted, listed, one_line, shortened
+from remat_algos.text.wording import counted, listed, one_line, quoted, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
 NAMES_SHOWN = 3
@@ -81,7 +81,7 @@ class Constraints:
     def __post_init__(self) -> None:
         check_graph(self.graph)
         if not isinstance(self.fixed_order, bool):
-            raise TypeError(f"fixed_order is {shortened(repr(self.fixed_order))}; give True or False")
+            raise TypeError(f"fixed_order is {quoted(self.fixed_order)}; give True or False")
         max_runs, run_limit = _run_limits(self.graph, self.max_runs)
         regions, region, region_limit = _regions(self.graph, self.regions)
         for name, entry in (
@@ -127,10 +127,10 @@ class Constraints:
             if record is None:
                 return None
             if not isinstance(record, Mapping):
-                raise TypeError(f"it is {shortened(repr(record))}; expected an object")
+                raise TypeError(f"it is {quoted(record)}; expected an object")
             regions = record.get("regions") or {}
             if not isinstance(regions, Mapping) or not all(isinstance(each, Mapping) for each in regions.values()):
-                raise TypeError(f"regions is {shortened(repr(regions))}; expected an object with an object of each")
+                raise TypeError(f"regions is {quoted(regions)}; expected an object with an object of each")
             pairs = {name: (each.get("nodes"), each.get("limit")) for name, each in regions.items()}
             return cls.of(graph, {**record, "regions": pairs})
         except (TypeError, ValueError) as error:
@@ -292,7 +292,7 @@ def _runs(number: Any, whose: str) -> int:
     limit = as_whole(number)
     if limit is None or limit < 1:
         error = TypeError if limit is None else ValueError
-        raise error(f"max_runs{whose} is {shortened(repr(number))}; give a whole number, 1 or more")
+        raise error(f"max_runs{whose} is {quoted(number)}; give a whole number, 1 or more")
     return limit
 
 
@@ -304,7 +304,7 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
     for k, (name, entry) in enumerate(regions.items()):
         if not isinstance(name, str) or not isinstance(entry, tuple | list) or len(entry) != 2:
             raise TypeError(
-                f"region {shortened(name)} is {shortened(repr(entry))}; give (nodes, limit), such as "
+                f"region {shortened(name)} is {quoted(entry)}; give (nodes, limit), such as "
                 '("encoder.*", "4GiB"), under a name'
             )
         nodes = _members(graph, entry[0], name)
@@ -326,13 +326,13 @@ def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
         nodes = [v for v, name in enumerate(names) if fnmatchcase(name, members)]
         if not nodes:
             some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
-            raise ValueError(f"{what}: no node matches {shortened(repr(members))}{some}")
+            raise ValueError(f"{what}: no node matches {quoted(members)}{some}")
     elif isinstance(members, Iterable):
         nodes = sorted({_node(graph, name, what) for name in members})
         if not nodes:
             raise ValueError(f"{what} has no nodes; name some, or leave it out")
     else:
-        raise TypeError(f"{what} has the nodes {shortened(repr(members))}; give their names, or a pattern")
+        raise TypeError(f"{what} has the nodes {quoted(members)}; give their names, or a pattern")
     return np.array(nodes, np.int64)
 
 
@@ -351,5 +351,5 @@ def _limit(amount: Any, region: str) -> int:
         raise ValueError(f"region {shortened(region)}: {error}") from error
     if limit is None or limit < 0:
         kind = TypeError if limit is None else ValueError
-        raise kind(f"region {shortened(region)} has the limit {shortened(repr(amount))}; give bytes, or text as 4GiB")
+        raise kind(f"region {shortened(region)} has the limit {quoted(amount)}; give bytes, or text as 4GiB")
     return min(limit, LARGEST_SUM)

@@ -52,11 +52,11 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     count = np.where(graph.forward, count, 0)
     if (count < 0).any():
         node = int(np.argmin(count))
-        raise GraphError(f"mirror count of {shortened(graph.labels[node])} is {count[node]}; counts are 0 or more")
+        raise GraphError(f"mirror count of {shortened(graph.labels[node])} is {count[node]:d}; counts are 0 or more")
     if (count[graph.once] > 0).any():
         node = int(np.argmax(graph.once & (count > 0)))
         raise GraphError(
-            f"{shortened(graph.labels[node])} must run only once, so its mirror count is 0, not {count[node]}"
+            f"{shortened(graph.labels[node])} must run only once, so its mirror count is 0, not {count[node]:d}"
         )
     if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")

@@ -16,7 +16,7 @@ from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states
@@ -110,7 +110,7 @@ def lower_passes(
     [8, 6]
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
-        raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
+        raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
     bound, graph = one_pass_bound(graph, context.check), best.graph

@@ -7,7 +7,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, price=0.2)
@@ -56,7 +56,7 @@ def approximate_dp(
     6
     """
     if family not in ("wide", "pruned"):
-        raise ValueError(f"family is {shortened(repr(family))}; use wide or pruned, or the solver exact_dp")
+        raise ValueError(f"family is {quoted(family)}; use wide or pruned, or the solver exact_dp")
     return formula_candidates(
         graph,
         limit,

@@ -22,7 +22,7 @@ from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
@@ -78,11 +78,11 @@ def chen_greedy(
     [(0, 0), (4, 4), (2, 4), (1, 3), (3, 3), (5, 5)]
     """
     if grid not in ("exact", "paper"):
-        raise ValueError(f"grid is {shortened(repr(grid))}; use exact or paper")
+        raise ValueError(f"grid is {quoted(grid)}; use exact or paper")
     if rank_by not in ("peak", "allocation"):
-        raise ValueError(f"rank_by is {shortened(repr(rank_by))}; use peak or allocation")
+        raise ValueError(f"rank_by is {quoted(rank_by)}; use peak or allocation")
     if weigh_cost not in (True, False):
-        raise ValueError(f"weigh_cost is {shortened(repr(weigh_cost))}; use True or False")
+        raise ValueError(f"weigh_cost is {quoted(weigh_cost)}; use True or False")
     rows = _rows(graph, context, grid, candidates, keep_last, weigh_cost)
     if rank_by == "peak":
         return near(graph, rows, limit, context)

@@ -14,7 +14,7 @@ from remat_algos.operations.kind import kind_name, operation_kind
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
-from remat_algos.text.wording import comma_separated, shortened
+from remat_algos.text.wording import comma_separated, listed, quoted
 
 KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
@@ -95,7 +95,7 @@ def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: f
 
 def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> None:
     if keep not in KEEPS:
-        raise ValueError(f"keep is {shortened(repr(keep))}; use {' or '.join(KEEPS)}")
+        raise ValueError(f"keep is {quoted(keep)}; use {' or '.join(KEEPS)}")
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
@@ -106,7 +106,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
         except (TypeError, ValueError):
             sound = False
         if not sound:
-            raise ValueError(f"threshold is {shortened(repr(threshold))}; give units of compute per byte, 0 or more")
+            raise ValueError(f"threshold is {quoted(threshold)}; give units of compute per byte, 0 or more")
 
 
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
@@ -134,11 +134,11 @@ def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
     """The kinds that are to be dropped; ValueError for one that is neither known nor in the graph."""
     wanted = comma_separated(drop)
     if not wanted:
-        raise ValueError(f"drop is {shortened(repr(drop))}, which names no operation; give names, or leave it out")
-    there = _operations(graph, f"drop is {shortened(','.join(wanted))!r}, which goes by operations")
+        raise ValueError(f"drop is {quoted(drop)}, which names no operation; give names, or leave it out")
+    there = _operations(graph, f"drop is {quoted(','.join(wanted))}, which goes by operations")
     for name in wanted:
         if operation_kind(name) is None and name not in there:
             raise ValueError(
-                f"drop names {shortened(name)!r}, which is not an operation of this graph; it has {', '.join(there)}"
+                f"drop names {quoted(name)}, which is not an operation of this graph; it has {listed(there)}"
             )
     return list(dict.fromkeys(map(kind_name, wanted)))

@@ -14,7 +14,7 @@ from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 MODES = ("exact", "paper")
 REPRODUCED = ("literal", "mxnet")  # modes of `remat reproduce echo2020` alone
@@ -47,7 +47,7 @@ class Choice:
         """The choice of a mode; ValueError for an unknown mode, or for a word that names nothing."""
         if mode not in MODES:
             where = ", which is part of `remat reproduce echo2020`" if mode in REPRODUCED else ""
-            raise ValueError(f"mode is {shortened(repr(mode))}{where}; use {' or '.join(MODES)}")
+            raise ValueError(f"mode is {quoted(mode)}{where}; use {' or '.join(MODES)}")
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
         return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))
 

@@ -220,10 +220,10 @@ def _reason(figures: tuple[int, int, int, int, int], kept: bool, forced: bool, m
         if forced and allocated >= released:
             return "marked to be recomputed"
         if allocated > released:
-            return f"mode {mode} expects to release more than it allocates"
+            return f"mode {shortened(mode)} expects to release more than it allocates"
         return f"its values are recomputed from {left}"
     if not feature_maps:
         return "no gradient reads its values"
     if allocated >= released:
         return f"recomputing it would stash {left}, no less than its feature maps"
-    return f"mode {mode} expects to allocate no less than it would release"
+    return f"mode {shortened(mode)} expects to allocate no less than it would release"

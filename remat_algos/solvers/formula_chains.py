@@ -24,7 +24,7 @@ from remat_algos.solvers.ranking import WORST, Item, rank
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted, shortened
 
 STRATEGIES = ("time", "memory", "cache")
 MEMORY_CENTRIC = (1.0, 1.1, 1.25, 1.5, 2.0)  # budgets of memory-centric chains, as multiples of the minimum
@@ -308,13 +308,11 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
     """ValueError for an unknown choice."""
     if strategy is not None and strategy not in STRATEGIES:
-        raise ValueError(
-            f"strategy is {shortened(repr(strategy))}; use {', '.join(STRATEGIES)}, or None for time, then memory"
-        )
+        raise ValueError(f"strategy is {quoted(strategy)}; use {', '.join(STRATEGIES)}, or None for time, then memory")
     if keep_last not in (True, False):
-        raise ValueError(f"keep_last is {shortened(repr(keep_last))}; use True or False")
+        raise ValueError(f"keep_last is {quoted(keep_last)}; use True or False")
     if lazy not in (True, False, None):
-        raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
+        raise ValueError(f"lazy is {quoted(lazy)}; use True, False or None")
 
 
 def geometric(low: int, high: int, count: int) -> list[int]:
@@ -329,7 +327,7 @@ def memory_centric_budgets(low: int, high: int) -> list[int]:
 
 def formula_bytes(budget: int | str) -> int:
     """Bytes of a formula budget: a number, or an amount such as "2.1GB"."""
-    wrong = f"formula_budget is {shortened(repr(budget))}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
+    wrong = f"formula_budget is {quoted(budget)}; give bytes, such as 2100000000, or an amount, such as 2.1GB"
     try:
         amount = Budget.of(budget)
     except (TypeError, ValueError) as error:
@@ -345,7 +343,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
-        f"no chain of the family {family} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
+        f"no chain of the family {shortened(family)} keeps formula (2) within {exact_bytes(budget)}; the minimum is "
         f"{exact_bytes(least)}; give that much{wider}; no_remat has a peak of {exact_bytes(peak)}",
         peak,
         bound,

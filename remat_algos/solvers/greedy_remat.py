@@ -19,7 +19,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
 MAX_LIMITS, MIN_LIMITS = 32, 8  # limits per start; fewer on large graphs, where a walk takes longer
@@ -64,7 +64,7 @@ def greedy_remat(
     ((4, 5), (3, 6), ['A', 'B', 'C', 'D', 'A', 'E'])
     """
     if max_block is not None and (as_whole(max_block) or 0) < 1:
-        raise ValueError(f"max_block is {shortened(repr(max_block))}; give a whole number of runs, 1 or more")
+        raise ValueError(f"max_block is {quoted(max_block)}; give a whole number of runs, 1 or more")
     sizes = BLOCKS if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
     walks = _Walks(graph, context)

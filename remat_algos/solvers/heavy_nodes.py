@@ -9,7 +9,7 @@ from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.operations.kind import kind_name, operation_kind, operation_kinds
-from remat_algos.text.wording import comma_separated, listed, shortened
+from remat_algos.text.wording import comma_separated, listed, quoted
 
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)
 SHOWN = 12  # operations in an error message
@@ -84,7 +84,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
     names = comma_separated(words)
     if not names:
         raise ValueError(
-            f"{option} is {shortened(repr(words))}, which names nothing; give operations or layers, or leave it out"
+            f"{option} is {quoted(words)}, which names nothing; give operations or layers, or leave it out"
         )
     nodes = np.flatnonzero(graph.forward).tolist()
     ops = {v: kind_name(graph.labels.op(v)) for v in nodes}
@@ -96,7 +96,7 @@ def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str
         if not matches:
             present = sorted({*filter(None, ops.values())})
             known = f"it has the operations {listed(present, SHOWN)}" if present else "it names no operations"
-            raise ValueError(f"{option} names {shortened(repr(word))}, no operation or layer of this graph; {known}")
+            raise ValueError(f"{option} names {quoted(word)}, no operation or layer of this graph; {known}")
         named[matches] = True
     return named
 

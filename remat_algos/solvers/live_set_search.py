@@ -23,7 +23,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted
 
 USUAL_VALUES = 64  # values of graphs on which the search often ends
 MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 2_000_000}  # sets of live values, by effort
@@ -81,7 +81,7 @@ def live_set_search(
     ((7, 29), 29, 'optimal')
     """
     if max_states is not None and (as_whole(max_states) or 0) < 1:
-        raise ValueError(f"max_states is {shortened(repr(max_states))}; give a whole number of sets, 1 or more")
+        raise ValueError(f"max_states is {quoted(max_states)}; give a whole number of sets, 1 or more")
     reason = few_values(graph)
     if reason is not None:
         raise GraphError(reason)

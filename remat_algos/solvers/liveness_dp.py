@@ -18,7 +18,7 @@ from remat_algos.solvers.chain_program import ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 MAX_VISITS = 200_000_000  # nodes of the blocks of all pairs of sets, if each were the whole part; limits the sets
 COARSE = 128  # sets that are tried first where there are many
@@ -74,7 +74,7 @@ def liveness_dp(
     (4, 7)
     """
     if lazy not in (True, False, None):
-        raise ValueError(f"lazy is {shortened(repr(lazy))}; use True, False or None")
+        raise ValueError(f"lazy is {quoted(lazy)}; use True, False or None")
     sets = _sets(graph, family, cap)
     few = len(sets) <= FEW_SETS
     lazies = (True, False) if lazy is None and few else (lazy is not False,)

@@ -30,7 +30,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT = 1e-9  # relative gap at which HiGHS stops by default
@@ -86,7 +86,7 @@ def milp(
     ((5, 19), 19, 'fixed order')
     """
     if isinstance(gap, bool) or not isinstance(gap, int | float) or not 0 <= gap < 1:
-        raise ValueError(f"gap is {shortened(repr(gap))}; give a number from 0 to below 1, 0.01 for 1 %")
+        raise ValueError(f"gap is {quoted(gap)}; give a number from 0 to below 1, 0.01 for 1 %")
     reason = few_nodes(graph)
     if reason is not None:
         raise GraphError(reason)

@@ -19,7 +19,7 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import WORST, rank
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.undirected import UndirectedGraph
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 RECURSION_LIMITS = (1, 32, 128, 512)  # fewest bags of a component that is divided again
 BATCH_SHARES = {
@@ -240,13 +240,11 @@ def _choices(part: Part, recursion_limit: int | None, batching: bool | None, var
 def check_options(recursion_limit: int | None, batching: bool | None, length_limit: float) -> None:
     """Raise ValueError for options out of range."""
     if recursion_limit is not None and (as_whole(recursion_limit) or 0) < 1:
-        raise ValueError(
-            f"recursion_limit is {shortened(repr(recursion_limit))}; give a whole number of bags, 1 or more"
-        )
+        raise ValueError(f"recursion_limit is {quoted(recursion_limit)}; give a whole number of bags, 1 or more")
     if batching not in (True, False, None):
-        raise ValueError(f"batching is {shortened(repr(batching))}; use True, False or None")
+        raise ValueError(f"batching is {quoted(batching)}; use True, False or None")
     if not isinstance(length_limit, (int, float)) or not length_limit >= 1:
-        raise ValueError(f"length_limit is {shortened(repr(length_limit))}; give runs for each node, 1 or more")
+        raise ValueError(f"length_limit is {quoted(length_limit)}; give runs for each node, 1 or more")
 
 
 def _weightless(graph: ComputationGraph) -> Bool:

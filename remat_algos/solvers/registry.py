@@ -11,7 +11,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.text.wording import did_you_mean, shortened
+from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
 
 ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
@@ -106,7 +106,8 @@ class Solver(Registered):
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
-            raise TypeError(f"{self.name}: {error}; its options are {', '.join(self.options) or 'none'}") from error
+            known = listed(list(self.options)) or "none"
+            raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
 
     def candidates(
         self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
@@ -115,7 +116,9 @@ class Solver(Registered):
         self.check_options(options)
         stream = self.function(graph, limit, context, **options)
         if not isinstance(stream, Iterator):
-            raise TypeError(f"{self.name} returned a {type(stream).__name__}; a solver yields candidates or schedules")
+            raise TypeError(
+                f"{shortened(self.name)} returned a {type(stream).__name__}; a solver yields candidates or schedules"
+            )
         return stream
 
 
@@ -150,7 +153,7 @@ def solver(
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:
-            raise ValueError(f"optimal_in is {shortened(repr(optimal_in))}; use {', '.join(SCOPES)}")
+            raise ValueError(f"optimal_in is {quoted(optimal_in)}; use {', '.join(SCOPES)}")
         if function.__name__ in (AUTO, START):
             raise ValueError(f"{function.__name__} is no name for a solver: solve uses the word; name it otherwise")
         known = Solver(
@@ -229,5 +232,5 @@ def get_solver(name: str) -> Solver:
     if found is None:
         known = [solver.name for solver in list_solvers()]
         near = did_you_mean(name, [AUTO, *known]) or f"; use {AUTO}, {', '.join(known)}"
-        raise ValueError(f"unknown solver {shortened(name)!r}{near}")
+        raise ValueError(f"unknown solver {quoted(name)}{near}")
     return found

@@ -19,7 +19,7 @@ from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted
 
 WORK = {FAST: 6_000_000, DEFAULT: 90_000_000, BEST: 250_000_000}
 """Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
@@ -121,7 +121,7 @@ def search(
     (7, 29)
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
-        raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
+        raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     seeds = [context.candidates]
     own = tuple(each for each in context.candidates if each.solver in (START, BASELINE))
     if graph.n_nodes <= ALONE and len(own) < len(context.candidates):

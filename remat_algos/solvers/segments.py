@@ -11,7 +11,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import keep_depths, segment_cuts
 from remat_algos.structure.articulation import ForwardPart
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 CANDIDATES = ("articulation", "all")
 MAX_COUNT = 2**31  # of segments and splits: multiples of them stay exact in int64
@@ -29,7 +29,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
         return part.articulations()
     if candidates == "all":
         return np.arange(part.nodes.size)
-    raise ValueError(f"candidates is {shortened(repr(candidates))}; use {', '.join(KNOWN)}")
+    raise ValueError(f"candidates is {quoted(candidates)}; use {', '.join(KNOWN)}")
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
@@ -38,7 +38,7 @@ def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
         if place == part.nodes.size or part.nodes[place] != node:
-            raise GraphError(f"{shortened(name)!r} is not a needed node of the forward part; cut after one that is")
+            raise GraphError(f"{quoted(name)} is not a needed node of the forward part; cut after one that is")
     return np.unique(places).tolist()
 
 
@@ -89,7 +89,7 @@ def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64
 def both(keep_last: bool | None) -> tuple[bool, ...]:
     """The choices that `keep_last` leaves open."""
     if keep_last not in (None, True, False):
-        raise ValueError(f"keep_last is {shortened(repr(keep_last))}; use True, False or None")
+        raise ValueError(f"keep_last is {quoted(keep_last)}; use True, False or None")
     return (True, False) if keep_last is None else (bool(keep_last),)
 
 
@@ -97,6 +97,6 @@ def check_positive(**options: Any) -> None:
     """ValueError for an option that is neither None nor a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
-            raise ValueError(f"{name} is {shortened(repr(given))}; give a whole number of 1 or more")
+            raise ValueError(f"{shortened(name)} is {quoted(given)}; give a whole number of 1 or more")
         if given is not None and given > MAX_COUNT:
-            raise ValueError(f"{name} is {given}; give at most {MAX_COUNT}")
+            raise ValueError(f"{shortened(name)} is {shortened(given)}; give at most {MAX_COUNT}")

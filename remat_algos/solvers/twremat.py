@@ -12,7 +12,7 @@ from remat_algos.solvers.registry import solver
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 ORDER_RULES = ("fill", "degree", "density")
 MAX_ORDERS = 16
@@ -63,7 +63,7 @@ def twremat(
     if orders is None:
         orders = max(2, min(MAX_ORDERS, graph.n_nodes // 8, MAX_TREE_NODES // max(1, graph.n_nodes)))
     elif (as_whole(orders) or 0) < 1:
-        raise ValueError(f"orders is {shortened(repr(orders))}; give a whole number of elimination orders, 1 or more")
+        raise ValueError(f"orders is {quoted(orders)}; give a whole number of elimination orders, 1 or more")
     return by_recursion(
         graph,
         partial(_trees, orders=int(orders), context=context),

@@ -21,7 +21,7 @@ from remat_algos.kernels.elimination import (
     elimination_bags,
 )
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
@@ -85,7 +85,7 @@ class Elimination:
             bag = int(np.searchsorted(self.bag_indptr, at, side="right")) - 1
             raise GraphError(f"bag {bag} contains vertex {self.bag_indices[at]}, which was eliminated before")
         if isinstance(self.fill_in, bool) or not isinstance(self.fill_in, int | np.integer):
-            raise GraphError(f"fill_in is {shortened(repr(self.fill_in))}; give a whole number of edges")
+            raise GraphError(f"fill_in is {quoted(self.fill_in)}; give a whole number of edges")
 
     @property
     def width(self) -> int:
@@ -152,7 +152,7 @@ class Run:
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
         check_undirected(graph)
         if rule not in _CODES:
-            raise GraphError(f"unknown elimination rule {shortened(repr(rule))}; use {', '.join(_CODES)}")
+            raise GraphError(f"unknown elimination rule {quoted(rule)}; use {', '.join(_CODES)}")
         n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
         self._kernel = EliminationRun(

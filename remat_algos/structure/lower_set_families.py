@@ -13,7 +13,7 @@ from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, one_line, quoted, shortened
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000  # lower sets of the exact family
@@ -194,11 +194,11 @@ def lower_set_family(
     """
     check_graph(graph)
     if family not in FAMILIES:
-        raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
+        raise ValueError(f"family is {quoted(family)}; use {', '.join(FAMILIES)}")
     if not 1 <= (as_whole(cap) or 0) < 2**31:
-        raise ValueError(f"cap is {shortened(repr(cap))}; give a whole number of lower sets, from 1 to 2**31")
+        raise ValueError(f"cap is {quoted(cap)}; give a whole number of lower sets, from 1 to 2**31")
     if max_sets is not None and (as_whole(max_sets) or 0) < 1:
-        raise ValueError(f"max_sets is {shortened(repr(max_sets))}; give a whole number of lower sets, 1 or more")
+        raise ValueError(f"max_sets is {quoted(max_sets)}; give a whole number of lower sets, 1 or more")
     cap = int(cap)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
@@ -209,7 +209,7 @@ def lower_set_family(
         chosen = spread(nodes.size, max(1, max_sets // kinds))
     if kinds * chosen.size * width > MAX_WORDS:
         raise GraphError(
-            f"the family {family} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
+            f"the family {shortened(family)} of {counted(nodes.size, 'node')} is too large; give max_sets, such as 600"
         )
     sets = LowerSetFamily._unchecked(
         graph, nodes, _by_size(_few(graph, nodes, chosen, kinds)), thinned=chosen.size < nodes.size

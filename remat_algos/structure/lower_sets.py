@@ -19,7 +19,7 @@ from remat_algos.kernels.lower_sets import (
     first_not_growing,
     pack_rows,
 )
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 class OnGraph(NamedTuple):
@@ -92,7 +92,7 @@ class LowerSets:
             for node in nodes:
                 v = as_whole(node)
                 if v is None:
-                    text = shortened(repr(node))
+                    text = quoted(node)
                     raise GraphError(
                         f"lower sets are sets of node ids, found {text}; `graph.labels` has the names by id"
                     )

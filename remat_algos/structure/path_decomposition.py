@@ -21,6 +21,7 @@ from remat_algos.kernels.decomposition import (
 from remat_algos.structure.elimination import RULES, eliminate
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
+from remat_algos.text.wording import shortened
 
 MAX_EXACT = 16  # vertices; the subset program has 2^n states
 SMALL = 1000  # vertices; up to here, and where a boundary is at most one in NARROW of them, elimination is tried
@@ -122,7 +123,7 @@ class PathDecomposition:
         if wrong.size:
             v = int(wrong[0])
             raise GraphError(
-                f"vertex {v} is in the bags {first[v]} to {last[v]}; give a first from 0 and a last from it"
+                f"vertex {v} is in the bags {first[v]:d} to {last[v]:d}; give a first from 0 and a last from it"
             )
         first, last = condensed(first, last)
         lengths = last - first + 1
@@ -153,7 +154,7 @@ class PathDecomposition:
         GraphError if a bag contains a vertex from `n_vertices` on.
         """
         if n_vertices < 0:
-            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+            raise GraphError(f"n_vertices is {shortened(n_vertices)}; give 0 or more")
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)

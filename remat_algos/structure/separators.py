@@ -13,6 +13,7 @@ from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, f
 from remat_algos.ir.csr import check_indptr, group_rows, row_of
 from remat_algos.kernels.decomposition import balanced_bag, separators
 from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.structure.path_decomposition import PathDecomposition
@@ -71,7 +72,9 @@ class SeparatorTree:
         b, s = self.end.size, np.arange(self.end.size)
         for name, size in (("n_bags", b), ("bag", b), ("children", max(0, b - 1))):
             if getattr(self, name).size != size:
-                raise GraphError(f"{name} has {getattr(self, name).size} entries, expected {size} for {b} separators")
+                raise GraphError(
+                    f"{shortened(name)} has {getattr(self, name).size} entries, expected {size} for {b} separators"
+                )
         check_indptr(self.child_indptr, b, self.children.size, "child_indptr")
         check_indptr(self.own_indptr, b, self.own.size, "own_indptr")
         above, below = row_of(self.child_indptr), self.children
@@ -118,7 +121,7 @@ class SeparatorTree:
         [1, 2, 3]
         """
         if n_vertices < 0:
-            raise GraphError(f"n_vertices is {n_vertices}; give 0 or more")
+            raise GraphError(f"n_vertices is {shortened(n_vertices)}; give 0 or more")
         decomposition.check_vertices(n_vertices)
         return cls._of(decomposition, np.zeros(n_vertices, np.int64))
 

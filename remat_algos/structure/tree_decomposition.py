@@ -75,10 +75,10 @@ class TreeDecomposition:
         check_indptr(self.bag_indptr, self.n_bags, self.bag_indices.size, "bag_indptr")
         fault, bag = first_fault(self.bag_indptr, self.bag_indices, self.parent)
         if fault == NOT_ASCENDING:
-            raise GraphError(f"bag {bag} is {self.bag(bag)}; give its vertices ascending, from 0, each once")
+            raise GraphError(f"bag {bag:d} is {self.bag(bag)}; give its vertices ascending, from 0, each once")
         if fault == NO_TREE:
             raise GraphError(
-                f"bag {bag} hangs on {self.parent[bag]}, which makes no tree with one root, whose parent is -1"
+                f"bag {bag:d} hangs on {self.parent[bag]}, which makes no tree with one root, whose parent is -1"
             )
 
     @classmethod

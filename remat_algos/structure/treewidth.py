@@ -12,6 +12,7 @@ from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.text.wording import shortened
 
 MAX_EXACT = 16
 """Vertices; the exact program has 2^n states."""
@@ -217,7 +218,7 @@ def width_bounds(
     (3, 3, True)
     """
     if seeds < 0:
-        raise ValueError(f"seeds is {seeds}; give 0 or more")
+        raise ValueError(f"seeds is {shortened(seeds)}; give 0 or more")
     context = SearchContext(time_limit, progress)
     low = contraction_bound(graph)
     if not (exact or reduced):

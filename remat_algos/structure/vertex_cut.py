@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.kernels.flow import maximum_flow
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 UNCUTTABLE = -1
 
@@ -73,7 +73,7 @@ def minimum_vertex_cut(
     ([0], 4, [False, True, True, True])
     """
     if closest not in ("sink", "source"):
-        raise ValueError(f"closest is {shortened(repr(closest))}; use sink or source")
+        raise ValueError(f"closest is {quoted(closest)}; use sink or source")
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
     free = int(weights[cuttable].sum()) + 1  # more than any cut weighs

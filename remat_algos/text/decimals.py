@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
 from remat_algos.errors import GraphWarning
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 FINEST_SCALE = 10**6
 ABSURD = 2**63
@@ -22,9 +22,9 @@ def decimal(text: str) -> int | Decimal:
     except DecimalException as error:
         if _ENDLESS.fullmatch(text):
             return ABSURD
-        raise ValueError(f"{shortened(text)!r} is not a number") from error
+        raise ValueError(f"{quoted(text)} is not a number") from error
     if not number.is_finite():
-        raise ValueError(f"{shortened(text)!r} is not a number")
+        raise ValueError(f"{quoted(text)} is not a number")
     return number if number.adjusted() < 19 and abs(number) < ABSURD else ABSURD if number > 0 else -ABSURD
 
 

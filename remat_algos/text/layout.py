@@ -1,7 +1,9 @@
-"""Lines of text, labels and tables that fit a terminal."""
+"""Lines of text, labels and tables that fit a terminal, whatever texts of files are in them."""
 
 import re
 from collections.abc import Iterable, Sequence
+
+from remat_algos.text.wording import printable
 
 COLUMNS = 80  # of the narrowest terminal that text is made for
 GAP = "  "  # between columns
@@ -12,7 +14,8 @@ AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|
 def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "", options: bool = False) -> list[str]:
     """Lines of at most `width` characters, broken between words only; a longer word has a line of its own.
 
-    With `options` a longer word is also broken behind `?` and `&`.
+    With `options` a longer word is also broken behind `?` and `&`. Characters that would move the cursor or colour the
+    terminal are spelled out.
 
     Examples
     --------
@@ -21,8 +24,8 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
     >>> wrapped("model:resnet?depth=14&batch=8", 24, options=True)
     ['model:resnet?depth=14&', 'batch=8']
     """
-    lines, line, begun = [], first, False
-    for word in text.split(" "):
+    lines, line, begun = [], printable(first), False
+    for word in printable(text).split(" "):
         parts = WORD.findall(word) if options and len(word) > width else [word]
         for gap, part in zip((" ", *[""] * len(parts)), parts, strict=False):
             if begun and len(line) + len(gap) + len(part) > width:
@@ -48,7 +51,7 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
              MiB
     compute  161
     """
-    rows = list(rows)
+    rows = [(printable(label), text) for label, text in rows]
     margin = max((len(label) for label, _ in rows), default=0) + 2
     return [
         line for label, text in rows for line in wrapped(text, width, first=label.ljust(margin), indent=" " * margin)
@@ -70,7 +73,8 @@ def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int 
     no_remat       0
     chen_sqrt     12
     """
-    cells = [[str(cell) for cell in row] for row in rows]
+    columns = [printable(head) for head in columns]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     numeric = [all(AMOUNT.fullmatch(row[i]) for row in cells) for i in range(len(columns))]
     at_least, widths = [], []
     for i, head in enumerate(columns):

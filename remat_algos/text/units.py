@@ -4,7 +4,7 @@ import re
 from decimal import ROUND_CEILING, Decimal
 
 from remat_algos.text.decimals import decimal
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 ROUNDS_UP = 999.5  # what is more has four digits
 UNSCALED = 100_000
@@ -31,12 +31,10 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(
-            f"{shortened(text)!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB"
-        )
+        raise ValueError(f"{quoted(text)} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
-        raise ValueError(f"{shortened(text)!r} is 2**63 bytes or more; give a smaller size")
+        raise ValueError(f"{quoted(text)} is 2**63 bytes or more; give a smaller size")
     return int(amount.to_integral_value(ROUND_CEILING))
 
 

@@ -1,10 +1,14 @@
 """Words that go with numbers, and words between commas."""
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
+LONGEST_PATH = 200  # of a path
+MOST_LISTED = 40  # names in a list
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
+_LAYOUT = re.compile(r"\n +")
 
 
 def counted(number: int, noun: str) -> str:
@@ -18,7 +22,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listed(names: Sequence[str], limit: int, total: int | None = None) -> str:
+def listed(names: Sequence[str], limit: int = MOST_LISTED, total: int | None = None) -> str:
     """The first names, shortened, and how many more there are: of a total, where not all names are given.
 
     Examples
@@ -45,8 +49,23 @@ def comma_separated(text: object) -> list[str]:
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
+def printable(text: str) -> str:
+    """Text for one line of a terminal: what cannot be printed there is spelled out as Python spells it.
+
+    A line break with spaces after it, as in the text of an array, is one space.
+
+    Examples
+    --------
+    >>> printable("conv\\x1b[31m\\n"), printable("[[1 2]\\n [3 4]]"), printable("größe 1")
+    ('conv\\\\x1b[31m\\\\n', '[[1 2] [3 4]]', 'größe 1')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in _LAYOUT.sub(" ", text))
+
+
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
-    """A name as messages quote it: at most `limit` characters; the middle of a longer one is left out.
+    """A name as messages give it: printable and of at most `limit` characters; a longer one loses its middle.
 
     Examples
     --------
@@ -54,10 +73,51 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
     ('encoder.….output', 'relu', 40)
     """
     text = str(name)
+    if len(text) > 2 * limit:  # spelled out it is longer still
+        text = f"{text[:limit]}…{text[-limit:]}"
+    text = printable(text)
     if len(text) <= limit:
         return text
     head = limit // 2
     return f"{text[:head]}…{text[len(text) - (limit - head - 1) :]}"
+
+
+def quoted(value: object, limit: int = LONGEST_NAME) -> str:
+    """A value as messages quote it: as Python writes it, printable and of at most `limit` characters.
+
+    Examples
+    --------
+    >>> quoted("relu\\n"), quoted(2.5), quoted(list(range(1000)), 16), quoted(10**5000)
+    ("'relu\\\\n'", '2.5', '[0, 1, 2…8, 999]', '<int>')
+    """
+    try:
+        return shortened(repr(value), limit)
+    except Exception:  # an int of too many digits, an object that cannot show itself
+        return f"<{shortened(type(value).__name__)}>"
+
+
+def shortened_path(path: object) -> str:
+    """A path as messages give it: printable and of at most 200 characters.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> shortened_path(Path("graph.json")), len(shortened_path("folder/" * 200))
+    ('graph.json', 200)
+    """
+    return shortened(path, LONGEST_PATH)
+
+
+def first_line(error: BaseException) -> str:
+    """What the error of another library says: its first line without the full stop, at most 200 characters.
+
+    Examples
+    --------
+    >>> first_line(OSError("No space left.\\nNone at all."))
+    'No space left'
+    """
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0].rstrip("."), LONGEST_PATH) if lines else type(error).__name__
 
 
 def one_line(subject: object, *facts: str) -> str:
@@ -68,7 +128,7 @@ def one_line(subject: object, *facts: str) -> str:
     >>> one_line([3, 4], "2 entries", "", "sum 7")
     '<list: 2 entries, sum 7>'
     """
-    return f"<{type(subject).__name__}: {', '.join(filter(None, facts))}>"
+    return f"<{type(subject).__name__}: {printable(', '.join(filter(None, facts)))}>"
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import listed, quoted
 
 CANDIDATES = 24  # schedules of one search for which an allocator is run
 FORMERLY = {"none": "peak"}
@@ -108,6 +108,6 @@ def get_allocator(name: str) -> Allocator:
     if found is not None:
         return found
     if isinstance(name, str) and name in FORMERLY:
-        raise AllocationError(f"allocator {name!r} is called {FORMERLY[name]!r}; write that, or leave it out")
-    known = ", ".join(each.name for each in list_allocators())
-    raise AllocationError(f"no allocator is called {shortened(repr(name))}; known: {known}")
+        raise AllocationError(f"allocator {quoted(name)} is called {FORMERLY[name]!r}; write that, or leave it out")
+    known = listed([each.name for each in list_allocators()])
+    raise AllocationError(f"no allocator is called {quoted(name)}; known: {known}")

@@ -12,7 +12,7 @@ from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import whole_number
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, listed, shortened, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.allocate.allocation import Allocation
@@ -104,22 +104,24 @@ def _check(arguments: argparse.Namespace) -> None:
     sources = [] if arguments.graph is None else files_of(arguments.graph, arguments.nodes)
     if arguments.buffers is not None:
         if arguments.graph is not None:
-            message = (
-                f"--buffers {arguments.buffers} stands instead of a graph; leave out {arguments.graph}, or --buffers"
+            remedy = f"leave out {shortened_path(arguments.graph)}, or --buffers"
+            raise argparse.ArgumentTypeError(
+                f"--buffers {shortened_path(arguments.buffers)} stands instead of a graph; {remedy}"
             )
-            raise argparse.ArgumentTypeError(message)
         _check_bare(arguments)
     if arguments.match_range is not None and arguments.method != "sharing":
         raise argparse.ArgumentTypeError(
-            f"--match-range {arguments.match_range} goes with --method sharing; give that too"
+            f"--match-range {shortened(arguments.match_range)} goes with --method sharing; give that too"
         )
     sources += [
         Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None
     ]
     if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in sources}:
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite an input file; name another file")
+        raise argparse.ArgumentTypeError(
+            f"-o {shortened_path(arguments.output)} would overwrite an input file; name another file"
+        )
     if arguments.output and arguments.plot and Path(arguments.output).resolve() == Path(arguments.plot).resolve():
-        raise argparse.ArgumentTypeError(f"-o and --plot are both {arguments.plot}; name two files")
+        raise argparse.ArgumentTypeError(f"-o and --plot are both {shortened_path(arguments.plot)}; name two files")
 
 
 def _check_bare(arguments: argparse.Namespace) -> None:
@@ -137,7 +139,7 @@ def _check_bare(arguments: argparse.Namespace) -> None:
     }
     if given := [option for option, there in of_graphs.items() if there]:
         remedy = "leave it out" if len(given) == 1 else "leave them out"
-        raise argparse.ArgumentTypeError(f"{', '.join(given)} describe a graph, and --buffers has none; {remedy}")
+        raise argparse.ArgumentTypeError(f"{listed(given)} describe a graph, and --buffers has none; {remedy}")
 
 
 def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:

@@ -13,6 +13,7 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_time_limit
+from remat_algos.text.wording import listed, shortened
 
 if TYPE_CHECKING:
     from remat_algos.bounds.curve import BoundCurve
@@ -45,7 +46,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     check_plot(arguments.plot, json=arguments.json)
     texts = comma_separated(arguments.budget)
     if not texts:
-        raise argparse.ArgumentTypeError(f"--budget {arguments.budget}: no size is given; write bytes, 4GiB or 50%")
+        raise argparse.ArgumentTypeError(
+            f"--budget {shortened(arguments.budget)}: no size is given; write bytes, 4GiB or 50%"
+        )
     graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
     if not arguments.json:
@@ -81,7 +84,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
     from remat_algos.bounds.compute import TWO_PATHS, closure_cut
     from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
-    from remat_algos.text.wording import counted, listed
+    from remat_algos.text.wording import counted
 
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures

@@ -8,6 +8,7 @@ from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_source, files_of, read_noted
 from remat_algos.cli.graph_output import add_output_form, name_endings, write_out
 from remat_algos.cli.output import writable
+from remat_algos.text.wording import shortened_path
 
 HELP = "write a graph in another format, and list what that format cannot represent"
 
@@ -43,4 +44,4 @@ def _check_apart(read: Sequence[Path], written: Sequence[Path]) -> None:
     sources = {file.resolve() for file in read}
     for file in written:
         if file.resolve() in sources:
-            raise argparse.ArgumentTypeError(f"{file} is an input file of the graph; name another file")
+            raise argparse.ArgumentTypeError(f"{shortened_path(file)} is an input file of the graph; name another file")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of, read_source
 from remat_algos.cli.output import add_json, print_json, print_text
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
@@ -36,7 +37,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.explain import explain
 
     if arguments.most < 0:
-        raise argparse.ArgumentTypeError(f"--most {arguments.most}: give 0 or more")
+        raise argparse.ArgumentTypeError(f"--most {shortened(arguments.most)}: give 0 or more")
     explanation = explain(_plan(arguments), arguments.value, most=arguments.most)
     if arguments.json:
         print_json(explanation.record())
@@ -56,11 +57,13 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
         raise argparse.ArgumentTypeError(both if arguments.plan else "give PLAN, or --solver NAME to compute one")
     if arguments.plan is not None:
         if arguments.option:
-            raise argparse.ArgumentTypeError(f"-O {arguments.option[0]}: the plan has its options; leave it out")
+            raise argparse.ArgumentTypeError(
+                f"-O {shortened(arguments.option[0])}: the plan has its options; leave it out"
+            )
         return Plan.load(arguments.plan, read_source(arguments.graph, arguments.nodes))
     options = options_of(arguments.solver, arguments.option)
     graph, _ = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     try:
         return solve(graph, solver=arguments.solver, **options)
     except (TypeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error
+        raise argparse.ArgumentTypeError(f"{shortened(arguments.solver)}: {error}") from error

@@ -18,6 +18,7 @@ from remat_algos.cli.output import (
     progress_line,
 )
 from remat_algos.cli.search_argument import add_seed, add_time_limit
+from remat_algos.text.wording import listed, quoted, shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     refused: dict[int, str] = {}
     budget, solvers = _budget(arguments), solvers_of(arguments.solver, auto=True)
     model, options = read_reference(arguments.model)
-    source = f"{PREFIX}{arguments.model.removeprefix(PREFIX)}"
+    source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(
         arguments.encode, arguments.element_bits, source, is_training=options.get("optimizer", "none") != "none"
     )
@@ -123,12 +124,18 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
         try:
             values = sorted({int(word) for word in arguments.values.split(",") if word.strip()})
         except ValueError as error:
-            message = f"--values {arguments.values}: give whole numbers with commas between, such as 16,32,64"
+            message = (
+                f"--values {shortened(arguments.values)}: give whole numbers with commas between, such as 16,32,64"
+            )
             raise argparse.ArgumentTypeError(message) from error
     if values is not None and not values:
-        raise argparse.ArgumentTypeError(f"--values {arguments.values!r} names no number; give some, or leave it out")
+        raise argparse.ArgumentTypeError(
+            f"--values {quoted(arguments.values)} names no number; give some, or leave it out"
+        )
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
-        raise argparse.ArgumentTypeError(f"--most {arguments.most}: the smallest value is {least}; give that or more")
+        raise argparse.ArgumentTypeError(
+            f"--most {shortened(arguments.most)}: the smallest value is {least}; give that or more"
+        )
     return values
 
 
@@ -143,14 +150,14 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     if vary in numbers and vary not in options:
         return
     if vary in numbers:
-        message = f"{vary} both varies and is {options[vary]}; leave one out"
+        message = f"{shortened(vary)} both varies and is {shortened(options[vary])}; leave one out"
     elif vary in known:
-        message = f"{vary} is not a number; {model} has {', '.join(numbers)}"
+        message = f"{shortened(vary)} is not a number; {shortened(model)} has {listed(numbers)}"
     else:
         near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
-        offer = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(numbers)}"
-        message = f"{model} has no option {vary!r} that is a number; {offer}"
-    raise argparse.ArgumentTypeError(f"--vary {vary}: {message}")
+        offer = f"did you mean {' or '.join(near)}?" if near else f"it has {listed(numbers)}"
+        message = f"{shortened(model)} has no option {quoted(vary)} that is a number; {offer}"
+    raise argparse.ArgumentTypeError(f"--vary {shortened(vary)}: {message}")
 
 
 def _counting(options: Mapping[str, Any]) -> str:
@@ -181,7 +188,7 @@ def _builder(
             return differentiate(graph, parameter_gradients=of_parameters, encode=bits)
         except GraphError as error:
             refused[value] = str(error)
-            raise GraphError(f"{vary}={value}: {error} (--values names the values to try)") from error
+            raise GraphError(f"{shortened(vary)}={value}: {error} (--values names the values to try)") from error
 
     return training
 

@@ -16,6 +16,7 @@ from remat_algos.cli.output import (
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
+from remat_algos.text.wording import shortened
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     check_plot(arguments.plot, json=arguments.json)
     if arguments.points < 2:
-        raise argparse.ArgumentTypeError(f"--points {arguments.points}: give 2 or more")
+        raise argparse.ArgumentTypeError(f"--points {shortened(arguments.points)}: give 2 or more")
     solvers = solvers_of(arguments.solver)
     graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)

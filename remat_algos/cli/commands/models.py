@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_output import add_output_form, name_endings, write_out
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, writable
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.models.network import Network
@@ -143,7 +144,9 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     for name in options:
         texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
         if len(texts) > 1:
-            raise argparse.ArgumentTypeError(f"{name} is given twice, as {' and '.join(texts)}; leave one out")
+            raise argparse.ArgumentTypeError(
+                f"{shortened(name)} is given twice, as {' and '.join(map(shortened, texts))}; leave one out"
+            )
         if texts:
             given[name] = texts[0]
     reference = write_reference(model, given)
@@ -207,5 +210,5 @@ def _unknown(model: str, word: str, options: dict[str, Option]) -> str:
 
     known = ["--output", "--differentiate", "--json", *map(_flag, options)]
     near = get_close_matches(word.partition("=")[0], known, n=2, cutoff=0.5)
-    offer = f"did you mean {' or '.join(near)}?" if near else f"see remat models export {model} --help"
-    return f"remat models export {model} has no {word}; {offer}"
+    offer = f"did you mean {' or '.join(near)}?" if near else f"see remat models export {shortened(model)} --help"
+    return f"remat models export {shortened(model)} has no {shortened(word)}; {offer}"

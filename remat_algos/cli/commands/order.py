@@ -11,6 +11,7 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of,
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
+from remat_algos.text.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
@@ -48,7 +49,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output and Path(arguments.output).resolve() in {
         file.resolve() for file in files_of(arguments.graph, arguments.nodes)
     }:
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+        raise argparse.ArgumentTypeError(
+            f"-o {shortened_path(arguments.output)} would overwrite the graph; name another file"
+        )
     graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     best = first = baseline(graph)
     if not arguments.json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.reproduce.page import Page
@@ -71,7 +71,7 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
         return None
     folder = Path(arguments.folder) if arguments.folder is not None else DOCS if DOCS.is_dir() else HERE
     if folder.exists() and not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{folder} is a file; name a folder")
+        raise argparse.ArgumentTypeError(f"{shortened_path(folder)} is a file; name a folder")
     writable(str(folder / f"{arguments.paper}.md") if folder.is_dir() else str(folder))
     return folder
 

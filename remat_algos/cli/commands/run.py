@@ -12,6 +12,7 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
+from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -93,7 +94,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
     if not 1 <= arguments.shrink <= LARGEST:
         expected = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
-        raise argparse.ArgumentTypeError(f"--shrink {arguments.shrink}: give {expected}")
+        raise argparse.ArgumentTypeError(f"--shrink {shortened(arguments.shrink)}: give {expected}")
     if arguments.plan is None:
         return
     given = {
@@ -106,7 +107,8 @@ def _check(arguments: argparse.Namespace) -> None:
     }
     for option in (name for name, value in given.items() if value is not None):
         raise argparse.ArgumentTypeError(
-            f"{option} is for solving, but --plan {arguments.plan} is already solved; leave it out"
+            f"{shortened(option)} is for solving, but --plan {shortened_path(arguments.plan)} is already solved; "
+            "leave it out"
         )
 
 
@@ -153,7 +155,9 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
         except (TypeError, ValueError) as error:
             if not options:
                 raise
-            raise argparse.ArgumentTypeError(f"{arguments.solver}: {error}") from error  # a value it cannot take
+            raise argparse.ArgumentTypeError(
+                f"{shortened(arguments.solver)}: {error}"
+            ) from error  # a value it cannot take
     if plan.interrupted:
         raise Interrupted("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

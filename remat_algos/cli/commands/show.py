@@ -40,10 +40,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     for option in ("by", "plan"):
         if getattr(arguments, option) is not None and not arguments.breakdown:
             given = f"--{option} {getattr(arguments, option)}"
-            raise argparse.ArgumentTypeError(f"{given} goes with --breakdown; add it")
+            raise argparse.ArgumentTypeError(f"{shortened(given)} goes with --breakdown; add it")
     if arguments.allocator != PEAK and arguments.breakdown:
         given = f"--allocator {arguments.allocator}"
-        raise argparse.ArgumentTypeError(f"{given} describes the whole, --breakdown its parts; leave out one of them")
+        raise argparse.ArgumentTypeError(
+            f"{shortened(given)} describes the whole, --breakdown its parts; leave out one of them"
+        )
     check_plot(arguments.plot, arguments.picture, json=arguments.json)
     if arguments.breakdown:
         return _break_down(arguments, arguments.picture or "breakdown")

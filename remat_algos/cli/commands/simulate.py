@@ -10,7 +10,7 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         simulation = simulate(graph, base.schedule)  # here marks count
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
-        raise argparse.ArgumentTypeError(f"--step {step}: steps are 0 to {len(simulation.schedule) - 1}")
+        raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
@@ -82,7 +82,9 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     for words in texts:
         names = [words] if _known(graph, words) else [name.strip() for name in words.split(",") if name.strip()]
         if not names:
-            raise argparse.ArgumentTypeError(f"--{option} {words!r} names no node; give names, or leave it out")
+            raise argparse.ArgumentTypeError(
+                f"--{shortened(option)} {quoted(words)} names no node; give names, or leave it out"
+            )
         found += names
     return found
 

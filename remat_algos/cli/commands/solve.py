@@ -21,6 +21,7 @@ from remat_algos.cli.output import (
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
+from remat_algos.text.wording import shortened, shortened_path
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -116,11 +117,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             )
         except GraphError as error:
             remedy = "; leave out --inference" if arguments.inference else ""
-            raise GraphError(f"{arguments.graph}: {error}{remedy}") from error
+            raise GraphError(f"{shortened_path(arguments.graph)}: {error}{remedy}") from error
         except (TypeError, ValueError) as error:
             if not options and start is None:
                 raise
-            solver = f"{arguments.solver}: " if options else ""
+            solver = f"{shortened(arguments.solver)}: " if options else ""
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
     if arguments.output:
         plan.save(arguments.output, form)
@@ -141,9 +142,13 @@ def _check_output(arguments: argparse.Namespace) -> None:
     """Nothing that is read is overwritten, and one thing at most has standard output."""
     output = Path(arguments.output).resolve() if arguments.output else None
     if output in {file.resolve() for file in files_of(arguments.graph, arguments.nodes)}:
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the graph; name another file")
+        raise argparse.ArgumentTypeError(
+            f"-o {shortened_path(arguments.output)} would overwrite the graph; name another file"
+        )
     if arguments.start is not None and output == Path(arguments.start).resolve():
-        raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite the start; name another file")
+        raise argparse.ArgumentTypeError(
+            f"-o {shortened_path(arguments.output)} would overwrite the start; name another file"
+        )
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
@@ -153,5 +158,5 @@ def _check_output(arguments: argparse.Namespace) -> None:
 def _check_noise(arguments: argparse.Namespace) -> None:
     """Robust plans are chosen within a limit of the simulated peak alone."""
     if arguments.cost_noise is not None and arguments.allocator != PEAK:
-        message = f"--cost-noise goes with --allocator {PEAK}; leave out --allocator {arguments.allocator}"
+        message = f"--cost-noise goes with --allocator {PEAK}; leave out --allocator {shortened(arguments.allocator)}"
         raise argparse.ArgumentTypeError(message)

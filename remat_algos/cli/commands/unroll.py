@@ -10,7 +10,7 @@ from remat_algos.cli.graph_output import name_endings
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 HELP = "write or draw an order as the mirrored graph, which has a node for each run"
 
@@ -82,7 +82,9 @@ def _check_output(arguments: argparse.Namespace) -> None:
     sources = {file.resolve() for file in read}
     for file in files_written(arguments.output):
         if file.resolve() in sources:
-            raise argparse.ArgumentTypeError(f"-o {arguments.output} would overwrite {file}; name another file")
+            raise argparse.ArgumentTypeError(
+                f"-o {shortened_path(arguments.output)} would overwrite {shortened_path(file)}; name another file"
+            )
 
 
 def _written(graph: Any, output: str | None) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planne
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.structure.treewidth import Progress, WidthBounds
@@ -92,7 +92,9 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.td and Path(arguments.td).resolve() in {
         file.resolve() for file in files_of(arguments.graph, arguments.nodes)
     }:
-        raise argparse.ArgumentTypeError(f"--td {arguments.td} would overwrite the graph; name another file")
+        raise argparse.ArgumentTypeError(
+            f"--td {shortened_path(arguments.td)} would overwrite the graph; name another file"
+        )
 
 
 # ---------------------------------------------------------------- the graph
@@ -108,7 +110,9 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
 
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
-            raise argparse.ArgumentTypeError(f"--nodes {arguments.nodes}: the width needs no sizes; leave it out")
+            raise argparse.ArgumentTypeError(
+                f"--nodes {shortened_path(arguments.nodes)}: the width needs no sizes; leave it out"
+            )
         graph = read_gr(arguments.graph)
         return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
     directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes, which the width does not use
@@ -144,7 +148,9 @@ def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Pro
             progress=progress,
         )
     except GraphError as error:
-        raise GraphError(f"{arguments.graph}: {error}{', without --exact' if arguments.exact else ''}") from error
+        raise GraphError(
+            f"{shortened_path(arguments.graph)}: {error}{', without --exact' if arguments.exact else ''}"
+        ) from error
 
 
 def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:

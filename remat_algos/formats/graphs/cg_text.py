@@ -17,7 +17,7 @@ from typing import NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 _START = re.compile(r"\d+[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+\S")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs
@@ -47,7 +47,9 @@ def _parse(text: str, source: str) -> Tables:
     lines = _Lines(text, source)
     n_variables, n_records = lines.numbers("the numbers of variables and of records", 2)
     if n_records % 2:
-        lines.fail(f"expected an even number of records, a backward one for each forward one; found {n_records}")
+        lines.fail(
+            f"expected an even number of records, a backward one for each forward one; found {shortened(n_records)}"
+        )
     variables = [lines.variable(x) for x in range(n_variables)]
     forward = [lines.record("forward", n_variables) for _ in range(n_records // 2)]
     backward = [lines.record("backward", n_variables) for _ in range(n_records // 2)]
@@ -59,13 +61,13 @@ def _parse(text: str, source: str) -> Tables:
         makers[record.output] = i
     for x, variable in enumerate(variables):
         if variable.label == "_" and x not in makers:
-            lines.fail(f"no forward record makes variable {x}; is the file whole?", variable.line)
+            lines.fail(f"no forward record makes variable {shortened(x)}; is the file whole?", variable.line)
     names = {x: f"{forward[i].operation}_{x}" for x, i in sorted(makers.items())}
     nodes = []
     for x, name in names.items():
         record, gradient = forward[makers[x]], backward[makers[x]]
         if gradient.inputs[:1] != [(x, "gradient")] or gradient.operation != record.operation:
-            lines.fail(f"expected the backward record of variable {x}", gradient.line)
+            lines.fail(f"expected the backward record of variable {shortened(x)}", gradient.line)
         nodes.append(
             NodeRow(
                 name,
@@ -119,7 +121,7 @@ class _Lines:
     def numbers(self, expected: str, count: int) -> list[int]:
         words = self.take(expected).split()
         if len(words) != count or not all(word.isascii() and word.isdecimal() and len(word) < 20 for word in words):
-            self.fail(f"expected {expected}, found {shortened(self.lines[self.at - 1])!r}")
+            self.fail(f"expected {expected}, found {quoted(self.lines[self.at - 1])}")
         return [int(word) for word in words]
 
     def variable(self, x: int) -> _Variable:
@@ -129,8 +131,9 @@ class _Lines:
         return _Variable(int(words[1]), words[2], self.at)
 
     def record(self, way: str, n_variables: int) -> _Record:
-        if self.take(f"a {way} record") != way:
-            self.fail(f"expected a {way} record, found {shortened(self.lines[self.at - 1])!r}")
+        expected = f"a {shortened(way)} record"
+        if self.take(expected) != way:
+            self.fail(f"expected {expected}, found {quoted(self.lines[self.at - 1])}")
         line = self.at
         n_inputs, n_outputs = self.numbers("numbers of inputs and outputs", 2)
         inputs = [self._input(n_variables) for _ in range(n_inputs)]
@@ -139,7 +142,7 @@ class _Lines:
             self.fail(f"expected one output of the forward record, found {len(outputs)}", line)
         operation = self.take("an operation")
         if not self.take("attributes in braces").startswith("{"):
-            self.fail(f"expected attributes in braces, found {shortened(self.lines[self.at - 1])!r}")
+            self.fail(f"expected attributes in braces, found {quoted(self.lines[self.at - 1])}")
         return _Record(inputs, outputs[0] if outputs else -1, operation, line)
 
     def _input(self, n_variables: int) -> tuple[int, str]:
@@ -150,7 +153,7 @@ class _Lines:
 
     def _id(self, word: str, n_variables: int) -> int:
         if not (word.isascii() and word.isdecimal()) or len(word) > 9 or int(word) >= n_variables:
-            self.fail(f"expected a variable from 0 to {n_variables - 1}, found {shortened(word)!r}")
+            self.fail(f"expected a variable from 0 to {n_variables - 1}, found {quoted(word)}")
         return int(word)
 
     def end(self) -> None:

@@ -17,7 +17,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import LONGEST_PATH, shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -101,7 +101,7 @@ def _check_nesting(text: str, source: str) -> None:
         depth += {"{": 1, "}": -1}.get(brace[1], 0)
         if depth > MAX_NESTED + 1:
             line = text.count("\n", 0, brace.start()) + 1
-            _fail(f"{source}, line {line}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
+            _fail(f"{source}, line {shortened(line)}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
 
 
 class _DotReader:
@@ -165,9 +165,10 @@ def _place(printed: str, lines: int) -> str:
     """Position and reason of the error that pydot printed; lines beyond the last were added here."""
     match = _PLACE.fullmatch(printed)
     if match is None:
-        return f" ({printed[:100]})"
+        return f" ({shortened(printed, LONGEST_PATH)})"
     reason, line, column = match.groups()
-    return f" at {f'line {line}, column {column}' if int(line) <= lines else 'its end'} ({reason})"
+    place = f"line {int(line)}, column {int(column)}" if int(line) <= lines else "its end"
+    return f" at {place} ({shortened(reason, LONGEST_PATH)})"
 
 
 def _fail(source: str, message: str, cause: BaseException | None = None) -> NoReturn:

@@ -12,7 +12,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
@@ -25,13 +25,20 @@ def _parse(text: str, source: str) -> Tables:
     declaration = _DECLARATION.search(text)
     if declaration is not None:
         line = text.count("\n", 0, declaration.start()) + 1
-        _fail(source, f"{declaration[0]} on line {line} is not allowed, since entities can fill the memory; remove it")
+        _fail(
+            source,
+            f"{declaration[0]} on line {line:d} is not allowed, since entities can fill the memory; remove it",
+        )
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
         line, column = error.position
-        reason = str(error).partition(":")[0]
-        _fail(source, f"not valid XML at line {line}, column {column + 1} ({reason}); is the file whole?", error)
+        reason = shortened(str(error).partition(":")[0])
+        _fail(
+            source,
+            f"not valid XML at line {line:d}, column {column + 1:d} ({reason}); is the file whole?",
+            error,
+        )
     _check(root, source)
     _prepare(root)
     return tables_of(_drawing(_read(root, source)), source)
@@ -49,12 +56,12 @@ def _check(root: ElementTree.Element, source: str) -> None:
         if not key:
             _fail(source, f"node {place} of the file has no id; give it one")
         if key in seen:
-            _fail(source, f"two nodes have the id {shortened(key)!r}; give each its own")
+            _fail(source, f"two nodes have the id {quoted(key)}; give each its own")
         seen.add(key)
     for place, edge in enumerate(root.iterfind(".//{*}edge"), start=1):
         u, v = edge.get("source"), edge.get("target")
         if u not in seen or v not in seen:
-            ends = f"{shortened(repr(u))} -> {shortened(repr(v))}"
+            ends = f"{quoted(u)} -> {quoted(v)}"
             _fail(source, f"edge {place} of the file, {ends}, names a node that is not in the file; add it")
 
 
@@ -89,8 +96,8 @@ def _read(root: ElementTree.Element, source: str) -> Any:
             warnings.simplefilter("ignore")  # of ports, which are only for the eye
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
     except Exception as error:  # the reader has no errors of its own
-        reason = " ".join(str(error).split()) or type(error).__name__
-        _fail(source, f"not GraphML that networkx can read ({reason[:100]}); is the file whole?", error)
+        reason = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST_PATH)
+        _fail(source, f"not GraphML that networkx can read ({reason}); is the file whole?", error)
     if not graph.is_directed():
         remedy = 'set edgedefault="directed", each edge from what is read to its reader'
         _fail(source, f"the graph is undirected; {remedy}")

@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.decimals import decimal
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 _BEGIN = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
@@ -95,7 +95,10 @@ def _load(text: str, source: str) -> Any:
             text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is not a number")
         )
     except json.JSONDecodeError as error:
-        _fail(source, f"not valid JSON at line {error.lineno}, column {error.colno} ({error.msg}); is the file whole?")
+        _fail(
+            source,
+            f"not valid JSON at line {error.lineno}, column {error.colno} ({shortened(error.msg)}); is the file whole?",
+        )
     except ValueError as error:
         _fail(source, f"a number in it cannot be read ({str(error).split(';')[0]})")
     except RecursionError:
@@ -110,7 +113,7 @@ def _tables(record: Any, source: str) -> Tables:
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(
             source,
-            f"version {shortened(repr(record.get('version')))} is not supported; this release reads version {VERSION}",
+            f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}",
         )
     top = _Fields(record, source, "the graph", KEYS)
     nodes = [_node(_Fields(entry, source, f"node {i}", NODE_KEYS), i) for i, entry in enumerate(top.records("nodes"))]
@@ -123,10 +126,10 @@ def _tables(record: Any, source: str) -> Tables:
     if any(node.gradient_of is not None or node.backward for node in nodes):
         backward = "present"
     if backward not in BACKWARD:
-        _fail(source, f'"backward" is {shortened(backward)!r}; use {", ".join(BACKWARD)}')
+        _fail(source, f'"backward" is {quoted(backward)}; use {", ".join(BACKWARD)}')
     if 0 < n_saved < len(nodes):
         lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(source, f'"saved" is missing for node {shortened(lacking)!r}; give it for all nodes or for none')
+        _fail(source, f'"saved" is missing for node {quoted(lacking)}; give it for all nodes or for none')
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
@@ -183,7 +186,7 @@ def _value_record(value: ValueRow) -> dict[str, Any]:
 
 def _node(fields: "_Fields", place: int) -> NodeRow:
     name = fields.take("name", str, str(place))
-    fields.what = f"node {shortened(name)!r}"
+    fields.what = f"node {quoted(name)}"
     return NodeRow(
         name=name,
         op=fields.take("op", str, ""),
@@ -239,10 +242,10 @@ class _Fields:
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
         entry = self.record.get(key, default)
         if entry is _MISSING:
-            _fail(self.source, f'{self.what} has no "{key}"')
+            _fail(self.source, f'{self.what} has no "{shortened(key)}"')
         wrong = not isinstance(entry, kind) or (kind is int and isinstance(entry, bool))
         if wrong and not (entry is None and default is None):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected {_EXPECTED[kind]}')
+            _fail(self.source, f'"{shortened(key)}" of {self.what} is {_kind(entry)}, expected {_EXPECTED[kind]}')
         return entry
 
     def records(self, key: str, default: Any = _MISSING) -> list[Any]:
@@ -257,7 +260,7 @@ class _Fields:
     def number(self, key: str, default: Number | None) -> Any:
         entry = self.record.get(key, default)
         if entry is not default and (isinstance(entry, bool) or not isinstance(entry, int | Decimal)):
-            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected a number')
+            _fail(self.source, f'"{shortened(key)}" of {self.what} is {_kind(entry)}, expected a number')
         return entry
 
     def size(self, key: str, default: Number | None) -> Any:
@@ -266,12 +269,12 @@ class _Fields:
             try:
                 return parse_bytes(self.record[key])
             except ValueError as error:
-                _fail(self.source, f'"{key}" of {self.what}: {error}')
+                _fail(self.source, f'"{shortened(key)}" of {self.what}: {error}')
         return self.number(key, default)
 
 
 def _kind(entry: Any) -> str:
-    return "null" if entry is None else f"{type(entry).__name__} {str(entry)[:40]!r}"
+    return "null" if entry is None else f"{type(entry).__name__} {quoted(str(entry))}"
 
 
 def _sniff(text: str, ending: str) -> bool:

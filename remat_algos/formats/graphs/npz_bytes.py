@@ -18,7 +18,7 @@ from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, quoted
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
@@ -115,13 +115,13 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
     except GraphError:
         raise
     except Exception as error:  # an archive of arrays can be broken in more ways than can be listed
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error).split("\n")[0][:80]
+        reason = f"there is no {first_line(error)}" if isinstance(error, KeyError) else first_line(error)
         raise GraphError(f"{source}: not an npz graph ({reason}); is the file whole?") from error
 
 
 def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dict[str, Any]:
     if rest["version"] != VERSION:
-        version = shortened(repr(rest["version"]))
+        version = quoted(rest["version"])
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
     if any(array.ndim != 1 for array in stored.values()):
         raise ValueError("an array has several dimensions")

@@ -8,7 +8,7 @@ from typing import NoReturn
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, quoted
 
 _START = re.compile(r"(?>\s*+(?:c[^\n]*\n)?+)*+p[ \t]+[a-z]+[ \t]+\d+[ \t]+\d")
 
@@ -34,14 +34,14 @@ def _parse(text: str, source: str) -> Tables:
     at, header = next(lines, (1, ""))
     words = header.split()
     if len(words) != 4 or words[:2] != ["p", "tw"] or not all(map(_is_number, words[2:])):
-        fail(at, f"expected the header `p tw NODES EDGES`, found {shortened(header.strip())!r}")
+        fail(at, f"expected the header `p tw NODES EDGES`, found {quoted(header.strip())}")
     n, m = map(int, words[2:])
     top = at
     edges: list[tuple[int, int]] = []
     for at, line in lines:
         ends = line.split()
         if len(ends) != 2 or not (_is_number(ends[0]) and _is_number(ends[1])):
-            fail(at, f"expected an edge `u v` of two numbers, found {shortened(line.strip())!r}")
+            fail(at, f"expected an edge `u v` of two numbers, found {quoted(line.strip())}")
         u, v = sorted(map(int, ends))
         if u < 1 or v > n:
             fail(at, f"edge {u} {v}: the header has nodes 1 to {n}; correct the edge or the header")

@@ -23,7 +23,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, one_line
+from remat_algos.text.wording import counted, one_line, shortened
 
 jax = require("jax", "jax")
 
@@ -87,12 +87,14 @@ class CapturedFunction:
         """The arrays among the arguments; TypeError unless they are as they were captured."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
-            raise TypeError(f"the arguments are nested as {tree}, captured as {self.in_tree}; capture again for these")
+            raise TypeError(
+                f"the arguments are nested as {tree}, captured as {shortened(self.in_tree)}; capture again for these"
+            )
         for name, array, wanted in zip(self.graph.resident_names, arrays, self.arguments, strict=False):
             found = jax.typeof(array)
             if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
                 remedy = f"captured as {_typed(wanted)}; capture again for these arguments"
-                raise TypeError(f"{name} is {_typed(found)}, {remedy}")
+                raise TypeError(f"{shortened(name)} is {_typed(found)}, {remedy}")
         return arrays
 
     def check_plan(self, plan: Plan) -> None:

@@ -22,7 +22,7 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -96,7 +96,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
 
         return InductorBackend(budget, **options)
     if compiler != "eager":
-        raise ValueError(f"the compiler {compiler!r} is not known; use 'eager' or 'inductor'")
+        raise ValueError(f"the compiler {quoted(compiler)} is not known; use 'eager' or 'inductor'")
     return TorchBackend(Request.of(budget, **options))
 
 
@@ -131,7 +131,7 @@ def _backend_of(options: dict[str, Any]) -> Any:
     if device is not None:
         left = byte_limit(device) - (0 if reserve is None else byte_limit(reserve))
         if left < 0:
-            raise ValueError(f"reserve {reserve} is above device {device}; nothing is left")
+            raise ValueError(f"reserve {shortened(reserve)} is above device {shortened(device)}; nothing is left")
         options["budget"] = Budget(device=left)
     return backend(**options)
 
@@ -301,4 +301,4 @@ def _difference(actual: list[str], expected: list[str]) -> str:
     if len(actual) != len(expected):
         return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
     place = next(i for i, (one, other) in enumerate(zip(actual, expected, strict=True)) if one != other)
-    return f"input {place} is {actual[place]}, and was planned for as {expected[place]}"
+    return f"input {place} is {shortened(actual[place])}, and was planned for as {shortened(expected[place])}"

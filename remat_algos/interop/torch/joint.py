@@ -152,12 +152,15 @@ def _check(node: fx.Node) -> None:
     result = node.meta.get("val")
     symbolic = isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
     if symbolic or any(isinstance(size, torch.SymInt) for t in tensors(result) for size in t.shape):
-        raise GraphError(f"{node.name} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
+        raise GraphError(f"{shortened(node.name)} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
     if isinstance(node.meta.get("desc"), SubclassPart):
-        raise GraphError(f"{node.name} is part of a tensor of a subclass; plans are for plain tensors: give one")
+        raise GraphError(
+            f"{shortened(node.name)} is part of a tensor of a subclass; plans are for plain tensors: give one"
+        )
     if node.op == "call_function" and writes_into_arguments(node.target):
         raise GraphError(
-            f"{node.name} ({node.target}) writes into its arguments; use the operator that returns a new tensor"
+            f"{shortened(node.name)} ({shortened(node.target)}) writes into its arguments; "
+            "use the operator that returns a new tensor"
         )
 
 

@@ -21,7 +21,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
-from remat_algos.text.wording import counted, did_you_mean
+from remat_algos.text.wording import counted, did_you_mean, listed, quoted
 
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
@@ -58,7 +58,7 @@ class Request:
         Budget.of(self.budget)  # checks it
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; give {' or '.join(map(repr, choices))}")
+                raise ValueError(f"{name} is {quoted(getattr(self, name))}; give {' or '.join(map(repr, choices))}")
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "Request":
@@ -66,7 +66,7 @@ class Request:
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
-                raise TypeError(f"{name!r} is no option{did_you_mean(name, names)}; options are {', '.join(names)}")
+                raise TypeError(f"{quoted(name)} is no option{did_you_mean(name, names)}; options are {listed(names)}")
         return cls(budget=budget, **options)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:

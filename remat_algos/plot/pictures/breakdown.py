@@ -27,7 +27,7 @@ from remat_algos.plot.colours import (
 from remat_algos.plot.subject import Subject
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,7 +90,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     [6, 2, 8]
     """
     if of not in ("memory", "compute"):
-        raise ValueError(f"a breakdown is of memory or compute, not of {shortened(repr(of))}")
+        raise ValueError(f"a breakdown is of memory or compute, not of {quoted(of)}")
     breakdowns = _named(subjects)
     ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
     legend_beside(ax, _memory(ax, breakdowns) if of == "memory" else _compute(ax, breakdowns))

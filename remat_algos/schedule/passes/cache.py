@@ -10,7 +10,7 @@ from remat_algos.kernels.passes import replay_order, run_prices
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 KEYS = ("density", "chain")
 ROUNDS = 6
@@ -59,9 +59,9 @@ def reuse_values(
     ['ABCDAE', 'ABCDE']
     """
     if key not in KEYS:
-        raise ValueError(f"key is {shortened(repr(key))}; use {' or '.join(map(repr, KEYS))}")
+        raise ValueError(f"key is {quoted(key)}; use {' or '.join(map(repr, KEYS))}")
     if rounds < 1:
-        raise ValueError(f"rounds is {rounds}; give 1 or more")
+        raise ValueError(f"rounds is {shortened(rounds)}; give 1 or more")
     order = simulate(graph, schedule).schedule.order
     return Schedule(reuse_in_order(graph, order, bytes_limit(limit), key, rounds))
 
@@ -71,7 +71,7 @@ def bytes_limit(limit: int) -> int:
     try:
         return max(-1, min(index(limit), LARGEST_SUM))
     except TypeError as error:
-        raise TypeError(f"limit is {shortened(repr(limit))}; give whole bytes") from error
+        raise TypeError(f"limit is {quoted(limit)}; give whole bytes") from error
 
 
 def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
