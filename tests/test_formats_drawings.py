@@ -589,7 +589,7 @@ BAD_GRAPHML = {
         "edge 1 of the file, 'z' -> 'a', names a node that is not in the file; add it",
     ),
     "cut short": (in_graphml(PAIR)[:-20], "not valid XML at line 1, column 114 (unclosed token); is the file whole?"),
-    "another kind of XML": ("<svg/>", "there are 0 graphs in the file; export the graph as GraphML"),
+    "another kind of XML": ("<table/>", "there are 0 graphs in the file; export the graph as GraphML"),
     "an entity": (in_graphml('<node id="&lol;"/>'), "not valid XML at line 1, column 86 (undefined entity)"),
 }
 
