@@ -6,10 +6,13 @@ import json
 import pickle
 import re
 import struct
+import sys
 import zipfile
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.formats import GraphFormat, foreign, register, registry
@@ -176,6 +179,56 @@ def test_a_registered_format_reads_what_would_be_named(tmp_path, monkeypatch):
     register(GraphFormat("gguf", lambda data, _: graph, sniff=lambda data, _: data[:4] == b"GGUF", binary=True))
     (tmp_path / "m.gguf").write_bytes(FILES["m.gguf"][0])
     assert ra.read_graph(tmp_path / "m.gguf") is graph
+
+
+# ---------------------------------------------------------------- formats that other libraries read
+
+ONNX = b"\x08\x08" + field(2, b"pytorch") + field(7, field(2, b"net")) + field(8, b"\x10\x11")
+STABLEHLO = b"// lowered\nmodule @jit_f {\n  // stablehlo.add\n}\n"
+
+
+@pytest.mark.parametrize(("data", "library", "form"), [(ONNX, "onnx", "ONNX"), (STABLEHLO, "jax", "StableHLO")])
+def test_without_its_library_a_format_says_how_to_install_it(data, library, form, tmp_path, monkeypatch, capsys):
+    for module in [
+        name for name in sys.modules if name.startswith(("remat_algos.interop.onnx", "remat_algos.interop.st"))
+    ]:
+        monkeypatch.delitem(sys.modules, module)
+    for name in ("onnx", "jax", "jaxlib", "jaxlib.mlir", "jaxlib.mlir.ir"):
+        monkeypatch.setitem(sys.modules, name, None)  # as good as not installed
+    (tmp_path / "model").write_bytes(data)
+    said = runner(capsys)("show", tmp_path / "model")
+    assert said.code == 2
+    sentence = f"model: reading {form} needs {library}; install it: python -m pip install 'remat_algos[{library}]'"
+    assert " ".join(said.err.split()).removeprefix("remat: ") == sentence
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_other_file_is_taken_for_a_model(name):
+    data, _, _ = FILES[name]
+    for form in registry.graph_formats()[-2:]:
+        content = data if form.binary else data.decode("utf-8", "replace")
+        assert not form.sniff(content, "")
+
+
+@given(st.binary(max_size=40))
+def test_what_is_no_model_to_the_last_byte_is_no_onnx(data):
+    """Nor is it a matter of chance: the fields that every model has must be there."""
+    form = next(form for form in registry.graph_formats() if form.name == "ONNX")
+    assert form.sniff(ONNX, "")
+    assert form.sniff(b"", ".onnx")
+    if data:
+        assert not form.sniff(ONNX[:-1], "")
+        assert not form.sniff(data, "") or b"\x3a" in data
+
+
+def test_only_formats_with_open_dimensions_take_lengths(tmp_path):
+    (tmp_path / "g.txt").write_text("a b\n")
+    with pytest.raises(ra.GraphError, match="edge list files have no open dimensions; leave out \\?batch"):
+        ra.read_graph(f"{tmp_path}/g.txt?batch=8")
+    with pytest.raises(ra.GraphError, match="no such file"):
+        ra.read_graph(f"{tmp_path}/none.onnx?batch=8")
+    (tmp_path / "g.txt?batch=8").write_text("a b\nb c\n")  # a file may be called so
+    assert ra.read_graph(f"{tmp_path}/g.txt?batch=8").n_nodes == 3
 
 
 # ---------------------------------------------------------------- the line of Excel
