@@ -50,7 +50,7 @@ class GraphFormat:
     """
 
     name: str
-    read: Callable[[Any, str], Tables | ComputationGraph]
+    read: Callable[..., Tables | ComputationGraph]
     write: Callable[[ComputationGraph], str | bytes] | None = None
     endings: tuple[str, ...] = ()
     sniff: Callable[[Any, str], bool] | None = None

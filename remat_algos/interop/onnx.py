@@ -231,9 +231,9 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         for dim in first.type.tensor_type.shape.dim
     )
     named = list(dict.fromkeys(missing))
-    given = ", ".join(f'"{shortened(name)}": 1' for name in named[:MOST_NAMED])
+    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MOST_NAMED])
     behind = "&".join(f"{shortened(name)}=1" for name in named[:MOST_NAMED])
-    remedy = f"give their lengths, as in dims={{{given}}} or MODEL.onnx?{behind}"
+    remedy = f"give their lengths, as in dims={{{lengths}}} or MODEL.onnx?{behind}"
     raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
 
 
