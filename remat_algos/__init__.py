@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib as _importlib
 import os as _os
 
-from remat_algos.formats import captured as _captured
+from remat_algos.formats import model_hook as _model_hook
 from remat_algos.ir import notebook as _notebook
 from remat_algos.namespace import NAMESPACES as _NAMESPACES
 from remat_algos.namespace import namespace as _namespace
@@ -78,7 +78,7 @@ def _model_files() -> _ModuleType:
 
 
 _notebook.draw = _html
-_captured.folder = _model_files
+_model_hook.folder = _model_files
 
 
 def __getattr__(name: str) -> object:

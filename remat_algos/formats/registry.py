@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from remat_algos.formats import captured, graphs
+from remat_algos.formats import graphs, model_hook
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.namespace import modules_in
@@ -116,6 +116,6 @@ def graph_formats() -> list[GraphFormat]:
 @cache
 def _known() -> list[GraphFormat]:
     """The `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
-    folders = [graphs, *([] if captured.folder is None else [captured.folder()])]
+    folders = [graphs, *([] if model_hook.folder is None else [model_hook.folder()])]
     files = (f"{folder.__name__}.{name}" for folder in folders for name in modules_in(folder))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

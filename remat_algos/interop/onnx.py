@@ -44,7 +44,7 @@ ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never dr
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
 STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
 OWN_DOMAINS = ("", "ai.onnx")
-MOST_NAMED = 3  # dimensions in a message
+MAX_NAMED = 3  # dimensions in a message
 LONGEST = 2**63  # a dimension is shorter
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
@@ -231,8 +231,8 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         for dim in first.type.tensor_type.shape.dim
     )
     named = list(dict.fromkeys(missing))
-    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MOST_NAMED])
-    behind = "&".join(f"{shortened(name)}=1" for name in named[:MOST_NAMED])
+    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MAX_NAMED])
+    behind = "&".join(f"{shortened(name)}=1" for name in named[:MAX_NAMED])
     remedy = f"give their lengths, as in dims={{{lengths}}} or MODEL.onnx?{behind}"
     raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
 

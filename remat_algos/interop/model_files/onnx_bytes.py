@@ -8,7 +8,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model has
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
-MOST_FIELDS = 100_000  # of one message
+MAX_FIELDS = 100_000  # of one message
 VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # how a field of protobuf is written
 
 
@@ -32,7 +32,7 @@ def _sniff(data: bytes, ending: str) -> bool:
 def _fields(data: bytes) -> set[tuple[int, int]]:
     """Number and kind of the fields of a message of protobuf; ValueError or IndexError if it is none."""
     at, found = 0, set[tuple[int, int]]()
-    for _ in range(MOST_FIELDS):
+    for _ in range(MAX_FIELDS):
         if at >= len(data):
             break
         key, at = _varint(data, at)
