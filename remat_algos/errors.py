@@ -77,16 +77,25 @@ class BudgetError(RematError):
         The nodes that force `lower_bound`.
     plan : Plan, optional
         The plan of least peak that was found, of least reserved memory for an allocator; None if none was.
+    names : sequence of str
+        The names of `nodes`; none where the graph has ids alone.
     """
 
     def __init__(
-        self, message: str, reached: int, lower_bound: int, nodes: Sequence[int], plan: Any | None = None
+        self,
+        message: str,
+        reached: int,
+        lower_bound: int,
+        nodes: Sequence[int],
+        plan: Any | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
         self.reached = reached
         self.lower_bound = lower_bound
         self.nodes = tuple(nodes)
         self.plan = plan
+        self.names = tuple(names)
 
 
 class PlanError(RematError, ValueError):

@@ -142,6 +142,13 @@ def test_a_folder_of_a_model_is_named(tmp_path):
         ra.read_graph(tmp_path)
 
 
+def test_a_table_of_nodes_of_another_kind_is_named_too(tmp_path):
+    (tmp_path / "g.txt").write_text("a b\n")
+    (tmp_path / "sizes.xlsx").write_bytes(FILES["b.xlsx"][0])
+    with pytest.raises(ra.GraphError, match=r"^sizes\.xlsx is an Excel workbook; save the table as CSV"):
+        ra.read_graph(tmp_path / "g.txt", nodes=tmp_path / "sizes.xlsx")
+
+
 def test_a_file_above_the_limit_is_named_too(tmp_path, monkeypatch):
     (tmp_path / "m.safetensors").write_bytes(FILES["m.safetensors"][0])
     monkeypatch.setenv("REMAT_READ_LIMIT", "9")

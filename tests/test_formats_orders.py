@@ -288,7 +288,7 @@ FAULTS = {
     "an unknown name": ("A\nB\nX\n", "step 2: no node is called 'X'"),
     "a name with one near": ("A B AB", "step 2: no node is called 'AB'; did you mean "),
     "an id that is too large": ("0 1 3", "step 2 runs node 3; nodes are 0 to 2"),
-    "an id of very many digits": ("9" * 5000, "step 0 runs node 99999999999999999999; nodes are 0 to 2"),
+    "an id of very many digits": ("9" * 5000, f"step 0 runs node {'9' * 20}…{'9' * 19}; nodes are 0 to 2"),
     "an id below zero": ("0 1 -1", "step 2: no node is called '-1'"),
     "JSON with an id that is too large": ("[0, 1, 3]", "step 2 runs node 3; nodes are 0 to 2"),
     "JSON with an id below zero": ("[0, -1]", "neither the name nor the id of a node"),

@@ -10,6 +10,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from tests.public import PUBLIC
 
 PACKAGE = Path(__file__).resolve().parents[1] / "remat_algos"
@@ -35,7 +37,21 @@ PARTS = {"sorted", "list", "tuple", "set", "dict", "next", "iter", "reversed", "
 OF_TEXTS = {"removesuffix", "removeprefix", "replace", "lower", "strip", "keys", "values", "items", "get"}
 MAKE_MESSAGES = {"warn", "fail", "_fail", "error", "_error", "_deny"}
 OURS = {"ValueError", "TypeError"}  # and what ends on Error in errors.py: texts of such errors are messages of ours
-PARTS = {"message", "fault", "reason", "remedy", "hint", "near", "where", "what", "expected", "noun", "source", "offer"}
+PARTS = {
+    "message",
+    "fault",
+    "reason",
+    "remedy",
+    "hint",
+    "near",
+    "where",
+    "what",
+    "expected",
+    "noun",
+    "source",
+    "offer",
+    "missed",
+}
 """Names of parts of messages: safe to show, since what is bound to them is checked as a message is."""
 
 EXCEPTIONS = {
@@ -44,10 +60,15 @@ EXCEPTIONS = {
     "solver.name": "the name of a registered function",
     "form.name": "the name of a registered format",
     "self.prog": "the name of the command",
+    **dict.fromkeys(("claimed.memory", "found.memory"), "whole bytes of a `Reservation`"),
+    **dict.fromkeys(("claim.compute", "simulation.compute"), "a whole number of a `ComputeBound`, a `Simulation`"),
 }
 """Expressions that are safe for another reason."""
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+BINDERS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.For, ast.comprehension, ast.withitem)
+KINDS = {*FUNCTIONS, *BINDERS, ast.ExceptHandler, ast.ClassDef, ast.Call, ast.Raise, ast.keyword, ast.Return}
+LEAVES = {ast.Load, ast.Store, ast.Del, ast.Constant}
 
 
 class Source:
@@ -55,76 +76,77 @@ class Source:
 
     def __init__(self, texts):
         self.trees = {name: ast.parse(text) for name, text in texts.items()}
-        self.parent, self.functions, self.calls, self.fields = (
-            {},
-            defaultdict(list),
-            defaultdict(list),
-            defaultdict(set),
-        )
-        self.errors = {
-            n.name for n in ast.walk(self.trees.get("errors.py", ast.Module())) if isinstance(n, ast.ClassDef)
-        }
+        self.parent, self.shown = {}, defaultdict(list)
+        self.functions, self.calls, self.fields = defaultdict(list), defaultdict(list), defaultdict(set)
+        self.stored, self.bases, self.errors = defaultdict(list), defaultdict(set), set()
         self.known, self.asked, self.bound = {}, set(), {}
-        self.stored, self.bases = defaultdict(list), defaultdict(set)
-        for tree in self.trees.values():
-            for node in ast.walk(tree):
-                self.parent |= dict.fromkeys(ast.iter_child_nodes(node), node)
-        for node in self.parent:
-            if isinstance(node, FUNCTIONS):
-                self.functions[node.name].append(node)
-                if isinstance(self.parent[node], ast.ClassDef) and node.returns is not None:
-                    self.fields[node.name].add(ast.unparse(node.returns))
-            elif isinstance(node, ast.AnnAssign) and isinstance(self.parent[node], ast.ClassDef):
-                self.fields[ast.unparse(node.target)].add(ast.unparse(node.annotation))
-            elif isinstance(node, ast.Call):
-                self.calls[_name(node.func)].append(node)
-            elif isinstance(node, ast.ClassDef):
-                self.bases[node.name] |= set(map(_name, node.bases))
-            elif isinstance(node, ast.Assign):
-                for target in node.targets:
-                    for name, value in _matched(target, node.value, ast.Attribute):
-                        self.stored[name].append((value, node))
+        for name, tree in self.trees.items():
+            self._visit(name, tree)
         self.public = {name.rpartition(".")[2] for name in PUBLIC}
         while more := {base for name in self.public for base in self.bases[name]} - self.public:
             self.public |= more
 
-    def messages(self):
-        """Every expression that an f-string of a message, or of a part of one, shows; with its module."""
-        for module, tree in self.trees.items():
-            seen = set()
-            for node in ast.walk(tree):
-                if self._is_message(node):
-                    seen |= {part for part in ast.walk(node) if isinstance(part, ast.FormattedValue)}
-            yield from ((module, part) for part in sorted(seen, key=lambda part: (part.lineno, part.col_offset)))
+    def _visit(self, module, tree):
+        """One walk over a tree: the parent of each node, what it defines, what its messages show."""
+        rest = [(tree, None, None, False)]
+        while rest:
+            node, parent, function, in_message = rest.pop()
+            self.parent[node] = parent
+            kind = type(node)
+            if in_message and kind is ast.FormattedValue:
+                self.shown[module].append((node, function))
+            if kind in KINDS:
+                in_message = in_message or _is_message(node, function)
+                self._collect(module, node, parent, function)
+            inside = node if kind in FUNCTIONS else function
+            for field in node._fields:
+                value = getattr(node, field)
+                if isinstance(value, ast.AST):
+                    if type(value) not in LEAVES:
+                        rest.append((value, node, inside, in_message))
+                elif type(value) is list:
+                    rest += [(each, node, inside, in_message) for each in value if isinstance(each, ast.AST)]
 
-    def _is_message(self, node):
+    def _collect(self, module, node, parent, function):
+        in_class = isinstance(parent, ast.ClassDef)
         match node:
-            case ast.Raise():
-                return True
-            case ast.Call(func=called):
-                return _name(called).endswith(("Error", "Warning")) or _name(called) in MAKE_MESSAGES
-            case ast.keyword(arg=name):
-                return name in PARTS
-            case ast.Return():
-                function = self.function(node)
-                return function is not None and function.name.rpartition("_")[2] in PARTS
-            case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
-                return any(name in PARTS for name, _ in _bound(node))
-        return False
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.functions[node.name].append(node)
+                if in_class and node.returns is not None:
+                    self.fields[node.name].add(ast.unparse(node.returns))
+            case ast.AnnAssign() if in_class:
+                self.fields[ast.unparse(node.target)].add(ast.unparse(node.annotation))
+            case ast.ClassDef():
+                self.bases[node.name] |= set(map(_name, node.bases))
+                self.errors |= {node.name} if module == "errors.py" else set()
+            case ast.Call():
+                self.calls[_name(node.func)].append(node)
+        if function is not None and function not in self.bound:
+            self.bound[function] = defaultdict(list)
+        for name, value in _bound(node):
+            around = function
+            while around is not None:  # an inner function shows in the one around it
+                self.bound.setdefault(around, defaultdict(list))[name].append(value)
+                around = self.function(around)
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name, value in _matched(target, node.value, ast.Attribute):
+                    self.stored[name].append((value, node))
 
     def faults(self):
         """A sentence for each expression that may be long, of several lines, or not printable."""
+        shown = ((module, *each) for module, found in self.shown.items() for each in found)
         return [
             f"{module}, line {part.lineno}: {ast.unparse(part)}"
-            for module, part in self.messages()
-            if not self.safe(part, self.function(part))
+            for module, part, function in shown
+            if not self.safe(part, function)
         ]
 
     def function(self, node):
         """The function that a node stands in, None for a module."""
-        while node in self.parent and not isinstance(self.parent[node], FUNCTIONS):
-            node = self.parent[node]
-        return self.parent.get(node)
+        while (node := self.parent.get(node)) is not None and not isinstance(node, FUNCTIONS):
+            pass
+        return node
 
     def safe(self, node, function):
         """Whether an expression of a function is short and printable, as far as the source says."""
@@ -142,11 +164,13 @@ class Source:
         match node:
             case ast.FormattedValue(format_spec=ast.JoinedStr() as form) if set(ast.unparse(form)[2:-1]) & set(",dfg%"):
                 return True  # no text can be formatted so
+            case ast.FormattedValue(conversion=114, value=value):  # !r: of a constant of ours
+                return _name(value.value if isinstance(value, ast.Subscript) else value).isupper()
             case ast.Name(id=name):
                 caught = self.caught(node, name)
                 if caught is not None:
                     return self._safe(caught, function)
-                return name.strip("_").isupper() or name in PARTS or self._safe_name(name, function)
+                return name.strip("_").isupper() or name in PARTS or self._safe_name(node, function)
             case ast.Attribute(attr=name, value=value):
                 return self._safe_attribute(name, value, function)
             case ast.Call():
@@ -170,21 +194,20 @@ class Source:
 
     def caught(self, node, name):
         """The `except` clause that a name inside it stands for."""
-        while node in self.parent:
-            node = self.parent[node]
+        while (node := self.parent.get(node)) is not None:
             if isinstance(node, ast.ExceptHandler) and node.name == name:
                 return node
         return None
 
     def _safe_attribute(self, name, value, function):
+        if function is not None and function.name == "__post_init__" and ast.unparse(value) == "self":
+            return name.isupper()  # fields are not checked yet
         if name in PARTS | PLACES or name.isupper():
             return True
-        if function is not None and function.name == "__post_init__" and ast.unparse(value) == "self":
-            return False  # not checked yet
         if ast.unparse(value) in COMMAND_LINE:
             return False
         if self.fields[name]:
-            return not all(map(_textual, self.fields[name]))
+            return not any(map(_textual, self.fields[name]))
         stored = self.stored[name]
         return all(self.safe(value, self.function(place)) for value, place in stored or [(value, value)])
 
@@ -208,7 +231,7 @@ class Source:
 
     def module(self, node):
         """The syntax tree that a node stands in."""
-        while node in self.parent:
+        while self.parent.get(node) is not None:
             node = self.parent[node]
         return node
 
@@ -231,17 +254,13 @@ class Source:
         ]
         return bool(found) and all(node.value is not None and self.safe(node.value, function) for node in found)
 
-    def _safe_name(self, name, function):
-        """Whether all that a function, or one around it, binds to a name is safe."""
+    def _safe_name(self, node, function):
+        """Whether all that a function, or one around it, binds to a name is safe; a parameter until it is bound."""
         while function is not None:
-            if function not in self.bound:
-                self.bound[function] = defaultdict(list)
-                for node in ast.walk(function):
-                    for bound, value in _bound(node):
-                        self.bound[function][bound].append(value)
-            bound, parameters = self.bound[function][name], _parameters(function)
-            if name in parameters and not bound:
-                return self._safe_parameter(name, function, parameters)
+            bound, parameters = self.bound.get(function, {}).get(node.id, []), _parameters(function)
+            first = min((getattr(value, "lineno", 0) or 2**31 for value in bound), default=node.lineno)
+            if node.id in parameters and node.lineno <= first:
+                return self._safe_parameter(node.id, function, parameters)
             if bound:
                 return all(self.safe(value, function) for value in bound)
             function = self.function(function)
@@ -267,6 +286,22 @@ class Source:
 def _name(node):
     """The last part of a dotted name, "" for other expressions."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_message(node, function):
+    """Whether the f-strings inside a node of the syntax tree are messages, or parts of some."""
+    match node:
+        case ast.Raise():
+            return True
+        case ast.Call(func=called):
+            return _name(called).endswith(("Error", "Warning")) or _name(called) in MAKE_MESSAGES
+        case ast.keyword(arg=name):
+            return name in PARTS
+        case ast.Return():
+            return function is not None and function.name.rpartition("_")[2] in PARTS
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.NamedExpr():
+            return any(name in PARTS for name, _ in _bound(node))
+    return False
 
 
 def _textual(annotation):
@@ -327,8 +362,93 @@ def _of_row(target, row):
         yield from _matched(target, row)
 
 
-def faults_of(**texts):
-    return Source({f"{name}.py": text for name, text in texts.items()}).faults()
+def faults_of(text):
+    """What the check finds in a module of this text, as it is written there."""
+    return [fault.rpartition(": ")[2] for fault in Source({"module.py": text, "errors.py": ERRORS}).faults()]
+
+
+ERRORS = "class OurError(Exception): pass"
+
+FAULTS = {
+    "an argument": ("def solve(limit):\n    raise OurError(f'limit is {limit}')", "{limit}"),
+    "an argument before its check": (
+        "def solve(limit):\n    if limit < 0:\n        raise OurError(f'limit is {limit}')\n    limit = int(limit)",
+        "{limit}",
+    ),
+    "in quotes": ("def solve(name: str):\n    raise OurError(f'unknown {name!r}')", "{name!r}"),
+    "an argument that should be a number": ("def solve(step: int):\n    raise OurError(f'step {step}')", "{step}"),
+    "an entry of it": ("def solve(names):\n    raise OurError(f'unknown {names[0]}')", "{names[0]}"),
+    "one of several": ("def solve(names):\n    for x in names:\n        raise OurError(f'unknown {x}')", "{x}"),
+    "by another name": ("def solve(a):\n    b = a.strip()\n    raise OurError(f'unknown {b}')", "{b}"),
+    "all of them": ("def solve(a):\n    raise OurError(f'unknown {\", \".join(a)}')", "{', '.join(a)}"),
+    "in the words of Python": ("def f(a):\n    b = int(a)\n    raise OurError(f'unknown {b!r}')", "{b!r}"),
+    "a name of a row of a table": (
+        "class Row:\n    reads: list[str]\ndef f(row):\n    for x in row.reads:\n        raise OurError(f'lost {x}')",
+        "{x}",
+    ),
+    "cut by hand": ("def solve(a):\n    raise OurError(f'unknown {a[:40]!r}')", "{a[:40]!r}"),
+    "a field before its check": (
+        "class Plan:\n    size: int\n    def __post_init__(self):\n        raise OurError(f'{self.size} bytes')",
+        "{self.size}",
+    ),
+    "a text of an object": ("class Node:\n    name: str\ndef f(v):\n    raise OurError(f'{v.name} reads')", "{v.name}"),
+    "an argument of the command line": (
+        "def run(arguments):\n    raise OurError(f'--most {arguments.most}')",
+        "{arguments.most}",
+    ),
+    "the words of another library": (
+        "def f():\n    try:\n        g()\n    except OSError as error:\n        raise OurError(f'no: {error}')",
+        "{error}",
+    ),
+    "a warning": ("def f(a):\n    warnings.warn(f'ignored {a}', UserWarning)", "{a}"),
+    "what a helper is told": (
+        "def f(a):\n    _fail(f'no {a}')\ndef _fail(message):\n    raise OurError(message)",
+        "{a}",
+    ),
+    "what a helper returns": (
+        "def f(a):\n    raise OurError(f'no {_g(a)}')\ndef _g(a) -> str:\n    return a",
+        "{_g(a)}",
+    ),
+    "what calls a private function": (
+        "def f(a):\n    _g(a)\ndef _g(b: str):\n    raise OurError(f'unknown {b}')",
+        "{b}",
+    ),
+    "a part of a message": ("def f(a):\n    remedy = f'drop {a}'\n    raise OurError(remedy)", "{a}"),
+    "a reason that is returned": ("def needs_reason(a):\n    return f'{a} is none'", "{a}"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_check_finds(fault):
+    text, expected = FAULTS[fault]
+    assert faults_of(text) == [expected]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "{quoted(a)}",
+        "{shortened(a)}",
+        "{listed(a, 3)}",
+        "{len(a):,}",
+        "{a:d}",
+        "{LIMIT}",
+        "{type(a).__name__}",
+        "{', '.join(map(shortened, a))}",
+        "{'many' if a else quoted(a)}",
+    ],
+)
+def test_the_check_lets_pass(shown):
+    assert faults_of(f'def f(a):\n    raise OurError(f"a is {shown}")') == []
+
+
+def test_the_text_of_our_own_error_passes():
+    text = "def f():\n    try:\n        g()\n    except OurError as error:\n        raise OurError(f'table: {error}')"
+    assert faults_of(text) == []
+
+
+def test_a_number_of_a_private_function_passes():
+    assert faults_of("def f(a):\n    _g(len(a))\ndef _g(n: int):\n    raise OurError(f'{n} are too many')") == []
 
 
 def test_messages_quote_what_they_show():

@@ -1,4 +1,4 @@
-"""Names in messages: quoted in part where they are long."""
+"""Names and arguments in messages: quoted in part where they are long, in print where they cannot be printed."""
 
 import numpy as np
 import pytest
@@ -92,3 +92,67 @@ def test_a_misspelled_key_with_a_line_break_is_quoted_on_one_line(tmp_path):
         ra.read_graph(file)
     assert r"`memory\n` is not known; did you mean `memory`?" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+# ---------------------------------------------------------------- arguments of any kind
+
+CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(4)]))
+SCHEDULE = ra.Schedule(range(CHAIN.n_nodes))
+HOSTILE = {
+    "long": LONG,
+    "not for a terminal": "\x1b[31mred\x1b]0;title\x07\u202e\x9b\r\n",
+    "an array": np.arange(12_000).reshape(3_000, 4),
+    "half a character": "\ud800",
+    "too many digits": 10**5_000,
+    "a list of many": ["name"] * 10_000,
+}
+ARGUMENTS = {
+    "alignment": lambda x: ra.solve(CHAIN, "80%", alignment=x),
+    "solver": lambda x: ra.solve(CHAIN, "80%", solver=x),
+    "effort": lambda x: ra.solve(CHAIN, "80%", effort=x),
+    "allocator": lambda x: ra.solve(CHAIN, "80%", allocator=x),
+    "budget": lambda x: ra.solve(CHAIN, x if not isinstance(x, int) else f"{x % 7}?"),
+    "seed": lambda x: ra.solve(CHAIN, "80%", seed=x if not isinstance(x, int) else -x),
+    "time_limit": lambda x: ra.solve(CHAIN, "80%", time_limit=x if not isinstance(x, int) else -x),
+    "cost_noise": lambda x: ra.solve(CHAIN, "80%", cost_noise=x),
+    "constraints": lambda x: ra.solve(CHAIN, "80%", constraints=x),
+    "an option": lambda x: ra.solve(CHAIN, "80%", solver="twremat", orders=x if not isinstance(x, int) else -x),
+    "the name of an option": lambda x: ra.solve(CHAIN, "80%", solver="twremat", **{repr(x)[:9_000]: 1}),
+    "options of none": lambda x: ra.solve(CHAIN, "80%", **{repr(x)[:9_000]: 1}),
+    "by": lambda x: ra.breakdown(CHAIN, by=x),
+    "a model": lambda x: ra.models.build(x),
+    "an option of a model": lambda x: ra.models.build("unet", image=x if not isinstance(x, int) else -x),
+    "a node": lambda x: CHAIN.node_id(x),
+    "keep": lambda x: ra.what_if(CHAIN, keep=[x]),
+    "family": lambda x: ra.structure.lower_set_family(CHAIN, x),
+    "rule": lambda x: ra.structure.eliminate(ra.structure.UndirectedGraph.of(CHAIN), x),
+    "key": lambda x: ra.schedule.reuse_values(CHAIN, SCHEDULE, 9, key=x),
+    "backend": lambda x: ra.execute(CHAIN, SCHEDULE, backend=x),
+    "a path to read": lambda x: ra.read_graph(x),
+    "a path to write": lambda x: ra.write_graph(CHAIN, x),
+    "form": lambda x: ra.solve(CHAIN, "100%", solver="no_remat").text(x),
+    "factor": lambda x: ra.differentiate(ra.ComputationGraph.from_edges([(0, 1)]), factor=x),
+    "loss": lambda x: ra.differentiate(ra.ComputationGraph.from_edges([(0, 1)]), loss=[x]),
+    "bits": lambda x: ra.encode(CHAIN, bits=x),
+    "dtype": lambda x: ra.cost.calibrate(dtype=x),
+    "limit": lambda x: ra.bounds.overhead_bound(CHAIN, x if not isinstance(x, int) else 0.5),
+    "capacity": lambda x: ra.allocate.pack(
+        ra.allocate.Buffers([0], [1], [4]), capacity=x if not isinstance(x, int) else -x
+    ),
+    "alignment of buffers": lambda x: ra.allocate.Buffers([0], [1], [4]).rounded(x),
+    "by which to shrink": lambda x: ra.executor.shrink(CHAIN, x),
+    "points": lambda x: ra.frontier(CHAIN, points=x if not isinstance(x, int) else -x),
+    "a picture": lambda x: ra.plot.save(None, x),
+    "what to run": lambda x: ra.execute(CHAIN, x),
+}
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_errors_quote_any_argument_in_part_and_in_print(argument, value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which kind is the affair of others
+        ARGUMENTS[argument](HOSTILE[value])
+    message = str(caught.value)
+    assert message.isprintable()
+    assert len(message) < 600

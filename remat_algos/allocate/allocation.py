@@ -61,8 +61,8 @@ class Allocation:
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
                 raise AllocationError(f"{field} is {quoted(number)}; give whole bytes, 0 or more")
         if not is_alignment(self.alignment):
-            number = quoted(self.alignment)
-            raise AllocationError(f"the alignment is {shortened(number)}; give a power of two below 2**53, such as 64")
+            alignment = quoted(self.alignment)
+            raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
 
     @classmethod
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:

@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 def is_alignment(number: Any) -> bool:
@@ -169,7 +169,7 @@ class Buffers:
     def rounded(self, alignment: int) -> Buffers:
         """These buffers with sizes rounded up to multiples of an alignment, which is a power of two."""
         if not is_alignment(alignment):
-            raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
+            raise AllocationError(f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64")
         if alignment == 1:
             return self
         alignment = int(alignment)

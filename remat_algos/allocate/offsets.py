@@ -16,7 +16,7 @@ from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 MAX_BY_GAPS = 5_000
 """Blocks; orders other than by begin take quadratic time."""
@@ -108,7 +108,7 @@ def pack(
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {shortened(time_limit)}; give seconds, 0 or more")
     if as_whole(seed) is None or seed < 0:
-        raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
+        raise AllocationError(f"the seed is {quoted(seed)}; give a whole number, 0 or more")
     seed = int(seed)
     packing = Packing(
         PackingBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)

@@ -110,7 +110,7 @@ class PoolUse:
             raise AllocationError("PoolUse has no run; give one or more")
         steps, size = self.trace.steps, self.trace.size.size
         if any(run.used.size != steps or run.segment.size != size for run in self.runs):
-            raise AllocationError(f"a run is not one of this trace, which has {steps} steps and {size} buffers")
+            raise AllocationError(f"a run is not one of this trace, which has {steps:d} steps and {size} buffers")
 
     @property
     def used(self) -> Int64:

@@ -10,7 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, quoted
+from remat_algos.text.wording import counted, quoted, shortened
 
 PEAK, ARENA = "peak", "arena"
 POOL_KEYS = {"used": "used_memory", "least": "least_reserved_memory", "memory": "reserved_memory", "ties": "ties"}
@@ -108,7 +108,7 @@ class Reservation:
         """The message that no schedule within a limit was found."""
         if self.bound is not None:
             return f"no schedule that packs into {exact_bytes(limit)} was found"
-        return f"no schedule for which {self.allocator} reserves at most {exact_bytes(limit)} was found"
+        return f"no schedule for which {shortened(self.allocator)} reserves at most {exact_bytes(limit)} was found"
 
     @property
     def remedy(self) -> str:

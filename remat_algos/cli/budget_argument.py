@@ -80,6 +80,7 @@ def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) 
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.units import format_bytes
+    from remat_algos.text.wording import counted
 
     if budget.memory is None and budget.overhead is None and budget.device is None:
         base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
@@ -91,7 +92,8 @@ def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) 
     size, largest = str(budget.memory).strip(), int(graph.node_memory.max(initial=0))
     if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
         raise argparse.ArgumentTypeError(
-            f"--budget {size} is {size} bytes, and one node alone has {format_bytes(largest)}; did you mean {size}%?"
+            f"--budget {int(size)} is {counted(int(size), 'byte')}, and one node alone has {format_bytes(largest)}; "
+            f"did you mean {int(size)}%?"
         )
     unit, own = _split(overhead or "")[1], graph.labels.compute_unit
     if unit not in ("", "%", UNITS) and unit.lower() != own.lower():

@@ -62,7 +62,7 @@ def _region(word: str) -> tuple[str, str, str]:
     name, _, rest = word.partition("=")
     pattern, _, size = rest.rpartition(":")
     if not (name and pattern and size):
-        raise argparse.ArgumentTypeError(f"{word[:LONGEST_WORD]!r} is no region; write {REGION}, as encoder=*enc*:4GiB")
+        raise argparse.ArgumentTypeError(f"{quoted(word)} is no region; write {REGION}, as encoder=*enc*:4GiB")
     return name[:LONGEST_WORD], pattern, size
 
 

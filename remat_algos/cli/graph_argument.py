@@ -82,7 +82,8 @@ def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[Computati
 
     graph, notes = _read(source, nodes)
     if notes and json:
-        warnings.warn(f"{shortened_path(source)}: {'; '.join(notes)}", GraphWarning, stacklevel=2)
+        fault = "; ".join(notes)
+        warnings.warn(f"{shortened_path(source)}: {fault}", GraphWarning, stacklevel=2)
         notes = []
     return graph, notes
 

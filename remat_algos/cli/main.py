@@ -97,7 +97,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
         return int(stop.code or 0)
     except BudgetError as error:
         if chosen.json:
-            bound = {"lower_bound": error.lower_bound, "nodes": list(error.nodes)}
+            bound = {"lower_bound": error.lower_bound, "nodes": list(error.names or error.nodes)}
             print_json({"feasible": False, "reason": str(error), "reached": error.reached, **bound})
         return _print_error(str(error), ExitCode.INFEASIBLE)
     except ClaimError as error:

@@ -38,5 +38,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, more than 0")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a time; give seconds, more than 0")
     return seconds

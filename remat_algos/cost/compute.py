@@ -11,7 +11,7 @@ from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.operations.kind import operation_kind
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 COSTS = ("flops", "paper", "unit", "roofline", "measured")
 """The ways to count."""
@@ -79,7 +79,7 @@ def compute_costs(
     if cost in TIMED:
         return _roofline(work, moved, _chosen(cost, device), dtype), "ns"
     if device is not None:
-        raise GraphError(f'cost "{cost}" needs no device; leave it out, or use cost "roofline"')
+        raise GraphError(f'cost "{quoted(cost)}" needs no device; leave it out, or use cost "roofline"')
     if cost == "flops":
         return work, "FLOPs"
     heavy = _convolutions(ops) if cost == "paper" else set()
@@ -104,7 +104,11 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
     if isinstance(device, Device):
         return device
     if cost == "measured" and (device is None or (isinstance(device, str) and named_device(device))):
-        source = "no device" if device is None else f"{device!r}, whose numbers are those of its data sheet"
+        source = (
+            "no device"
+            if device is None
+            else f"{quoted(device, LONGEST_PATH)}, whose numbers are those of its data sheet"
+        )
         remedy = "run `remat calibrate -o my_device.json` and name that file"
         raise GraphError(f'cost "measured" was given {source}; {remedy}')
     return get_device(DEFAULT_DEVICE if device is None else device)

@@ -310,7 +310,7 @@ def _initial_residents(
             )
         shape, dtype = forms[name]
         if tuple(np.shape(array)) != shape:
-            raise GraphError(f"{shortened(name)} has shape {shape}, not {tuple(np.shape(array))}")
+            raise GraphError(f"{shortened(name)} has shape {quoted(shape)}, not {tuple(np.shape(array))}")
         arrays[name] = np.asarray(array, dtype)
         if name in ranges and not _in_range(arrays[name], ranges[name]):
             remedy = f"give whole numbers from {ranges[name].start} to {ranges[name].stop - 1}"

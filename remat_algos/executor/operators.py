@@ -102,7 +102,7 @@ class SyntheticOperators:
 
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
         if as_whole(seed) is None:
-            raise TypeError(f"seed is {seed!r}; give a whole number")
+            raise TypeError(f"seed is {quoted(seed)}; give a whole number")
         n, seed = graph.n_nodes, int(seed)
         self._graph = graph
         self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)

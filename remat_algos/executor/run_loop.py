@@ -19,7 +19,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.csr import to_lists
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 class RunLoop:
@@ -199,7 +199,7 @@ def _word(checksum: Any) -> int:
     except (TypeError, ValueError):
         pass
     remedy = "let `checksum` give whole numbers from 0 to 2**32 - 1"
-    raise BackendError(f"a checksum of the operators is no uint32 ({checksum!r}); {remedy}")
+    raise BackendError(f"a checksum of the operators is no uint32 ({quoted(checksum)}); {remedy}")
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:

@@ -16,6 +16,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verified
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.wording import quoted
 
 Runnable = Plan | Schedule | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Sequence[int] | NDArray[np.int32]
 """A plan, its record or its file; a schedule, its steps, or its simulation."""
@@ -67,4 +68,6 @@ def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Alloc
         return simulation, reservation.allocation
     if isinstance(order, Schedule | Sequence | np.ndarray):
         return simulate(graph, order), None
-    raise TypeError(f"{order!r} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes")
+    raise TypeError(
+        f"{quoted(order)} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes"
+    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.wording import quoted
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
 
@@ -36,10 +37,12 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     [2, 0]
     """
     if as_whole(by) is None:
-        raise ValueError(f"sizes cannot be divided by {by!r}; give a whole number, 1 or more")
+        raise ValueError(f"sizes cannot be divided by {quoted(by)}; give a whole number, 1 or more")
     by = int(by)
     if not 1 <= by <= LARGEST:
-        raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
+        raise ValueError(
+            f"sizes cannot be divided by {quoted(by)}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}"
+        )
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
         return smaller

@@ -20,7 +20,7 @@ from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +116,7 @@ def train(
     True
     """
     if (as_whole(steps) or 0) < 1:
-        raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
+        raise GraphError(f"steps is {quoted(steps)}; give a whole number, 1 or more")
     steps = int(steps)
     check_network(network)
     simulation = _simulation(network, plan)

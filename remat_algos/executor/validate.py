@@ -24,6 +24,7 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import quoted, shortened
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory
@@ -93,7 +94,7 @@ def validate(
     (True, 7168, 7168, 0)
     """
     if as_whole(repeats) is None or repeats < 0:
-        raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
+        raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
     repeats = int(repeats)
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
@@ -181,5 +182,5 @@ def _check_room(device: Backend, needed: int) -> None:
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(
             f"the run needs {format_bytes(needed)}, residents included, and {format_bytes(free)} are free on "
-            f"{device.device}; take a smaller batch, or divide all sizes (remat run --shrink)"
+            f"{shortened(device.device)}; take a smaller batch, or divide all sizes (remat run --shrink)"
         )

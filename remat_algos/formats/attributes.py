@@ -13,7 +13,7 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CEL
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import quoted
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
@@ -46,9 +46,7 @@ def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES
     # an edge from a node to its own value is only drawn
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
-    edge_texts, more = _known(
-        records, EDGE_ATTRIBUTES, source, lambda i: "edge {!r} -> {!r}".format(*map(shortened, ends[i]))
-    )
+    edge_texts, more = _known(records, EDGE_ATTRIBUTES, source, lambda i: "edge {} -> {}".format(*map(quoted, ends[i])))
     edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, edge_texts, strict=True)]
     (graph,), of_graph = _known([drawing.graph], GRAPH_ATTRIBUTES, source, lambda _: "the graph")
     warn_ignored(source, [*ignored, *more, *of_graph], "attributes")
@@ -111,7 +109,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
     tables.compute_unit = graph.get("compute_unit", "").strip()
     if graph.get("compute_scale"):
         if not graph["compute_scale"].isdecimal():
-            raise GraphError(f"{source}: compute_scale is {graph['compute_scale'][:40]!r}; write a whole number")
+            raise GraphError(f"{source}: compute_scale is {quoted(graph['compute_scale'])}; write a whole number")
         tables.compute_scale = int(graph["compute_scale"])
         check_scale(tables)
     if graph.get("derivation"):

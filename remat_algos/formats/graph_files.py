@@ -90,7 +90,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     graph, notes = _noted(path, nodes)
     uneven = [note.text for note in notes if note.uneven]
     if uneven:
-        warnings.warn(f"{shortened_path(Path(path).name)}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
+        fault = "; ".join(uneven)
+        warnings.warn(f"{shortened_path(Path(path).name)}: {fault}", GraphWarning, stacklevel=2)
     return graph
 
 
@@ -126,9 +127,11 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
     try:
         return _read(file, Path(nodes) if nodes is not None else None, dims)
     except GraphError as error:
-        if (other := foreign.what_it_is(file)) is not None:
-            raise GraphError(f"{shortened_path(file.name)} is {other}") from error
-        if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
+        named = [file, *([Path(nodes)] if nodes is not None else [])]
+        for each in named:
+            if (other := foreign.what_it_is(each)) is not None:
+                raise GraphError(f"{shortened_path(each.name)} is {other}") from error
+        if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
         raise GraphError(f"{shortened_path(file.name)}: {error}") from error
 

@@ -8,7 +8,7 @@ from remat_algos.formats import attributes
 from remat_algos.formats.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import quoted
 
 EDGES = ("edges", "links", "adjacency")
 ENDS = ("id", "key", "source", "target")  # of edges, no attributes
@@ -37,8 +37,8 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
     seen = set()
     for u, v, edge in _edges(record, list(drawing.nodes), source):
         if u not in drawing.nodes or v not in drawing.nodes:
-            lost = shortened(u if u not in drawing.nodes else v)
-            _fail(source, f"an edge has {lost!r}, which is no node; add it to `nodes`")
+            lost = u if u not in drawing.nodes else v
+            _fail(source, f"an edge has {quoted(lost)}, which is no node; add it to `nodes`")
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _attributes((key, x) for key, x in edge.items() if key not in ENDS)))

@@ -117,7 +117,7 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> dict[Hashable, Any]:
         if not by_node:
             _check_absent(digraph, what, amounts)
             return {}
-        missing, remedy = [node for node in digraph if node not in by_node], f"set the attribute {amounts!r}"
+        missing, remedy = [node for node in digraph if node not in by_node], f"set the attribute {quoted(amounts)}"
     elif callable(amounts):
         results = {node: amounts(node) for node in digraph.nodes}
         by_node = {node: amount for node, amount in results.items() if not _blank(amount)}

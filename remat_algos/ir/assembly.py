@@ -95,7 +95,7 @@ class _NameIndex:
             if canonical not in view_of:
                 if base not in self.place:
                     view, base = shortened(seen[-1]), shortened(base)
-                    self.fail(None, f"{view!r} is a view of {quoted(base)}, which is no node, value or resident")
+                    self.fail(None, f"{quoted(view)} is a view of {quoted(base)}, which is no node, value or resident")
                 return self.place[base]
             if canonical in seen:
                 cycle = shown_path([*seen, canonical])
@@ -108,7 +108,7 @@ class _NameIndex:
         for name in names:
             if name not in self.place and name not in self.views:
                 node, read = shortened(row.name), shortened(name)
-                self.fail(row, f"node {node!r} reads {read!r}, which is no node, value or resident")
+                self.fail(row, f"node {quoted(node)} reads {quoted(read)}, which is no node, value or resident")
             canonical = self._canonical(name, self.views)
             found.append(self.views[canonical] if canonical in self.views else self.place[name])
         return found
@@ -192,7 +192,7 @@ class _Assembly:
         """The arguments."""
         for node in self.nodes:
             if node.mark not in MARKS:
-                expected = f"has mark {node.mark}, expected 0, 1 (keep) or 2 (recompute)"
+                expected = f"has mark {quoted(node.mark)}, expected 0, 1 (keep) or 2 (recompute)"
                 self.names.fail(node, f"node {quoted(node.name)} {expected}")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
@@ -286,7 +286,7 @@ class _Assembly:
         found = self.names.resolve(node, [node.gradient_of])[0]
         if found < 0 or not self.kept[self.owner[found]]:
             gradient, node_of = shortened(node.name), shortened(node.gradient_of)
-            self.names.fail(node, f"{gradient!r} is a gradient of {node_of!r}, which is no node")
+            self.names.fail(node, f"{quoted(gradient)} is a gradient of {quoted(node_of)}, which is no node")
         return int(self.node_id[self.owner[found]])
 
     def _saved(self, read_indptr: Int64, read_indices: Int64) -> tuple[Int64, Int64]:
@@ -310,11 +310,11 @@ class _Assembly:
             if resident.role not in ROLES:
                 known = ", ".join(ROLES)
                 name, role = shortened(resident.name), shortened(resident.role)
-                self.names.fail(resident, f"resident {name!r} has role {role!r}; use {known}")
+                self.names.fail(resident, f"resident {quoted(name)} has role {quoted(role)}; use {known}")
             for reader in resident.readers:
                 if reader not in place:
                     name, lost = shortened(resident.name), shortened(reader)
-                    self.names.fail(resident, f"resident {name!r} is read by {lost!r}, which is no node")
+                    self.names.fail(resident, f"resident {quoted(name)} is read by {quoted(lost)}, which is no node")
                 if self.kept[place[reader]]:
                     reads.add((int(self.node_id[place[reader]]), r))
         pairs = np.array(sorted(reads), np.int64).reshape(-1, 2)

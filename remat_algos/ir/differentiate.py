@@ -200,7 +200,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     # below 2**53 the float product is as exact as one of whole numbers
     cost = np.where(given >= 0, given, np.rint(float(min(factor, LARGEST_SUM)) * graph.compute[node]))
     if cost.max(initial=0) >= LARGEST_SUM:
-        raise GraphError(f"factor {factor} takes the sum of compute past 2**53; give a smaller one")
+        raise GraphError(f"factor {quoted(factor)} takes the sum of compute past 2**53; give a smaller one")
     share, rest = np.divmod(cost.astype(np.int64), count)
     compute = np.zeros(reader.size, np.int64)
     compute[shares] = np.repeat(share, count)

@@ -41,7 +41,7 @@ from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.kernels.graph import check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened
+from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened, spelled
 
 MAX_VALUES = 2**31
 
@@ -464,7 +464,7 @@ class ComputationGraph:
 
 def _as_name(name: Any) -> str:
     """A name, or a whole number as the name that it is."""
-    return name if isinstance(name, str) else str(whole(name, "the name or number of a node"))
+    return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
 def check_graph(graph: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -80,6 +80,16 @@ class Labels:
 
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
+
+    def names_of(self, nodes: Iterable[int]) -> list[str]:
+        """The names of some nodes; none where nodes have ids alone.
+
+        Examples
+        --------
+        >>> Labels(names=("conv", "relu")).names_of([1]), Labels().names_of([1])
+        (['relu'], [])
+        """
+        return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
         """The name of a value that stands at `place` among those of its node."""
@@ -210,8 +220,8 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
         op = next(op for op in labels.ops or () if not op.isprintable())
         raise GraphError(f"op {quoted(op)} has characters that cannot be printed; remove them")
     if labels.compute_unit != labels.compute_unit.strip() or not labels.compute_unit.isprintable():
-        unit = shortened(labels.compute_unit)
-        raise GraphError(f"compute_unit {unit!r} has spaces around it, or cannot be printed; give it a plain name")
+        unit = quoted(labels.compute_unit)
+        raise GraphError(f"compute_unit {unit} has spaces around it, or cannot be printed; give it a plain name")
     if _distinct_by_rule(labels, residents):
         return
     for x in labels.value_names:

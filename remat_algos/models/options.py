@@ -9,7 +9,7 @@ from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.text.wording import listed, quoted, shortened, spelled
 
 
 def kind_of(annotation: Any) -> str:
@@ -53,7 +53,7 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
 def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
     """A question with similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
     names = list(dict.fromkeys(known))
-    near = get_close_matches(str(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
+    near = get_close_matches(spelled(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {listed(names, len(names))}"
 
 

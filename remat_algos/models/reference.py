@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 if TYPE_CHECKING:
     from remat_algos.models.network import Network
@@ -133,7 +133,8 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
         name, equals, value = map(unquote, word.partition("="))
         if not equals or not name:
             raise GraphError(
-                f"{shortened(model)}: {word!r} is no option; write {PREFIX}{shortened(model)}?{name or 'batch'}=VALUE"
+                f"{shortened(model)}: {quoted(word)} is no option; "
+                f"write {PREFIX}{shortened(model)}?{shortened(name or 'batch')}=VALUE"
             )
         if name in texts:
             raise GraphError(f"{shortened(model)}: {name} is given twice; leave one out")

@@ -75,7 +75,7 @@ class Settings:
     def __post_init__(self) -> None:
         element_bytes(self.dtype)
         if "float" not in self.dtype:
-            fault = f"dtype is {self.dtype!r}, of which there are no gradients"
+            fault = f"dtype is {quoted(self.dtype)}, of which there are no gradients"
             raise GraphError(f"{fault}; use float32, float16 or bfloat16")
         for name, known in CHOICES.items():
             chosen = getattr(self, name)

@@ -8,7 +8,7 @@ from math import prod
 from remat_algos.errors import GraphError
 from remat_algos.models.builder import WHOLE, Builder, broadcasts
 from remat_algos.operations.layer import Shape, Tensor
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import counted, quoted, shortened
 
 Size = int | tuple[int, ...]
 
@@ -63,8 +63,6 @@ class ShapeChecks(Builder):
         """A size for each of `rank` axes."""
         sizes = size if isinstance(size, tuple) else (size,) * rank
         if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
-            fault = (
-                f"{shortened(name)} has {what} {size!r} for an image of {rank} {'lengths' if rank > 1 else 'length'}"
-            )
+            fault = f"{shortened(name)} has {what} {quoted(size)} for an image of {counted(rank, 'length')}"
             raise GraphError(f"{self.model}: {fault}; give a whole number for each")
         return sizes

@@ -10,7 +10,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.plan.plan import Plan
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, shortened
+from remat_algos.text.wording import counted, printable, shortened
 
 NAMED = 12
 
@@ -112,7 +112,8 @@ class Difference:
                 yield f"    ... {len(nodes) - NAMED} more"
 
     def __str__(self) -> str:
-        return "\n".join(["  ".join(row).rstrip() for row in self.rows()] + list(self.lines()))
+        rows = ["  ".join(row).rstrip() for row in self.rows()]
+        return "\n".join(map(printable, [*rows, *self.lines()]))
 
 
 def check_same_graph(plans: Sequence[Plan]) -> None:

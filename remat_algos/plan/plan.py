@@ -28,7 +28,7 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, listed, one_line, quoted, shortened, shortened_path
+from remat_algos.text.wording import counted, listed, one_line, printable, quoted, shortened, shortened_path
 
 OTHERS_SHOWN = 3
 OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
@@ -269,7 +269,7 @@ class Plan:
         )
 
     def __str__(self) -> str:
-        return "\n".join([self._headline(), *labelled(self._rows())])
+        return "\n".join([printable(self._headline()), *labelled(self._rows())])
 
     def _headline(self) -> str:
         """Whose plan it is."""

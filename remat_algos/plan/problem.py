@@ -184,7 +184,9 @@ class Problem:
         within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
         if self.limit is not None and self.limit < 0:
             resident = format_bytes(graph.resident_memory)
-            message = f"the device budget {self.budget.device} is less than the residents, {resident}; give more"
+            message = (
+                f"the device budget {shortened(self.budget.device)} is less than the residents, {resident}; give more"
+            )
         elif within:
             least = min(within) - graph.needed_compute
             limit = graph.labels.compute(self.overhead_limit or 0)
@@ -217,7 +219,9 @@ class Problem:
         if lowest is not None and not within and (self.limit or 0) >= 0:
             message += '; budget "least" gives the lowest peak found'
         plan = self.lowest_plan(candidates)
-        return BudgetError(message, lowest.figures[0] if lowest else self.base, bound, nodes, plan)
+        return BudgetError(
+            message, lowest.figures[0] if lowest else self.base, bound, nodes, plan, graph.labels.names_of(nodes)
+        )
 
     def lowest_plan(self, candidates: Sequence[Candidate], reservation: Reservation | None = None) -> Plan | None:
         """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
@@ -252,7 +256,8 @@ class Problem:
         limit, least = exact_bytes(self.constraints.regions[name][1]), exact_bytes(needed)
         at = f"while {shortened(self.graph.labels[node])} runs, it has {least} live in every schedule"
         message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
-        raise BudgetError(message, self.base, *least_peak_bound(self.graph))
+        lower_bound, nodes = least_peak_bound(self.graph)
+        raise BudgetError(message, self.base, lower_bound, nodes, names=self.graph.labels.names_of(nodes))
 
     def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
         """The error where the peak fits the budget, but what the allocator reserves does not."""
@@ -262,7 +267,8 @@ class Problem:
             f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
             f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
         )
-        return BudgetError(message, peak, bound, nodes, self.lowest_plan([candidate], least))
+        plan = self.lowest_plan([candidate], least)
+        return BudgetError(message, peak, bound, nodes, plan, self.graph.labels.names_of(nodes))
 
     def _named(self, nodes: Sequence[int]) -> str:
         """The nodes that force a peak, and the largest values that are live while the first of them runs."""

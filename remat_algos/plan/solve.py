@@ -155,9 +155,11 @@ def solve(
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')
     if single is None and options:
-        raise TypeError(f"options {', '.join(options)} belong to one solver; name it, auto takes none")
+        raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(f"alignment is {alignment!r}, which is not a power of two below 2**53; give 1, 2, 4, ...")
+        raise AllocationError(
+            f"alignment is {quoted(alignment)}, which is not a power of two below 2**53; give 1, 2, 4, ..."
+        )
     alignment, seed = int(alignment), whole(seed, "seed")
     starts = [] if start is None else [_as_solver(graph, start, single)]
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}

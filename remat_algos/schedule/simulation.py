@@ -392,12 +392,12 @@ def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
     )
     if law == KEEP_MARK:
         raise ScheduleError(
-            f"step {step} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node
+            f"step {step:d} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node
         )
     if law == RECOMPUTE_MARK:
         reader = shortened(graph.labels[int(schedule.order[step])])
         raise ScheduleError(
-            f"step {step}, {reader}, reads what the first run of {shortened(graph.labels[node])} made, "
+            f"step {step:d}, {reader}, reads what the first run of {shortened(graph.labels[node])} made, "
             "which is marked to be recomputed",
             step,
             node,

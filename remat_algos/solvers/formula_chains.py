@@ -348,6 +348,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
         peak,
         bound,
         nodes,
+        names=graph.labels.names_of(nodes),
     )
 
 

@@ -127,7 +127,8 @@ class LowerSets:
         if law == NOT_LOWER:
             names = graph.labels[node], graph.labels[source]
             raise GraphError(
-                f"lower set {block[node]} contains {shortened(names[0])} but not {shortened(names[1])}, which it reads"
+                f"lower set {block[node]:d} contains {shortened(names[0])} but not {shortened(names[1])}, "
+                "which it reads"
             )
         return OnGraph(sealed(block), sealed(kept.view(np.bool_)), *map(sealed, crossings))
 

@@ -1,7 +1,7 @@
 """Words that go with numbers, and words between commas."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
@@ -64,6 +64,20 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in _LAYOUT.sub(" ", text))
 
 
+def spelled(value: object, spell: Callable[[object], str] = str) -> str:
+    """The whole text of a value; its type for an int of too many digits, and for what fails to spell itself.
+
+    Examples
+    --------
+    >>> spelled(2.5), spelled(10**5000)
+    ('2.5', '<int>')
+    """
+    try:
+        return spell(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+
+
 def shortened(name: object, limit: int = LONGEST_NAME) -> str:
     """A name as messages give it: printable and of at most `limit` characters; a longer one loses its middle.
 
@@ -72,7 +86,7 @@ def shortened(name: object, limit: int = LONGEST_NAME) -> str:
     >>> shortened("encoder.layer.11.attention.output", 16), shortened("relu"), len(shortened("x" * 200_000))
     ('encoder.….output', 'relu', 40)
     """
-    text = str(name)
+    text = spelled(name)
     if len(text) > 2 * limit:  # spelled out it is longer still
         text = f"{text[:limit]}…{text[-limit:]}"
     text = printable(text)
@@ -90,10 +104,7 @@ def quoted(value: object, limit: int = LONGEST_NAME) -> str:
     >>> quoted("relu\\n"), quoted(2.5), quoted(list(range(1000)), 16), quoted(10**5000)
     ("'relu\\\\n'", '2.5', '[0, 1, 2…8, 999]', '<int>')
     """
-    try:
-        return shortened(repr(value), limit)
-    except Exception:  # an int of too many digits, an object that cannot show itself
-        return f"<{shortened(type(value).__name__)}>"
+    return shortened(spelled(value, repr), limit)
 
 
 def shortened_path(path: object) -> str:
@@ -139,9 +150,9 @@ def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: flo
     >>> did_you_mean("Conv3", ["conv1", "relu"]), did_you_mean("x", ["relu"])
     ('; did you mean conv1?', '')
     """
-    text = str(name).lower()
+    text = spelled(name).lower()
     if len(text) > LONGEST_COMPARED:
         return ""
-    spelled = {each.lower(): each for each in known}
-    near = [shortened(spelled[match]) for match in get_close_matches(text, spelled, limit, cutoff)]
+    by_spelling = {each.lower(): each for each in known}
+    near = [shortened(by_spelling[match]) for match in get_close_matches(text, by_spelling, limit, cutoff)]
     return f"; did you mean {' or '.join(near)}?" if near else ""

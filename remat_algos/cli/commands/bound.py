@@ -16,12 +16,16 @@ from remat_algos.cli.search_argument import add_effort, add_time_limit
 from remat_algos.text.wording import listed, shortened
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from remat_algos.bounds.curve import BoundCurve
     from remat_algos.ir.graph import ComputationGraph
 
 HELP = "bound the compute of every schedule within a budget from below, and show which step proves it"
 KINDS_SHOWN = 8
 NAMES_SHOWN = 4
+PRICE_DIGITS, FLOAT_DIGITS = 4, 17  # of the price of a byte, at least and at most
+DECIMALS, WHOLE_FROM = 3, 1000  # of a sum, below that many units
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +86,8 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
+    from fractions import Fraction
+
     from remat_algos.bounds.compute import TWO_PATHS, closure_cut
     from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
     from remat_algos.text.wording import counted
@@ -118,10 +124,39 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     if cut.run_before.size:
         kinds = _kinds(graph, cut.run_before.tolist())
         yield "run before", f"{counted(cut.run_before.size, 'node')} that {labels[cut.node]} does not need{kinds}"
-    price, left = closure.price[0] / 2 ** closure.price[1], limit - int(cut.forced) - kept
-    overhead = labels.compute(closure.compute - one_pass)
+    price = Fraction(closure.price[0], 2 ** closure.price[1]) / labels.compute_scale
+    sentence, total = _sum(Fraction(compute, labels.compute_scale), limit - int(cut.forced) - kept, price)
+    overhead = labels.compute(closure.compute - one_pass)  # rounded up
+    yield "bound", sentence + ("" if total == overhead else f", so at least {overhead}")
+
+
+def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
+    """The bound as a sum of compute and bytes at a price, and its total; the printed figures give that total.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> print(*_sum(Fraction(1), -6, Fraction(3, 70)), sep="; ")
+    1 recomputed + 6 B too many x 0.04286 for a byte = 1.257; 1.257
+    """
+    from fractions import Fraction
+
+    exact = compute - left * price
+    places = 0 if abs(exact) >= WHOLE_FROM else DECIMALS
+    digits = PRICE_DIGITS
+    while (
+        round(compute - left * Fraction(f"{float(price):.{digits}g}"), places) != round(exact, places) and digits < 17
+    ):
+        digits += 1
+    total, recomputed = (_decimal(amount) for amount in (round(exact, places), compute))
     unused = f"- {left:,} B unused" if left >= 0 else f"+ {-left:,} B too many"
-    yield "bound", f"{compute:,} recomputed {unused} x {price:.4g} for a byte = {overhead}"
+    return f"{recomputed} recomputed {unused} x {float(price):.{digits}g} for a byte = {total}", total
+
+
+def _decimal(amount: Fraction | int) -> str:
+    """All digits, and no zeros behind the last."""
+    whole = f"{float(amount):,.{DECIMALS * 2}f}"
+    return f"{int(amount):,}" if amount == int(amount) else whole.rstrip("0")
 
 
 def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
