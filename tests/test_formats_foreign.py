@@ -194,8 +194,10 @@ ONNX = b"\x08\x08" + field(2, b"pytorch") + field(7, field(2, b"net")) + field(8
 STABLEHLO = b"// lowered\nmodule @jit_f {\n  // stablehlo.add\n}\n"
 
 
-@pytest.mark.parametrize(("data", "library", "form"), [(ONNX, "onnx", "ONNX"), (STABLEHLO, "jax", "StableHLO")])
-def test_without_its_library_a_format_says_how_to_install_it(data, library, form, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("data", "library", "extra"), [(ONNX, "onnx", "onnx"), (STABLEHLO, "jaxlib", "jax")], ids=["ONNX", "StableHLO"]
+)
+def test_without_its_library_a_format_says_how_to_install_it(data, library, extra, tmp_path, monkeypatch, capsys):
     for module in [
         name for name in sys.modules if name.startswith(("remat_algos.interop.onnx", "remat_algos.interop.st"))
     ]:
@@ -205,8 +207,9 @@ def test_without_its_library_a_format_says_how_to_install_it(data, library, form
     (tmp_path / "model").write_bytes(data)
     said = runner(capsys)("show", tmp_path / "model")
     assert said.code == 2
-    sentence = f"model: reading {form} needs {library}; install it: python -m pip install 'remat_algos[{library}]'"
-    assert " ".join(said.err.split()).removeprefix("remat: ") == sentence
+    sentence = " ".join(said.err.split())
+    assert sentence.startswith(f"remat: model: {library} cannot be imported (")
+    assert sentence.endswith(f"; install it: python -m pip install 'remat_algos[{extra}]'")
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -2,17 +2,21 @@
 
 import re
 
+from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.interop.optional import reading_needs
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.wording import first_line
 
 _BEGIN = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
 
 
 def _read(text: str, source: str) -> ComputationGraph:
-    with reading_needs("jax", "StableHLO", source):
+    try:
         from remat_algos.interop import stablehlo
-    return stablehlo.capture(text.encode())
+
+        return stablehlo.capture(text.encode())
+    except ImportError as error:  # with the command that installs it
+        raise GraphError(f"{source}: {first_line(error)}") from error
 
 
 def _sniff(text: str, ending: str) -> bool:
