@@ -1,10 +1,8 @@
 """Files that hold no graph which is read here: what they are, by their content, and the way in."""
 
 import contextlib
-import gzip
 import re
 import zipfile
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,20 +41,17 @@ def _begins(*marks: bytes, at: int = 0) -> Sniff:
 
 
 def _holds(pattern: str) -> Sniff:
-    found = re.compile(pattern, re.MULTILINE)
-    return lambda file: b"\0" not in file.data and found.search(file.text) is not None
+    return lambda file: b"\0" not in file.data and re.search(pattern, file.text, re.MULTILINE) is not None
 
 
 def _object(pattern: str) -> Sniff:
     """JSON with something in its beginning."""
-    found = re.compile(pattern)
-    return lambda file: file.text.lstrip()[:1] in ("{", "[") and found.search(file.text) is not None
+    return lambda file: file.text.lstrip()[:1] in ("{", "[") and re.search(pattern, file.text) is not None
 
 
 def _archive(pattern: str) -> Sniff:
     """A zip archive with a file called so."""
-    found = re.compile(pattern)
-    return lambda file: any(map(found.search, file.names))
+    return lambda file: any(re.search(pattern, name) for name in file.names)
 
 
 def _ends(*endings: str) -> Sniff:
@@ -178,6 +173,9 @@ def _seen(path: Path) -> _File:
     with open(path, "rb") as stream:
         data = stream.read(SHOWN)
     if data.startswith(GZIP):
+        import gzip  # not needed by most runs
+        import zlib
+
         with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as whole:
             data = whole.read(SHOWN)
     names: tuple[str, ...] = ()
