@@ -29,6 +29,7 @@ from numba.core.serialize import dumps
 from remat_algos.cache_folder import cache_folder, is_private
 
 _VERSIONS = (EXTENSION_SUFFIXES[0], numba.__version__, llvmlite.__version__, np.__version__)
+_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def njit(function=None, **options):
@@ -47,8 +48,10 @@ def njit(function=None, **options):
 class _Cache(NullCache):
     """Compiled code of one function, a file for each signature.
 
-    A file is written under another name and moved to its place, so it is always whole. Processes that compile the same
-    signature at once write the same code; a file that is removed is compiled anew.
+    A file is written under another name and moved to its place, so no process sees half of one. It begins with a digest
+    of its name and the rest: unpickling what a disk or a copy has damaged raises errors of many kinds, or loads other
+    machine code. Processes that compile the same signature at once write the same code; a file that is removed or
+    damaged is compiled anew.
     """
 
     def __init__(self, function, options):
@@ -94,13 +97,20 @@ def source_hash(folder):
 _hash_at_import = functools.cache(source_hash)  # as it was when this process imported its first kernel of the folder
 
 
+def _digest(file, data):
+    """Of the name too: the code of another function or signature is no use."""
+    return hashlib.sha256(file.name.encode() + b"\0" + data).digest()
+
+
 def _read(file):
-    """The object in a file of this user, or None."""
+    """The object in a whole file of this user, or None."""
     try:
         with open(file, "rb") as stream:
-            return pickle.load(stream) if is_private(os.fstat(stream.fileno())) else None
-    except (OSError, EOFError, pickle.UnpicklingError):  # none there, or a power cut left it empty
+            content = stream.read() if is_private(os.fstat(stream.fileno())) else b""
+    except OSError:  # none there
         return None
+    digest, data = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
+    return pickle.loads(data) if digest == _digest(file, data) else None
 
 
 def _write(file, data):
@@ -109,7 +119,7 @@ def _write(file, data):
         handle, part = tempfile.mkstemp(dir=file.parent)
         try:
             with open(handle, "wb") as stream:
-                stream.write(data)
+                stream.write(_digest(file, data) + data)
             os.replace(part, file)
         except BaseException:
             os.unlink(part)

@@ -16,9 +16,14 @@ from __future__ import annotations
 import importlib as _importlib
 import os as _os
 
+from remat_algos.formats import model_hook as _model_hook
 from remat_algos.ir import notebook as _notebook
 from remat_algos.namespace import NAMESPACES as _NAMESPACES
 from remat_algos.namespace import namespace as _namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType as _ModuleType
 
 __version__ = "0.1.0"
 
@@ -68,7 +73,12 @@ def _html(subject: object) -> str | None:
     return found
 
 
+def _model_files() -> _ModuleType:
+    return _importlib.import_module(f"{__name__}.interop.model_files")
+
+
 _notebook.draw = _html
+_model_hook.folder = _model_files
 
 
 def __getattr__(name: str) -> object:

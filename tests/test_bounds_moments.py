@@ -1,6 +1,5 @@
 """The moment bound: never above what a schedule within the limit needs, whatever the moments."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.bounds.integer_program import _without_debug_lines
 from remat_algos.bounds.moments import _rows_of_bytes, choose_moments, descendants, moment_bound
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
@@ -172,13 +170,6 @@ def test_a_choice_ends_with_its_time_and_with_its_caller():
 
     with pytest.raises(KeyboardInterrupt):
         next(choose_moments(graph, baseline_peak(graph) // 4, 181, look=look))
-
-
-def test_debugging_lines_of_the_solver_stay_out_of_standard_output(capfd):
-    """HiGHS writes some whatever its options; what else is written meanwhile is not lost."""
-    with _without_debug_lines():
-        os.write(1, b"HighsMipSolverData::transform\nours\n")
-    assert capfd.readouterr().out == "ours\n"
 
 
 def test_a_schedule_of_exactly_as_many_bytes_as_fit_is_not_cut_off():

@@ -16,6 +16,7 @@ from remat_algos.allocate.allocators.registry import list_allocators
 from remat_algos.cli import outline
 from remat_algos.cli.main import main
 from remat_algos.formats import graphs, registry
+from remat_algos.interop import model_files
 from remat_algos.solvers.registry import list_solvers
 
 PACKAGE = Path(remat_algos.__file__).parent
@@ -91,7 +92,8 @@ def test_help_lists_what_the_registries_hold(folder, decorator, registered):
 
 
 def test_help_names_the_formats_of_the_registry(capsys):
-    own = [form for form in registry.graph_formats() if form.read.__module__.startswith(graphs.__name__)]
+    rooms = graphs.__name__, model_files.__name__
+    own = [form for form in registry.graph_formats() if form.read.__module__.startswith(rooms)]
     assert outline.graph_formats() == {form.name: form.endings if form.write is not None else () for form in own}
     assert main(["convert", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())

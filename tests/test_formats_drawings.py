@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import tempfile
+import threading
 import warnings
 from dataclasses import replace
 from itertools import pairwise
@@ -588,7 +589,7 @@ BAD_GRAPHML = {
         "edge 1 of the file, 'z' -> 'a', names a node that is not in the file; add it",
     ),
     "cut short": (in_graphml(PAIR)[:-20], "not valid XML at line 1, column 114 (unclosed token); is the file whole?"),
-    "another kind of XML": ("<svg/>", "there are 0 graphs in the file; export the graph as GraphML"),
+    "another kind of XML": ("<table/>", "there are 0 graphs in the file; export the graph as GraphML"),
     "an entity": (in_graphml('<node id="&lol;"/>'), "not valid XML at line 1, column 86 (undefined entity)"),
 }
 
@@ -716,6 +717,20 @@ def pydot():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_other_threads_print_while_pydot_reads_is_not_lost(pydot, monkeypatch, capsys):
+    def read(text):
+        thread = threading.Thread(target=print, args=["another thread"])
+        thread.start()
+        thread.join()
+        return real(text)
+
+    real = pydot.graph_from_dot_data
+    monkeypatch.setattr(pydot, "graph_from_dot_data", read)
+    with pytest.raises(GraphError, match="not valid DOT at line 1"):
+        dot_text.GRAPH_FORMAT.read("digraph { a -> }", "g.dot")
+    assert capsys.readouterr().out == "another thread\n"
+
+
 def test_pydot_reads_what_is_written(tmp_path, pydot):
     write_graph(rich(), tmp_path / "g.dot")
     (seen,) = pydot.graph_from_dot_file(tmp_path / "g.dot")

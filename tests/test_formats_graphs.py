@@ -953,12 +953,13 @@ def test_what_is_wrong_with_tables_is_named(read, tables, message):
         (
             bytes(range(256)),
             "g.txt",
-            "g.txt: neither text nor npz; give tables, or one of cg, DOT, edge list, GraphML, JSON, npz, PACE",
+            "g.txt: neither text nor npz nor ONNX; give tables, or one of cg, DOT, edge list, GraphML, JSON, npz, "
+            "PACE, ONNX, StableHLO",
         ),
         ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
         ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
         ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),
-        (pickle.dumps(rich().memory), "g.npz", "g.npz: neither text nor npz"),
+        (pickle.dumps(rich().memory), "g.npz", "g.npz is a pickle; loading one runs its code; write the graph"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_named(read_text, text, name, message):
@@ -1007,7 +1008,7 @@ BAD_JSON = {
     "cut in a string": (json_of()[:14], "g.json: not valid JSON at line 1"),
     "not json": ("{nodes}", "g.json: not valid JSON at line 1, column 2"),
     "a list": ("[]", 'g.json: not a graph: expected "format": "remat-graph"'),
-    "another format": (json_of(format="remat-plan"), 'g.json: not a graph: expected "format": "remat-graph"'),
+    "another format": (json_of(format="remat-other"), 'g.json: not a graph: expected "format": "remat-graph"'),
     "no format": ("{}", 'g.json: not a graph: expected "format"'),
     "another version": (json_of(version=2), "g.json: version 2 is not supported; this release reads version 1"),
     "no version": ('{"format": "remat-graph"}', "g.json: version None is not supported"),

@@ -160,7 +160,7 @@ def test_messages_name_registered_formats(formats, tmp_path):
     register(GraphFormat("toy", parse, lambda graph: b"", (".toy",), sniff=lambda data, _: False, binary=True))
     (tmp_path / "graph.txt").write_bytes(b"a\0b")
     with pytest.raises(
-        ra.GraphError, match=r"^graph.txt: neither text nor toy nor npz; give tables, or one of toy, cg"
+        ra.GraphError, match=r"^graph.txt: neither text nor toy nor npz nor ONNX; give tables, or one of toy, cg"
     ):
         ra.read_graph(tmp_path / "graph.txt")
     with pytest.raises(ra.GraphError, match=re.escape("graph.new: unknown ending; use .toy, .dot, ")):

@@ -3,6 +3,7 @@
 import errno
 import importlib.util
 import os
+import pickle
 import re
 import shutil
 import stat
@@ -150,6 +151,58 @@ def test_a_file_that_cannot_be_used_is_compiled_anew(home, tmp_path, fault):
         assert function(INTEGERS) == 10
         found.append(hits(function))
     assert found == [0, 1]
+
+
+@compiled
+def test_a_file_of_another_signature_is_compiled_anew(home, tmp_path):
+    """Each is whole: a copy has put the code for floats where that for integers was."""
+    function = load(tmp_path).add_up
+    function(FLOATS)
+    (floats,) = files(home)
+    assert function(INTEGERS) == 10
+    (integers,) = (file for file in files(home) if file != floats)
+    shutil.copyfile(floats, integers)
+    forget()
+    function = load(tmp_path).add_up
+    assert (function(INTEGERS), function(FLOATS), hits(function)) == (10, 10.0, 1)
+
+
+CODE = pickle.dumps(("code of a kernel", 1.5, [10**30]))
+
+
+def test_what_is_written_is_read(tmp_path):
+    _jit._write(tmp_path / "a", CODE)
+    assert _jit._read(tmp_path / "a") == pickle.loads(CODE)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda data: (data[:end] for end in range(len(data))),
+        lambda data: (data[begin:] for begin in range(1, len(data))),
+        lambda data: (data[:k] + bytes([data[k] ^ 1 << k % 8]) + data[k + 1 :] for k in range(len(data))),
+        lambda data: (data[:k] + b"\0" * (len(data) - k) for k in range(len(data))),
+        lambda data: (data + more for more in (b"\0", b".", data)),
+        lambda data: (CODE, b"N.", b"text\n", b"\0" * 999),
+    ],
+    ids=[
+        "cut at the end",
+        "cut at the beginning",
+        "a bit flipped",
+        "zeros from a place on",
+        "longer",
+        "something else",
+    ],
+)
+def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path, damaged):
+    file = tmp_path / "a"
+    _jit._write(file, CODE)
+    whole, tried = file.read_bytes(), 0
+    for data in damaged(whole):
+        file.write_bytes(data)
+        assert _jit._read(file) is None
+        tried += 1
+    assert tried > 2
 
 
 @compiled
@@ -354,7 +407,8 @@ def test_a_folder_that_cannot_be_used_is_named_once(home, tmp_path, monkeypatch,
 @posix
 def test_what_belongs_to_another_user_is_not_used(home, tmp_path, monkeypatch):
     folder = kernels_folder()
-    (folder / "a").write_bytes(b"N.")
+    _jit._write(folder / "a", CODE)
+    assert _jit._read(folder / "a") is not None
     forget()
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     assert _jit._read(folder / "a") is None

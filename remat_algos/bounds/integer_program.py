@@ -1,12 +1,14 @@
 """Programs over 0/1 variables, solved by SciPy's HiGHS."""
 
+import functools
 import os
-import tempfile
+import platform
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import gcd
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -128,38 +130,73 @@ def next_multiple(amount: int, step: int) -> int:
     return -(-amount // step) * step if step else amount
 
 
-class _StandardOutput:
-    """What is written to the file descriptor of standard output while any thread is in HiGHS, and how many are."""
+class _Diversion:
+    """What C code prints while any thread is in HiGHS, and how many are.
+
+    C's own `stdout` is another stream meanwhile. File descriptor 1 stays what it is: what Python prints in other
+    threads, and the processes that they start, do not notice.
+    """
 
     lock = threading.Lock()
     users = 0
-    saved = -1
-    written: BinaryIO
+    usual: int | None = None  # the stream of C that was there before
+    stream: int | None = None  # a file without a name; never closed: another thread may be about to print to it
 
 
 @contextmanager
 def _without_debug_lines() -> Iterator[None]:
-    """Keep the debugging lines of HiGHS out of standard output, where a command may print JSON; all else passes."""
-    state = _StandardOutput
+    """Keep the debugging lines of HiGHS out of standard output, where a command may print JSON; all else passes.
+
+    They are printed by C's `puts`, and would come out when its buffer is full or the process ends.
+    """
+    state, c = _Diversion, _c_library()
+    if c is None:
+        yield
+        return
     with state.lock:
         state.users += 1
         if state.users == 1:
-            try:
-                state.written = tempfile.TemporaryFile()  # noqa: SIM115  # closed when the last thread has left
-                state.saved = os.dup(1)
-                os.dup2(state.written.fileno(), 1)
-            except OSError:  # standard output is closed, or there is no room for a file
-                state.saved = -1
+            _divert(state, *c)
     try:
         yield
     finally:
         with state.lock:
             state.users -= 1
-            if state.users == 0 and state.saved >= 0:
-                os.dup2(state.saved, 1)
-                os.close(state.saved)
-                with state.written as file:
-                    file.seek(0)
-                    rest = b"".join(line for line in file if not line.startswith(DEBUG_LINE))
-                if rest:
-                    os.write(1, rest)
+            if state.users == 0:
+                _restore(state, *c)
+
+
+@functools.cache
+def _c_library() -> tuple[Any, Any] | None:
+    """The C library and its variable `stdout`; None where that cannot be set, as on Windows and with musl."""
+    import ctypes
+
+    name = "__stdoutp" if sys.platform == "darwin" else "stdout"
+    if name == "stdout" and platform.libc_ver()[0] != "glibc":
+        return None
+    library = ctypes.CDLL(None)
+    library.tmpfile.restype = ctypes.c_void_p
+    for function in (library.fileno, library.fflush, library.rewind):
+        function.argtypes = (ctypes.c_void_p,)
+    library.fwrite.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p)
+    return library, ctypes.c_void_p.in_dll(library, name)
+
+
+def _divert(state: type[_Diversion], library: Any, stdout: Any) -> None:
+    state.stream = state.stream or library.tmpfile()
+    if state.stream is not None:  # else there is no room for a file, and the lines come out
+        state.usual, stdout.value = stdout.value, state.stream
+
+
+def _restore(state: type[_Diversion], library: Any, stdout: Any) -> None:
+    if state.usual is None:
+        return
+    stdout.value = usual = state.usual
+    state.usual = None
+    library.fflush(state.stream)
+    file = library.fileno(state.stream)
+    written = os.pread(file, os.fstat(file).st_size, 0)
+    rest = b"".join(line for line in written.splitlines(keepends=True) if not line.startswith(DEBUG_LINE))
+    os.ftruncate(file, 0)
+    library.rewind(state.stream)
+    library.fwrite(rest, 1, len(rest), usual)

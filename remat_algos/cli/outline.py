@@ -56,7 +56,8 @@ def graph_formats() -> dict[str, tuple[str, ...]]:
     (('.dot', '.gv'), ())
     """
     found = {}
-    for file in sorted((ROOT / "formats" / "graphs").glob("[!_]*.py")):
+    folders = ROOT / "formats" / "graphs", ROOT / "interop" / "model_files"
+    for file in (file for folder in folders for file in sorted(folder.glob("[!_]*.py"))):
         source = file.read_text(encoding="utf-8")
         for written in _GRAPH_FORMAT.findall(source):
             call = ast.parse(written, mode="eval").body

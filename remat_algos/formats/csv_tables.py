@@ -16,6 +16,7 @@ from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted, first_line, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a cell that begins so is a formula in a spreadsheet, behind a mark is none
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -55,7 +56,8 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
 
     GraphError if a required column is missing; for a name an id will do.
     """
-    mark = separator(text)
+    text, mark = without_separator_line(text)
+    mark = mark or separator(text)
     rows, lines = _rows(text, source, mark)
     if not rows:
         raise GraphError(f"{source}: the file is empty; its first line must name the columns")
@@ -93,6 +95,18 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
 def plain(column: str) -> str:
     """The name of a column whatever its capitals."""
     return column.strip().lower().replace(" ", "_")
+
+
+def without_separator_line(text: str) -> tuple[str, str]:
+    """The text with its first line empty, and the separator that it states, as Excel writes it; else "".
+
+    Examples
+    --------
+    >>> without_separator_line("sep=;\\nname;memory\\n")
+    ('\\nname;memory\\n', ';')
+    """
+    found = _SEPARATOR_LINE.match(text)
+    return (text[found.end() :], found[1]) if found is not None else (text, "")
 
 
 def separator(text: str) -> str:

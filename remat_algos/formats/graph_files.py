@@ -7,6 +7,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +15,15 @@ import numpy as np
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
-from remat_algos.formats import csv_tables
-from remat_algos.formats.columns import ColumnTable, aliases
+from remat_algos.formats import csv_tables, foreign
+from remat_algos.formats.columns import LONGEST, ColumnTable, aliases
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted, listed, shortened_path
+from remat_algos.text.wording import counted, listed, quoted, shortened_path
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
@@ -57,7 +58,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     path : path
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
         with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
-        lower-set authors; each of them may be compressed with gzip.
+        lower-set authors; each of them may be compressed with gzip. ONNX and StableHLO where their library is
+        installed; lengths of a model's open dimensions stand behind its name, `model.onnx?batch=8`.
     nodes : path, optional
         For a list of edges or PACE: the table that gives its nodes sizes and costs.
 
@@ -121,11 +123,14 @@ def read_with_notes(
 
 @collector_paused()
 def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -> tuple[ComputationGraph, list[_Note]]:
-    file = Path(path)
+    file, dims = _split(path)
     try:
-        return _read(file, Path(nodes) if nodes is not None else None)
+        return _read(file, Path(nodes) if nodes is not None else None, dims)
     except GraphError as error:
         named = [file, *([Path(nodes)] if nodes is not None else [])]
+        for each in named:
+            if (other := foreign.what_it_is(each)) is not None:
+                raise GraphError(f"{shortened_path(each.name)} is {other}") from error
         if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
         raise GraphError(f"{shortened_path(file.name)}: {error}") from error
@@ -152,8 +157,29 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
     return read_first
 
 
-def _read(file: Path, nodes: Path | None) -> tuple[ComputationGraph, list[_Note]]:
+def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
+    """The file, and the lengths of dimensions behind its name: `model.onnx?batch=8&tokens=128`."""
+    name, mark, query = os.fspath(path).partition("?")
+    if not mark or os.path.lexists(path) or not os.path.lexists(name):
+        return Path(path), {}
+    from urllib.parse import unquote
+
+    dims = {}
+    for word in query.split("&"):
+        dim, _, length = word.partition("=")
+        if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST):
+            example = f"{shortened_path(Path(name).name)}?batch=8"
+            raise GraphError(f"{quoted(word)} is no length of a dimension; write {example}")
+        dims[unquote(dim)] = int(length)
+    return Path(name), dims
+
+
+def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[ComputationGraph, list[_Note]]:
     form, content = _recognized(file)
+    if dims:
+        if not form.dims:
+            raise GraphError(f"{form.name} files have no open dimensions; leave out ?{listed(list(dims))}")
+        form = replace(form, read=functools.partial(form.read, dims=dims))
     if nodes is not None:
         found: Tables | ComputationGraph = _with_nodes(form, content, shortened_path(file.name), nodes)
     else:
@@ -181,7 +207,10 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
         if form.binary and _claims(form, data, _ending(file)):
             return form, data
     text = _text(data, shortened_path(file.name))
-    return _format_of(text, file), text
+    form = _format_of(text, file)
+    if form is edge_list.GRAPH_FORMAT and (other := foreign.what_it_is(file)) is not None:  # some have two words a line
+        raise GraphError(f"{shortened_path(file.name)} is {other}")
+    return form, text
 
 
 def _claims(form: GraphFormat, content: Any, ending: str) -> bool:
@@ -223,7 +252,8 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     named = next((form for form in forms if ending in form.endings), None)
     first = _QUOTED.sub("", _first_line(text))
     if (
-        "," in first
+        csv_tables.without_separator_line(text)[1]
+        or "," in first
         or (";" in first and named is None)
         or _header(first) == {"src", "dst"}
         or ("\t" in first and _names_edges(first))
@@ -241,7 +271,7 @@ def _ending(file: Path) -> str:
 
 def _first_line(text: str) -> str:
     """The first line that is more than a comment, without its comment."""
-    found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", text, re.MULTILINE)
+    found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return found[0].strip() if found else ""
 
 
@@ -284,7 +314,7 @@ def _beside(file: Path) -> dict[str, Path]:
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that reading a graph may open."""
-    given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
+    given = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
     beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
     return [*given, *(table for table in beside if table.exists())]
 

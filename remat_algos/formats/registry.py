@@ -1,4 +1,4 @@
-"""Formats of graphs, found by looking into the folder `graphs`."""
+"""Formats of graphs, found by looking into the folder `graphs`, and into that of formats that other libraries read."""
 
 import importlib
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from remat_algos.formats import graphs
+from remat_algos.formats import graphs, model_hook
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.namespace import modules_in
@@ -36,6 +36,8 @@ class GraphFormat:
         Whether a content, text or bytes, can be of no other format; also gets the ending of the file. Without it the
         ending alone selects the format.
     binary : bool
+    dims : bool
+        `read` also takes `dims`, a mapping of lengths that stand behind the path: FILE?batch=8.
     edges_only : bool
         Files hold no sizes and costs: a table of nodes may give them.
     size_from, cost_from : str
@@ -48,11 +50,12 @@ class GraphFormat:
     """
 
     name: str
-    read: Callable[[Any, str], Tables | ComputationGraph]
+    read: Callable[..., Tables | ComputationGraph]
     write: Callable[[ComputationGraph], str | bytes] | None = None
     endings: tuple[str, ...] = ()
     sniff: Callable[[Any, str], bool] | None = None
     binary: bool = False
+    dims: bool = False
     edges_only: bool = False
     size_from: str = "a memory column"
     cost_from: str = "a compute column"
@@ -112,5 +115,7 @@ def graph_formats() -> list[GraphFormat]:
 
 @cache
 def _known() -> list[GraphFormat]:
-    """The `GRAPH_FORMAT` of each file of the folder, until `register` adds others."""
-    return [importlib.import_module(f"{graphs.__name__}.{name}").GRAPH_FORMAT for name in modules_in(graphs)]
+    """The `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
+    folders = [graphs, *([] if model_hook.folder is None else [model_hook.folder()])]
+    files = (f"{folder.__name__}.{name}" for folder in folders for name in modules_in(folder))
+    return [importlib.import_module(file).GRAPH_FORMAT for file in files]

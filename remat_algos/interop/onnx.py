@@ -53,6 +53,8 @@ ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never dr
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
 STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
 OWN_DOMAINS = ("", "ai.onnx")
+MAX_NAMED = 3  # dimensions in a message
+LONGEST = 2**63  # a dimension is shorter
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 
@@ -100,33 +102,48 @@ def capture(
     >>> graph.memory.tolist(), graph.compute.tolist(), graph.resident.names
     ([128], [4000], ('x',))
     """
-    sized = _with_sizes(_loaded(model), dict(dims or {}))
-    return ComputationGraph.from_tables(_OnnxRows(sized).tables(cost))
+    if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
+        raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
+    lengths = _checked(dims)
+    source = shortened_path(model) if isinstance(model, str | os.PathLike) else "the model"
+    try:
+        rows = _OnnxRows(_with_sizes(_inlined(_loaded(model, source), source), lengths))
+    except (GraphError, MemoryError):
+        raise
+    except Exception as error:  # damaged models contradict themselves in more ways than can be listed
+        raise GraphError(f"{source} is damaged ({_fault(error)}); export it again") from error
+    return ComputationGraph.from_tables(rows.tables(cost))
 
 
 # ---------------------------------------------------------------- the model and its sizes
 
 
-def _loaded(model: Any) -> Any:
-    """The model, local functions written out, without data outside its file."""
-    if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
-        raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
-    if isinstance(model, onnx.ModelProto):
-        return _inlined(model, "the model")
-    source = "the model" if isinstance(model, bytes) else shortened_path(os.fspath(model))
+def _checked(dims: Mapping[str, int] | None) -> dict[str, int]:
+    """The lengths of dimensions, each a whole number."""
+    if not isinstance(dims, Mapping | None):
+        raise TypeError(f'dims is a {type(dims).__name__}; give a mapping such as {{"batch": 8}}')
+    for name, length in (dims or {}).items():
+        if type(length) is not int or not 0 <= length < LONGEST:
+            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
+    return dict(dims or {})
+
+
+def _loaded(model: Any, source: str) -> Any:
+    """The model without data outside its file."""
     try:
+        if isinstance(model, onnx.ModelProto):
+            return model
         if isinstance(model, bytes):
-            loaded = onnx.load_model_from_string(model)
-        else:
-            loaded = onnx.load_model(source, load_external_data=False)
+            return onnx.load_model_from_string(model)
+        return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
         raise GraphError(f"{source} cannot be read: {shortened(error.strerror)}") from error
     except Exception as error:  # protobuf's own, or of another reader that the ending of the file chose
         raise GraphError(f"{source} is no ONNX model ({first_line(error)}); is the file whole?") from error
-    return _inlined(loaded, source)
 
 
 def _inlined(model: Any, source: str) -> Any:
+    """The model with its local functions written out."""
     if not model.graph.node:
         raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
     if model.graph.sparse_initializer:
@@ -134,11 +151,16 @@ def _inlined(model: Any, source: str) -> Any:
     return inliner.inline_local_functions(model) if model.functions else model
 
 
+def _fault(error: Exception) -> str:
+    """What the error says of the model; those of Python about names and places say little alone."""
+    said = first_line(error)
+    if isinstance(error, KeyError):
+        return f"there is no {said}"
+    return f"an operator lacks a read, a value or an attribute: {said}" if isinstance(error, LookupError) else said
+
+
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
     """A copy with a shape for every tensor; GraphError that names the first one without."""
-    for name, length in dims.items():
-        if type(length) is not int or length < 0:
-            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -236,6 +258,8 @@ class _Extent(NamedTuple):
 
     @classmethod
     def of(cls, name: str, shape: Sequence[int], elem_type: int) -> _Extent:
+        if elem_type not in onnx.TensorProto.DataType.values() or elem_type == onnx.TensorProto.UNDEFINED:
+            raise GraphError(f"{quoted(name)} has elements of type {elem_type}, unknown to onnx; export it again")
         dtype = onnx.TensorProto.DataType.Name(elem_type)
         if dtype == "STRING":
             raise GraphError(f"{quoted(name)} is a tensor of strings, which have no size")
@@ -264,22 +288,28 @@ class _OnnxRows:
             self.extents[name] = _Extent.of(name, tensor.dims, tensor.data_type)
         for node in self.graph.node:
             self.constants |= _constant(node)
+        self.residents = self._residents()
+        self.rows: list[NodeRow] = []
+        self.flops: list[int] = []
+        self.moved: list[int] = []
+        for node in self.graph.node:
+            if node.op_type != "Constant" and any(node.output):
+                self._add(node)
 
     def tables(self, cost: Cost) -> Tables:
         """The rows, costs among them."""
-        rows, flops, moved = [], [], []
-        for node in self.graph.node:
-            if node.op_type == "Constant" or not any(node.output):
-                continue
-            row = self._row(node)
-            rows.append(row)
-            flops.append(self._flops(node))
-            sized = self.extents.keys() & node.output
-            moved.append(sum(self.extents[name].memory for name in sized.union(row.reads)))
-        costs, unit = operator_costs(cost, flops, moved)
-        for row, amount in zip(rows, costs.tolist(), strict=True):
+        costs, unit = operator_costs(cost, self.flops, self.moved)
+        for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
-        return Tables(rows, self._residents(), backward="to come", compute_unit=unit, compute_scale=1, source="model")
+        parts = self.rows, self.residents
+        return Tables(*parts, backward="to come", compute_unit=unit, compute_scale=1, source="model")
+
+    def _add(self, node: Any) -> None:
+        row = self._row(node)
+        self.rows.append(row)
+        self.flops.append(self._flops(node))
+        sized = self.extents.keys() & node.output
+        self.moved.append(sum(self.extents[name].memory for name in sized.union(row.reads)))
 
     def _row(self, node: Any) -> NodeRow:
         values = [name for name in node.output if name in self.extents]

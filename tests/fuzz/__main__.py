@@ -33,6 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         seconds = SECONDS if chosen.seconds == chosen.count == float("inf") else chosen.seconds
         print(f"{chosen.driver}: seed {seed}", flush=True)
+        if driver is files and (missing := files.missing_libraries()):
+            print(f"NOT TRIED, since it is not installed: files of {' and '.join(missing)}", flush=True)
         campaign.run(first=chosen.first, seconds=seconds, count=chosen.count)
     print(campaign.summary())
     return bool(campaign.kinds)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib.util
 import io
 import os
 import tempfile
@@ -10,6 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -17,6 +19,7 @@ import remat_algos as ra
 from remat_algos.cost.devices import get_device
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
+from remat_algos.plan import plan_cache
 from tests.formats_page import FILES, GRAPHS
 from tests.fuzz.mutations import mutated
 
@@ -26,12 +29,67 @@ MOST_SECONDS = 5.0  # of the processor, for one file; pydot alone takes some
 DOT_CHARACTERS = 4_000  # that pydot takes a second more for, where brackets are nested
 BATCH = 20  # files per case
 RAM = "/dev/shm" if os.path.isdir("/dev/shm") else None
-SLOW = {"net.dot": 0.03, "written.dot": 0.03, "plan packed": 0.3, "plan with an allocator": 0.3}  # tried less often
+SLOW = {  # tried less often
+    **{"net.dot": 0.03, "written.dot": 0.03},
+    **{"plan packed": 0.3, "plan with an allocator": 0.3, "step.mlir": 0.3},
+}
 NODE_LINK = b"""{"directed": true, "multigraph": false, "graph": {},
  "nodes": [{"id": "a", "memory": 8}, {"id": ["b", 1], "compute": 2.5}, {"id": 3, "memory": "4 kB"}],
  "edges": [{"source": "a", "target": ["b", 1]}, {"source": ["b", 1], "target": 3}]}"""
 ADJACENCY = b"""{"directed": true, "multigraph": false, "graph": [],
  "nodes": [{"id": "a", "memory": 8}, {"id": "b"}, {"id": 3}], "adjacency": [[{"id": "b"}, {"id": 3}], [], []]}"""
+_BEGIN = """<ir_version: 10, opset_import: ["" : 21, "mine" : 1]>"""
+ONNX = {
+    "layers.onnx": f"""{_BEGIN} net (float[n, 16] x, float[n, 4] y) => (float loss)
+<float[32, 16] w1 = {{0}}, float[32] b1 = {{0}}, float[32, 4] w2 = {{0}}, int64[2] shape = {{-1, 4}}> {{
+    h = Gemm <transB = 1> (x, w1, b1)
+    r = Relu (h)
+    d, mask = Dropout (r)
+    z = MatMul (d, w2)
+    flat = Reshape (z, shape)
+    e = Sub (flat, y)
+    loss = ReduceMean <keepdims = 0> (e)
+}}""",
+    "block.onnx": f"""{_BEGIN} net (float[n, 4, 8, 8] x) => (float[n, 6, 4, 4] p) <
+    float[6, 2, 3, 3] w = {{0}}, float[6] scale = {{1}}, float[6] bias = {{0}},
+    float[6] mean = {{0}}, float[6] var = {{1}}
+> {{
+    c = Conv <pads = [1, 1, 1, 1], group = 2> (x, w)
+    y, mean_out, var_out = BatchNormalization <training_mode = 1> (c, scale, bias, mean, var)
+    r = Relu (y)
+    p, places = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+}}""",
+    "branches.onnx": f"""{_BEGIN} net (float[n] x, bool c) => (float[n] y) {{
+    a = mine.Twice (x)
+    y = If <
+        then_branch = yes () => (float[n] t) {{ t = Exp (a) }},
+        else_branch = no () => (float[n] e) {{ e = Neg (a) }}
+    > (c)
+}}
+<domain: "mine", opset_import: ["" : 21]>
+Twice (v) => (w) {{ w = Add (v, v) }}""",
+}
+STABLEHLO = {
+    "step.mlir": """module @jit_f attributes {mhlo.num_partitions = 1 : i32} {
+  func.func public @main(%a: tensor<8x4xf32>, %w: tensor<4x4xf32>) -> (tensor<8x4xf32> {jax.result_info = ""}) {
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] :
+      (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %1 = stablehlo.broadcast_in_dim %zero, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+    %2 = call @relu(%0, %1) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %3 = stablehlo.reshape %2 : (tensor<8x4xf32>) -> tensor<32xf32>
+    %4 = stablehlo.reduce(%3 init: %zero) applies stablehlo.add across dimensions = [0] :
+      (tensor<32xf32>, tensor<f32>) -> tensor<f32>
+    %5 = stablehlo.broadcast_in_dim %4, dims = [] : (tensor<f32>) -> tensor<8x4xf32>
+    return %5 : tensor<8x4xf32>
+  }
+  func.func private @relu(%a: tensor<8x4xf32>, %b: tensor<8x4xf32>) -> tensor<8x4xf32> {
+    %0 = stablehlo.maximum %a, %b : tensor<8x4xf32>
+    return %0 : tensor<8x4xf32>
+  }
+}
+"""
+}
 NETWORKX = {"node_link.json": NODE_LINK, "adjacency.json": ADJACENCY}
 
 
@@ -124,7 +182,8 @@ def check_use(report, name, graph, contents):
 @functools.cache
 def all_readers():
     """Readers by name: of the files that docs/formats.md shows, and of what the package writes."""
-    return graphs_of_the_page() | tables_of_the_page() | graphs_written() | plans_written() | decompositions_written()
+    written = graphs_written() | plans_written() | plans_cached() | decompositions_written()
+    return graphs_of_the_page() | tables_of_the_page() | written | models_of_others()
 
 
 def graphs_of_the_page():
@@ -197,6 +256,41 @@ def plans_written():
         | order("actions.txt", first.text("actions").encode())
         | order("order.npz", stages.getvalue())
     )
+
+
+def plans_cached():
+    """What the cache of plans holds: a damaged file is as if it were not there, and the plan is that of `solve`."""
+    training = ra.differentiate(example())
+
+    def read(folder):
+        with mock.patch.object(plan_cache, "cache_folder", return_value=folder):
+            plan = plan_cache.solve_cached(training, "90%", solver="chen_sqrt")
+        if plan.peak_memory > plan.limit or ra.simulate(training, plan.schedule).compute != plan.simulation.compute:
+            raise AssertionError("a damaged file of the cache gave a plan that is wrong")
+        return plan
+
+    with tempfile.TemporaryDirectory() as folder:
+        read(Path(folder))
+        (file,) = Path(folder).iterdir()
+        return {"cached plan": Reader(read, {file.name: file.read_bytes()})}
+
+
+def models_of_others():
+    """Models of ONNX and StableHLO, where their library is there."""
+    readers = {}
+    if "onnx" not in missing_libraries():
+        from onnx import parser
+
+        for name, text in ONNX.items():
+            readers[name] = Reader(graph_reader(f"{name}?n=3"), {name: parser.parse_model(text).SerializeToString()})
+    if "jax" not in missing_libraries():
+        readers |= {name: Reader(graph_reader(name), {name: text.encode()}) for name, text in STABLEHLO.items()}
+    return readers
+
+
+def missing_libraries():
+    """The libraries without which some kinds of files are not tried."""
+    return [name for name in ("onnx", "jax") if importlib.util.find_spec(name) is None]
 
 
 def decompositions_written():

@@ -1,5 +1,6 @@
 """Files that are nearly right: bytes, numbers, lines, cells, JSON trees and npz arrays changed at random."""
 
+import contextlib
 import copy
 import gzip
 import io
@@ -42,6 +43,12 @@ KEYS = (
     "format",
     "version",
 )
+VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # kinds of fields of protobuf
+ODD_NUMBERS = (0, 1, 2, 3, 7, 9, 16, 99, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1, -1, -2, -(2**31), -(2**63))
+ODD_NAMES = (
+    *(b"", b"x", b"zzz", b"\xff\xfe", b"\0\n\x1b[31m", b"a" * 300, b"Constant", b"Dropout", b"Conv", b"MatMul", b"If"),
+    *(b"Loop", b"BatchNormalization", b"Identity", b"Shape", b"mine"),
+)
 ARRAYS = ("extra", "../../evil", "forward_of", "mark", "backward.saved_indptr", "resident.memory")
 TYPES = ("f8", "f4", "c16", "U5", "S3", "O", "u8", ">i8", "i1", "?", "M8[s]", "i2", "V4", "f2", "u1")
 
@@ -52,6 +59,8 @@ def mutated(rng, name, data):
         return mutated_npz(rng, data)
     if name.endswith(".json") and rng.random() < 0.6:
         return mutated_json(rng, data)
+    if name.endswith(".onnx") and rng.random() < 0.7:
+        return mutated_protobuf(rng, data)
     if rng.random() < 0.05:  # compressed; damaged afterwards half of the time
         data = gzip.compress(mutated_bytes(rng, data), 1)
         return data if rng.random() < 0.5 else mutated_bytes(rng, data)
@@ -167,6 +176,98 @@ def _change_tree(rng, tree):
         branch.insert(key, odd)
     else:
         branch[rng.choice(KEYS)] = odd
+
+
+def mutated_protobuf(rng, data):
+    """One to four fields of the messages of protobuf hold something else, are gone, or are there twice."""
+    try:
+        tree = _message(data)
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            _change_fields(rng, tree)
+        return _written(tree)
+    except (ValueError, IndexError):  # bytes that were mutated before
+        return mutated_bytes(rng, data)
+
+
+def _change_fields(rng, tree):
+    """A field is a list of its number, its kind, and an int, bytes or the fields of a message."""
+    places, todo = [], [tree]
+    while todo:
+        fields = todo.pop()
+        places += [(fields, k) for k in range(len(fields))]
+        todo += [content for *_, content in fields if isinstance(content, list)]
+    if not places:
+        return
+    fields, k = rng.choice(places)
+    _, kind, content = fields[k]
+    alike = [other[j][2] for other, j in places if other[j][1] == kind]
+    way = rng.choices(("odd", "remove", "copy", "other", "number"), (45, 15, 10, 20, 10))[0]
+    if way == "remove":
+        del fields[k]
+    elif way == "copy":
+        fields.insert(k, copy.deepcopy(fields[k]))
+    elif way == "other":
+        fields[k][2] = copy.deepcopy(rng.choice(alike))
+    elif way == "number":
+        fields[k][0] = rng.randint(1, 26)
+    elif kind == VARINT:
+        fields[k][2] = rng.choice(ODD_NUMBERS)
+    elif kind == COUNTED:
+        fields[k][2] = rng.choice((*ODD_NAMES, *(other for other in alike if isinstance(other, bytes))))
+    else:
+        fields[k][2] = rng.randbytes(len(content))
+
+
+def _message(data):
+    """The fields of a message; ValueError or IndexError if it is none."""
+    at, fields = 0, []
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            content, at = _varint(data, at)
+        elif kind in (FIXED64, COUNTED, FIXED32):
+            size, at = _varint(data, at) if kind == COUNTED else (8 if kind == FIXED64 else 4, at)
+            content, at = data[at : at + size], at + size
+        else:
+            raise ValueError
+        if not number or at > len(data):
+            raise ValueError
+        if kind == COUNTED and content:
+            with contextlib.suppress(ValueError, IndexError):  # a text, or numbers
+                content = _message(content)
+        fields.append([number, kind, content])
+    return fields
+
+
+def _varint(data, at):
+    number = 0
+    for shift in range(0, 64, 7):
+        number |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return number, at
+    raise ValueError
+
+
+def _written(fields):
+    out = b""
+    for number, kind, content in fields:
+        out += _varint_bytes(number << 3 | kind)
+        if kind == VARINT:
+            out += _varint_bytes(content % 2**64)
+        else:
+            data = _written(content) if isinstance(content, list) else content
+            out += (_varint_bytes(len(data)) if kind == COUNTED else b"") + data
+    return out
+
+
+def _varint_bytes(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
 
 
 def mutated_npz(rng, data):

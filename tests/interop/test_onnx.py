@@ -1,5 +1,6 @@
 """Graphs of ONNX models, made by hand so that their bytes are known."""
 
+import gzip
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from tests.command_line import runner
 
 onnx = pytest.importorskip("onnx")
 
@@ -370,6 +372,141 @@ def test_what_cannot_be_a_graph_is_told_in_one_sentence(model, dims, sentence):
     with pytest.raises(ra.GraphError, match=re.escape(sentence)) as error:
         capture(model, dims)
     assert "\n" not in str(error.value)
+
+
+def damaged(change):
+    """A block after something was done to it."""
+    model = block(0)
+    change(model, model.graph)
+    return model
+
+
+DAMAGED = {
+    "an element type that is none": lambda model, graph: setattr(graph.initializer[0], "data_type", 99),
+    "an element type of an input": lambda model, graph: setattr(graph.input[0].type.tensor_type, "elem_type", -2),
+    "no element type": lambda model, graph: graph.initializer[0].ClearField("data_type"),
+    "a read less": lambda model, graph: graph.node[1].input.pop(),
+    "no reads": lambda model, graph: graph.node[0].ClearField("input"),
+    "no values": lambda model, graph: graph.node[0].ClearField("output"),
+    "no inputs": lambda model, graph: graph.ClearField("input"),
+    "no initializers": lambda model, graph: graph.ClearField("initializer"),
+    "a weight without lengths": lambda model, graph: graph.initializer[0].ClearField("dims"),
+    "a negative length": lambda model, graph: graph.initializer[0].dims.__setitem__(0, -6),
+    "too long": lambda model, graph: graph.initializer[0].dims.__setitem__(0, 2**62),
+    "no attributes": lambda model, graph: graph.node[3].ClearField("attribute"),
+    "an attribute of no type": lambda model, graph: graph.node[0].attribute[0].ClearField("type"),
+    "no opsets": lambda model, graph: model.ClearField("opset_import"),
+    "an opset to come": lambda model, graph: setattr(model.opset_import[0], "version", 2**40),
+    "no name": lambda model, graph: setattr(graph.node[0], "op_type", ""),
+    "twice": lambda model, graph: graph.node.add().CopyFrom(graph.node[0]),
+    "backwards": lambda model, graph: graph.node.insert(0, graph.node.pop()),
+    "functions of one name": lambda model, graph: [model.functions.add(name="f", domain="mine") for _ in range(2)],
+    "a flag that is no number": lambda model, graph: graph.node.add(
+        op_type="Dropout", input=["r", "", "w"], output=["d", "m"]
+    ),
+    "letters that are none": lambda model, graph: graph.node[2].ParseFromString(b"\x0a\x02\xff\xfe"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_model_is_a_graph_or_one_sentence(name):
+    try:
+        capture(damaged(DAMAGED[name]))
+    except ra.GraphError as error:
+        said = str(error)
+        assert said.isprintable()
+        assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    "name", ["an element type that is none", "no element type", "a read less", "no reads", "backwards"]
+)
+def test_damage_is_not_passed_over(name):
+    with pytest.raises(ra.GraphError):
+        capture(damaged(DAMAGED[name]))
+
+
+def test_an_error_that_is_not_foreseen_is_told_as_damage(monkeypatch):
+    """Nothing but GraphError comes out of a model; what the caller's own function raises does."""
+
+    def broken(*_):
+        raise AttributeError("no such thing\nat all")
+
+    with pytest.raises(AttributeError):
+        capture(mlp(), {"batch": 8}, cost=broken)
+    monkeypatch.setattr("remat_algos.interop.onnx._check_sizes", broken)
+    with pytest.raises(ra.GraphError, match=r"^the model is damaged \(no such thing\); export it again$"):
+        capture(mlp(), {"batch": 8})
+
+
+def test_a_long_path_is_read_whole(tmp_path):
+    folder = tmp_path / ("a" * 120) / ("b" * 120)
+    folder.mkdir(parents=True)
+    onnx.save(mlp(), folder / "model.onnx")
+    assert capture(folder / "model.onnx", {"batch": 8}).hash == capture(mlp(), {"batch": 8}).hash
+
+
+@pytest.mark.parametrize("dims", [3, [("batch", 8)], "batch"])
+def test_dims_that_are_no_mapping_are_refused(dims):
+    with pytest.raises(TypeError, match=re.escape('give a mapping such as {"batch": 8}')):
+        capture(mlp(), dims)
+
+
+# ---------------------------------------------------------------- files of graphs
+
+
+@pytest.fixture
+def file(tmp_path):
+    onnx.save(mlp(), tmp_path / "mlp.onnx")
+    return tmp_path / "mlp.onnx"
+
+
+def test_a_model_is_read_wherever_a_path_is_taken(file, tmp_path):
+    graph = capture(mlp(), {"batch": 8})
+    (tmp_path / "model.bin.gz").write_bytes(gzip.compress(file.read_bytes()))
+    for path in (f"{file}?batch=8", Path(f"{file}?batch=8"), tmp_path / "model.bin.gz?batch=8"):
+        assert ra.read_graph(path).hash == graph.hash
+    assert ra.differentiate(f"{file}?batch=8").is_training
+    assert ra.solve(f"{file}?batch=8", "100%").graph.hash == graph.hash
+
+
+def test_the_command_line_reads_a_model(file, capsys):
+    run = runner(capsys)
+    assert run("show", f"{file}?batch=8", "--json").record["nodes"] == 8
+    assert run("solve", f"{file}?batch=8", "--budget", "least").code == 0
+    said = run("show", file)
+    assert said.code == 2
+    assert 'give their lengths, as in dims={"batch": 1} or MODEL.onnx?batch=1' in " ".join(said.err.split())
+    assert run("convert", f"{file}?batch=8", file.with_suffix(".json")).code == 0
+    assert ra.read_graph(file.with_suffix(".json")).n_nodes == 4
+
+
+@pytest.mark.parametrize(
+    ("behind", "sentence"),
+    [
+        ("?batch=x", "'batch=x' is no length of a dimension; write mlp.onnx?batch=8"),
+        ("?batch", "'batch' is no length of a dimension"),
+        ("?batch=-1", "'batch=-1' is no length of a dimension"),
+        ("?", "'' is no length of a dimension"),
+        ("?batches=8", "no dimension without length is called 'batches'; did you mean batch"),
+    ],
+)
+def test_what_is_wrong_behind_the_path_is_told(file, behind, sentence):
+    with pytest.raises(ra.GraphError, match=re.escape(sentence)):
+        ra.read_graph(f"{file}{behind}")
+
+
+def test_a_model_has_its_own_sizes(file, tmp_path):
+    (tmp_path / "sizes.csv").write_text("name,memory\nh,4\n")
+    with pytest.raises(ra.GraphError, match=r"ONNX files have their own sizes and costs; leave out sizes\.csv"):
+        ra.read_graph(f"{file}?batch=8", nodes=tmp_path / "sizes.csv")
+
+
+@pytest.mark.parametrize("end", [0.1, 0.5, 0.99])
+def test_a_model_that_is_cut_is_told(file, end):
+    file.write_bytes(file.read_bytes()[: int(file.stat().st_size * end)])
+    with pytest.raises(ra.GraphError, match=r"^mlp\.onnx: "):
+        ra.read_graph(f"{file}?batch=8")
 
 
 def test_what_is_no_model_is_told():

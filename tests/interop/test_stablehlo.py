@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from tests.command_line import runner
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -183,3 +184,80 @@ def test_what_is_not_lowered_is_refused():
 def test_an_unknown_cost_is_refused():
     with pytest.raises(ra.GraphError, match="no cost is called 'flop'; did you mean flops"):
         capture(lowered(jnp.sin, shaped(3)), cost="flop")
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "mlp.mlir").write_text(lowered(mlp, *MLP).as_text())
+    return tmp_path / "mlp.mlir"
+
+
+def test_the_text_of_a_module_is_read_wherever_a_path_is_taken(file, tmp_path, capsys):
+    graph = capture(lowered(mlp, *MLP))
+    (tmp_path / "text").write_bytes(file.read_bytes())
+    for found in (capture(file), capture(str(file)), capture(file.read_bytes()), ra.read_graph(tmp_path / "text")):
+        assert (found.n_nodes, found.memory.tolist()) == (graph.n_nodes, graph.memory.tolist())
+    assert ra.solve(file, "least").peak_memory <= ra.solve(file, "100%").peak_memory
+    assert runner(capsys)("show", file, "--inference", "--json").record["nodes"] == graph.n_nodes
+
+
+MODULE = "module {{ func.func @main({0}) -> {1} {{ {2} }} }}"
+X = "%a: tensor<2xf32>"
+DAMAGED = {
+    "nothing": ("", "no function main"),
+    "no module": ("module {", "is no StableHLO module"),
+    "another dialect": ("module { tosa.add }", "is no StableHLO module"),
+    "no text": (b"module {\xff}", "is not UTF-8 text"),
+    "bytecode": (b"ML\xefR\rMLIR23.0.0git\0", "MLIR bytecode; give the text"),
+    "no body": ("module { func.func private @main(tensor<2xf32>) -> tensor<2xf32> }", "main has no body"),
+    "a call of itself": (
+        MODULE.format(
+            X, "tensor<2xf32>", "%0 = call @main(%a) : (tensor<2xf32>) -> tensor<2xf32> return %0 : tensor<2xf32>"
+        ),
+        "main calls itself; write it as a loop",
+    ),
+    "branches": (
+        MODULE.format(f"{X}, %c: i1", "tensor<2xf32>", "cf.cond_br %c, ^b, ^b ^b: return %a : tensor<2xf32>"),
+        "main has branches between blocks",
+    ),
+    "no numbers": (
+        MODULE.format("%a: tensor<2xindex>", "tensor<2xindex>", "return %a : tensor<2xindex>"),
+        "have no size",
+    ),
+    "no rank": (MODULE.format("%a: tensor<*xf32>", "tensor<*xf32>", "return %a : tensor<*xf32>"), "are not fixed"),
+    "no tensor": (
+        MODULE.format("%a: memref<2xf32>", "memref<2xf32>", "return %a : memref<2xf32>"),
+        "which is no tensor",
+    ),
+    "too long": (
+        MODULE.format(
+            "%a: tensor<4611686018427387904xf32>",
+            "tensor<4611686018427387904xf32>",
+            "%0 = stablehlo.sine %a : tensor<4611686018427387904xf32> return %0 : tensor<4611686018427387904xf32>",
+        ),
+        "more than 64 bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_module_is_one_sentence(name, capfd):
+    text, sentence = DAMAGED[name]
+    with pytest.raises(ra.GraphError, match=re.escape(sentence)) as caught:
+        capture(text if isinstance(text, bytes) else text.encode())
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_that_is_not_foreseen_is_told(monkeypatch):
+    def broken(*_):
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        capture(lowered(jnp.sin, shaped(3)), cost=broken)
+    monkeypatch.setattr("remat_algos.interop.stablehlo._flops", broken)
+    with pytest.raises(ra.GraphError, match="the module is none that JAX makes"):
+        capture(lowered(jnp.sin, shaped(3)))

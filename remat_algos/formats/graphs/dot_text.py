@@ -1,10 +1,14 @@
 """Graphs in DOT, the language of Graphviz; pydot reads it."""
 
 import contextlib
+import functools
 import io
 import re
+import threading
 import warnings
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from types import ModuleType
+from typing import IO, Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
@@ -34,6 +38,9 @@ MAX_NESTED = 4
 _END = "the_end_of_the_file"
 """A graph put behind the text: where pydot meets what it cannot read after a whole graph, it stops without a word."""
 
+_LOCK = threading.Lock()
+"""pydot reads one text at a time."""
+
 Texts = dict[str, str]
 
 
@@ -53,11 +60,12 @@ def _read(text: str, source: str) -> Any:
     _check_nesting(text, source)
     output = io.StringIO()
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(output):
+        with _LOCK, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
-            import pydot
+            import pydot.dot_parser
 
-            graphs = pydot.graph_from_dot_data(f"{text}\ndigraph {_END} {{}}")
+            with _printing(pydot.dot_parser, output):
+                graphs = pydot.graph_from_dot_data(f"{text}\ndigraph {_END} {{}}")
     except ImportError as error:
         _fail(source, "reading DOT needs pydot; install it: python -m pip install pydot", error)
     except RecursionError as error:
@@ -74,6 +82,16 @@ def _read(text: str, source: str) -> Any:
     if graphs[0].get_type() != "digraph":
         _fail(source, "the graph is undirected; write `digraph`, and `u -> v` where v reads u")
     return graphs[0]
+
+
+@contextlib.contextmanager
+def _printing(module: ModuleType, output: IO[str]) -> Iterator[None]:
+    """Let a module print elsewhere; the standard output of the process is that of other threads too."""
+    vars(module)["print"] = functools.partial(print, file=output)
+    try:
+        yield
+    finally:
+        del vars(module)["print"]
 
 
 def _check_nesting(text: str, source: str) -> None:

@@ -1,0 +1,71 @@
+"""ONNX models."""
+
+from collections.abc import Mapping
+
+from remat_algos.errors import GraphError
+from remat_algos.formats.registry import GraphFormat
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.wording import first_line
+
+IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model has
+FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
+MAX_FIELDS = 100_000  # of one message
+VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # how a field of protobuf is written
+
+
+def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> ComputationGraph:
+    try:
+        from remat_algos.interop import onnx
+    except ImportError as error:  # with the command that installs it
+        raise GraphError(f"{source}: {first_line(error)}") from error
+    return onnx.capture(data, dims)
+
+
+def _sniff(data: bytes, ending: str) -> bool:
+    """Whether these are the fields of a ModelProto to the last byte; TensorFlow's protobufs have others."""
+    if ending in GRAPH_FORMAT.endings:
+        return True
+    try:
+        found = _fields(data)
+    except (IndexError, ValueError):
+        return False
+    return {(IR_VERSION, VARINT), (GRAPH, COUNTED), (OPSET, COUNTED)} <= found and {n for n, _ in found} <= FIELDS
+
+
+def _fields(data: bytes) -> set[tuple[int, int]]:
+    """Number and kind of the fields of a message of protobuf; ValueError or IndexError if it is none."""
+    at, found = 0, set[tuple[int, int]]()
+    for _ in range(MAX_FIELDS):
+        if at >= len(data):
+            break
+        key, at = _varint(data, at)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            _, at = _varint(data, at)
+        elif kind == COUNTED:
+            size, at = _varint(data, at)
+            at += size
+        elif kind in (FIXED32, FIXED64):
+            at += 4 if kind == FIXED32 else 8
+        else:
+            raise ValueError
+        found.add((number, kind))
+        if number not in FIELDS:
+            raise ValueError
+    if at != len(data):
+        raise ValueError
+    return found
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends."""
+    number = 0
+    for shift in range(0, 64, 7):
+        number |= (data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return number, at
+    raise ValueError
+
+
+GRAPH_FORMAT = GraphFormat("ONNX", _read, endings=(".onnx",), sniff=_sniff, binary=True, dims=True)

@@ -1,0 +1,26 @@
+"""StableHLO modules as text, which `jax.jit(g).lower(*args).as_text()` writes."""
+
+import re
+
+from remat_algos.errors import GraphError
+from remat_algos.formats.registry import GraphFormat
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.wording import first_line
+
+_BEGIN = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
+
+
+def _read(text: str, source: str) -> ComputationGraph:
+    try:
+        from remat_algos.interop import stablehlo
+
+        return stablehlo.capture(text.encode())
+    except ImportError as error:  # with the command that installs it
+        raise GraphError(f"{source}: {first_line(error)}") from error
+
+
+def _sniff(text: str, ending: str) -> bool:
+    return ending in GRAPH_FORMAT.endings or (_BEGIN.match(text) is not None and "stablehlo." in text)
+
+
+GRAPH_FORMAT = GraphFormat("StableHLO", _read, endings=(".mlir", ".stablehlo"), sniff=_sniff)

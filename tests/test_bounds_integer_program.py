@@ -1,0 +1,86 @@
+"""Programs over 0/1 variables: what happens to standard output meanwhile."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+from remat_algos.bounds.integer_program import DEBUG_LINE, _c_library, _without_debug_lines, solve_integer_program
+
+of_c = pytest.mark.skipif(_c_library() is None, reason="C's stdout cannot be set here")
+
+
+def printed(program):
+    """What a process of its own has written to a pipe in the end; C keeps the lines of a pipe in a buffer."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, env=kept, check=True)
+    return done.stdout.decode().splitlines()
+
+
+@of_c
+def test_of_what_c_prints_the_debugging_lines_are_left_out():
+    lines = printed(f"""
+        import ctypes
+        from remat_algos.bounds.integer_program import _without_debug_lines
+        c = ctypes.CDLL(None)
+        c.puts(b"C before")
+        for k in range(2):
+            with _without_debug_lines():
+                c.puts({DEBUG_LINE!r} + b"transform")
+                c.puts(b"C meanwhile %d" % k)
+                print("Python", flush=True)
+                with _without_debug_lines():
+                    c.puts({DEBUG_LINE!r} + b"a second thread")
+                c.puts({DEBUG_LINE!r} + b"transform")
+        c.puts(b"C after")
+    """)
+    assert lines == ["Python", "Python", "C before", "C meanwhile 0", "C meanwhile 1", "C after"]
+
+
+def program():
+    """One that takes HiGHS some milliseconds."""
+    rng = np.random.default_rng(1)
+    rows, columns = np.divmod(np.arange(20 * 20), 20)
+    return rng.uniform(50, 99, 20), (rows, columns, rng.integers(1, 60, 400)), np.full(20, 300), np.full(20, np.inf)
+
+
+def test_standard_output_is_that_of_the_other_threads_while_a_program_is_solved(capfd):
+    """They see the same file, and what they and their processes print is there at once, not when HiGHS is done."""
+    usual, done, seen = os.fstat(1), threading.Event(), []
+
+    def other():
+        while not done.wait(0.001):
+            os.write(1, b"thread\n")
+            seen.append(os.path.samestat(os.fstat(1), usual))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    try:
+        with _without_debug_lines():
+            solve_integer_program(*program())
+            subprocess.run(["echo", "process"], check=True)
+            text = capfd.readouterr().out
+    finally:
+        done.set()
+        thread.join()
+    assert "process\n" in text
+    assert (text + capfd.readouterr().out).count("thread\n") == len(seen) > 2
+    assert all(seen)
+
+
+@of_c
+def test_a_closed_standard_output_is_no_trouble():
+    lines = printed("""
+        import os
+        from remat_algos.bounds.integer_program import _without_debug_lines
+        pipe = os.dup(1)
+        os.close(1)
+        with _without_debug_lines():
+            pass
+        os.write(pipe, b"done")
+    """)
+    assert lines == ["done"]
