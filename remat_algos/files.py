@@ -75,9 +75,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as file:
             data = _read_up_to(file, limit)
     except FileNotFoundError as error:
-        kind, _, model = str(path).partition("model:")
-        remedy = "" if kind or not model else f"; a model is built: models.build({shortened(model)!r}).graph"
-        raise GraphError(f"no such file: {shown}{remedy}") from error
+        raise GraphError(f"no such file: {shown}") from error
     except IsADirectoryError as error:
         raise GraphError(f"{shown} is a directory; name a file in it") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

@@ -1,5 +1,7 @@
 """Files of graphs: the one door to all their formats, told apart by content; tables stand in several files."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import gc
@@ -8,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +24,11 @@ from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
+from remat_algos.models.reference import is_reference
 from remat_algos.text.wording import counted, listed, shortened
+
+if TYPE_CHECKING:
+    from remat_algos.models.network import Network
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
@@ -50,11 +56,12 @@ def collector_paused() -> Iterator[None]:
 
 
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
-    """Read a graph from a file of any format that docs/formats.md describes.
+    """Read a graph from a file of any format that docs/formats.md describes, or build that of a model.
 
     Parameters
     ----------
     path : path
+        A text `model:NAME`, with options as in "model:resnet50?batch=96", is the graph of a model (docs/zoo.md). Else
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
         with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
         lower-set authors; each of them may be compressed with gzip.
@@ -120,13 +127,32 @@ def read_with_notes(
 
 @collector_paused()
 def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -> tuple[ComputationGraph, list[_Note]]:
+    network = network_of(path, nodes)
+    if network is not None:
+        return network.graph, []
     file = Path(path)
+    if not os.path.lexists(file):
+        from remat_algos.models.registry import nearest_reference
+
+        if (near := nearest_reference(str(path))) is not None:
+            raise GraphError(f"{shortened(path)}: there is no such file; did you mean {near}?")
     try:
         return _read(file, Path(nodes) if nodes is not None else None)
     except GraphError as error:
         if any(_stem(named)[0] in str(error) for named in (file, *([Path(nodes)] if nodes is not None else []))):
             raise
         raise GraphError(f"{shortened(file.name)}: {error}") from error
+
+
+def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
+    """The model that a text in place of a path names, None if it is a path."""
+    if not (isinstance(path, str) and is_reference(path)):
+        return None
+    if nodes is not None:
+        raise GraphError(f"{shortened(path)} has its own sizes; leave out the table of nodes {nodes}")
+    from remat_algos.models.registry import build  # which imports all layers
+
+    return build(path)
 
 
 def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
@@ -282,6 +308,8 @@ def _beside(file: Path) -> dict[str, Path]:
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that reading a graph may open."""
+    if isinstance(path, str) and is_reference(path):
+        return []
     given = [Path(path), *([Path(nodes)] if nodes is not None else [])]
     beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
     return [*given, *(table for table in beside if table.exists())]
