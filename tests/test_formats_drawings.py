@@ -362,7 +362,7 @@ BAD_DRAWN = {
     ),
     "a loop": (({"a": {}}, [("a", "a", {})]), "{}: the graph has a cycle: a -> a; remove"),
     "negative": (({"a": {"memory": -1}},), "{}: node 'a' has memory -1; sizes and costs are 0 or more"),
-    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a' is 'x'; write a number"),
+    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a': 'x' is not a cost; write a number"),
     "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is not a size; write bytes"),
     "a flag": (({"a": {"once": "maybe"}},), "{}, node 'a': once of 'a' is 'maybe'; write 0 or 1"),
     "a flag of an edge": (

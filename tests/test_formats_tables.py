@@ -104,7 +104,7 @@ def test_a_comma_is_a_decimal_comma_where_semicolons_separate(tmp_path):
 )
 def test_marks_between_thousands_are_refused(tmp_path, mark, cell):
     file = pair(tmp_path, f"name{mark}compute\na{mark}1\nb{mark}{cell}\n", "src,dst\na,b\n")
-    message = f"X.nodes.csv, line 3: compute of 'b' is {cell.strip(chr(34))!r}; write a number with a decimal point"
+    message = f"line 3: compute of 'b': {cell.strip(chr(34))!r} is not a cost; write a number with a decimal point"
     with pytest.raises(GraphError, match=re.escape(message)):
         read_graph(file)
 

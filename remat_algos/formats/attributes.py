@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, check_scale, rows_of
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
@@ -115,7 +115,6 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
         if not graph["compute_scale"].isdecimal():
             raise GraphError(f"{source}: compute_scale is {graph['compute_scale'][:40]!r}; write a whole number")
         tables.compute_scale = int(graph["compute_scale"])
-        check_scale(tables)
     if graph.get("derivation"):
         try:
             derivation = json.loads(graph["derivation"])

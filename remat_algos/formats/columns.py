@@ -2,13 +2,11 @@
 
 import re
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.tables import Number
-from remat_algos.text.decimals import decimal
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.wording import listed, shortened
 
 FLAGS = {
@@ -24,7 +22,6 @@ FLAGS = {
 }
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
-LONGEST = 4000  # digits that int() accepts
 MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
 
@@ -110,11 +107,11 @@ class ColumnTable:
 
     def numbers(self, column: str, default: Any = None) -> list[Any]:
         """Whole numbers and decimals; the default for empty cells."""
-        return self._numbers(column, default, None)
+        return self._numbers(column, default, cost_of)
 
     def sizes(self, column: str, default: Any = None) -> list[Any]:
         """Bytes, with an optional unit; the default for empty cells."""
-        return self._numbers(column, default, parse_bytes)
+        return self._numbers(column, default, size_of)
 
     def _looked_up(self, column: str, meanings: Mapping[str, Any], remedy: str) -> list[Any]:
         if column not in self.columns:
@@ -125,7 +122,7 @@ class ColumnTable:
             self.fail(row, f"{column} of {self._name(row)!r} is {shortened(self.columns[column][row])!r}; {remedy}")
         return found
 
-    def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
+    def _numbers(self, column: str, default: Any, read: Reading) -> list[Any]:
         if column not in self.columns:
             return [default] * len(self)
         texts = self.columns[column]
@@ -139,21 +136,13 @@ class ColumnTable:
         except ValueError:  # a decimal or a unit among them
             return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
 
-    def _number(self, row: int, column: str, text: str, default: Any, read: Callable[[str], Number] | None) -> Any:
+    def _number(self, row: int, column: str, text: str, default: Any, read: Reading) -> Any:
         if not text:
             return default
         try:
-            if "_" in text or not text.isascii():
-                raise ValueError
-            return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST else decimal(text)
-        except ValueError:
-            try:
-                if read is not None:
-                    return read(text)
-            except ValueError as error:
-                self.fail(row, f"{column} of {self._name(row)!r}: {error}")
-        point = " with a decimal point and no other marks" if "," in text else ""
-        self.fail(row, f"{column} of {self._name(row)!r} is {shortened(text)!r}; write a number{point}")
+            return read(text)
+        except ValueError as error:
+            self.fail(row, f"{column} of {self._name(row)!r}: {error}")
 
     def _name(self, row: int) -> str:
         """The name of a row, shortened."""

@@ -50,14 +50,6 @@ def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None =
     return _RowReader(nodes, edges, values).tables()
 
 
-def check_scale(tables: Tables) -> Tables:
-    """The rows; GraphError if they name the scale of costs that are no whole numbers."""
-    scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
-    if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
-        raise GraphError(f'{tables.source}: "compute_scale" needs whole costs; leave it out, and decimals are scaled')
-    return tables
-
-
 class _RowReader:
     """Rows of the three tables, joined by the ids of the nodes."""
 

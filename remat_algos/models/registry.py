@@ -202,7 +202,7 @@ def build(model: str, **options: Any) -> Network:
     >>> build("vgg19?dropout=single", batch=4).graph.n_nodes
     46
     """
-    model, named = read_reference(model)
+    model, named = read_reference(model) if isinstance(model, str) else (model, {})
     twice = next((name for name in options if name in named), None)
     if twice is not None:
         raise GraphError(f"{model}: {twice} is given twice; leave one out")

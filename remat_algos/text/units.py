@@ -31,13 +31,17 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(
-            f"{shortened(text)!r} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB"
-        )
+        raise no_size(text)
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
         raise ValueError(f"{shortened(text)!r} is 2**63 bytes or more; give a smaller size")
     return int(amount.to_integral_value(ROUND_CEILING))
+
+
+def no_size(entry: object) -> ValueError:
+    """The error for what is no size."""
+    shown = repr(shortened(entry)) if isinstance(entry, str) else shortened(repr(entry))
+    return ValueError(f"{shown} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
 
 
 def format_bytes(amount: int) -> str:

@@ -10,12 +10,11 @@ from remat_algos.formats import node_link
 from remat_algos.formats.columns import Known, check_spelling
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_reader import check_scale
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import decimal
-from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import shortened
 
 _BEGIN = re.compile(r"\s*([{[])")
@@ -135,8 +134,7 @@ def _tables(record: Any, source: str) -> Tables:
     unit = top.take("compute_unit", str, "")
     unsized = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if _unsized(entry)]
     uncosted = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if "compute" not in entry]
-    tables = Tables(nodes, residents, backward, views, unit, scale, derivation, source, unsized, uncosted)
-    return check_scale(tables)
+    return Tables(nodes, residents, backward, views, unit, scale, derivation, source, unsized, uncosted)
 
 
 def _unsized(node: dict[str, Any]) -> bool:
@@ -187,8 +185,8 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
     return NodeRow(
         name=name,
         op=fields.take("op", str, ""),
-        compute=fields.number("compute", 1),
-        workspace=fields.size("workspace", 0),
+        compute=fields.amount("compute", cost_of, 1),
+        workspace=fields.amount("workspace", size_of, 0),
         once=fields.take("once", bool, False),
         mark=fields.take("mark", int, 0),
         reads=fields.names("reads", []),
@@ -196,8 +194,8 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
             _value(_Fields(entry, fields.source, fields.what, VALUE_KEYS)) for entry in fields.records("values", [{}])
         ],
         saved=fields.names("saved", None),
-        grad_compute=fields.number("grad_compute", -1),
-        grad_workspace=fields.size("grad_workspace", 0),
+        grad_compute=fields.amount("grad_compute", cost_of, -1),
+        grad_workspace=fields.amount("grad_workspace", size_of, 0),
         gradient_of=fields.take("gradient_of", str, None),
         backward=fields.take("backward", bool, False),
     )
@@ -205,10 +203,10 @@ def _node(fields: "_Fields", place: int) -> NodeRow:
 
 def _value(fields: "_Fields") -> ValueRow:
     return ValueRow(
-        memory=fields.size("memory", 1),
+        memory=fields.amount("memory", size_of, 1),
         name=fields.take("name", str, None),
         output=fields.take("output", bool, False),
-        grad_memory=fields.size("grad_memory", None),
+        grad_memory=fields.amount("grad_memory", size_of, None),
         view_of=fields.take("view_of", str, None),
     )
 
@@ -216,7 +214,7 @@ def _value(fields: "_Fields") -> ValueRow:
 def _resident(fields: "_Fields") -> ResidentRow:
     return ResidentRow(
         name=fields.take("name", str),
-        memory=fields.size("memory", 0),
+        memory=fields.amount("memory", size_of, 0),
         role=fields.take("role", str, "input"),
         readers=fields.names("readers", []),
     )
@@ -254,20 +252,17 @@ class _Fields:
             _fail(self.source, f'"{key}" of {self.what} contains something that is not a valid name')
         return entry
 
-    def number(self, key: str, default: Number | None) -> Any:
+    def amount(self, key: str, read: Reading, default: Number | None) -> Any:
+        """A size or a cost, as a number or as text."""
         entry = self.record.get(key, default)
-        if entry is not default and (isinstance(entry, bool) or not isinstance(entry, int | Decimal)):
+        if entry is default:
+            return entry
+        if isinstance(entry, bool) or not isinstance(entry, int | Decimal | str):
             _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected a number')
-        return entry
-
-    def size(self, key: str, default: Number | None) -> Any:
-        """Bytes as a number or as text with a unit."""
-        if isinstance(self.record.get(key), str):
-            try:
-                return parse_bytes(self.record[key])
-            except ValueError as error:
-                _fail(self.source, f'"{key}" of {self.what}: {error}')
-        return self.number(key, default)
+        try:
+            return read(entry)
+        except ValueError as error:
+            _fail(self.source, f'"{key}" of {self.what}: {error}')
 
 
 def _kind(entry: Any) -> str:

@@ -125,6 +125,8 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
     if any(array.ndim != 1 for array in stored.values()):
         raise ValueError("an array has several dimensions")
+    if any(array.dtype.kind not in "biu" for array in stored.values()):
+        raise ValueError("an array is not of whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
     arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in stored:
