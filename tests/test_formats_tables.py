@@ -299,7 +299,7 @@ def test_nodes_may_be_called_source_and_target(tmp_path, text):
         ("a;b\nb;c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
         (
             "src,dst,bytes\na,b,4\n",
-            "g.csv, line 1: column `bytes`: sizes and costs belong to nodes; give them in the table",
+            "g.csv, line 1: column `bytes` belongs to the table of nodes (--nodes FILE); give it there, or remove it",
         ),
         ("src,dst\na,b\nb\n", "g.csv, line 3: expected 2 cells, found 1; is the file whole?"),
         ("name,mem\na,4\n", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),

@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.formats.header import spellings, with_unit
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.wording import listed, shortened
 
@@ -24,6 +25,12 @@ MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
+
+SYNONYMS = {
+    **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
+    **dict.fromkeys(("duration", "latency", "runtime", "elapsed", "macs"), "compute"),
+}
+"""Words that are no names of columns, but mean one."""
 
 Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
@@ -46,6 +53,10 @@ class ColumnTable:
         The names of the columns as the file has them.
     decimal_comma : bool
         Whether 1,5 is a number.
+    units : mapping of str to str, optional
+        Units that the names of columns say.
+    ignored : sequence of str
+        The columns that are not known.
     """
 
     def __init__(
@@ -56,9 +67,11 @@ class ColumnTable:
         noun: str = "row",
         header: Sequence[str] = (),
         decimal_comma: bool = False,
+        units: Mapping[str, str] | None = None,
+        ignored: Sequence[str] = (),
     ) -> None:
         self.source, self.columns, self.noun, self.header = source, columns, noun, header
-        self.decimal_comma = decimal_comma
+        self.decimal_comma, self.units, self.ignored = decimal_comma, units or {}, ignored
         self.length = len(lines) if lines is not None else max(map(len, columns.values()), default=0)
         self.lines = lines
 
@@ -128,6 +141,8 @@ class ColumnTable:
         texts = self.columns[column]
         if self.decimal_comma:
             texts = [_DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
+        if read is size_of and column in self.units:
+            texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
             if "_" in joined or not joined.isascii():  # int() accepts more
@@ -181,13 +196,16 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         for name in (column, *others)
     }
     for given_name in unknown:
-        for name in names:
-            allowed = 2 if min(len(name), len(given_name)) > 5 else 1 if len(name) > 3 else 0
-            if 0 < _distance(given_name, name, allowed) <= allowed:
-                quoted = shortened(repr(given_name)[1:-1])  # on one line
-                raise GraphError(
-                    f"{where}: {what} `{quoted}` is not known; did you mean `{name}`? Rename it, or remove it"
-                )
+        near = next((name for word in spellings(given_name) for name in names if _near(word, name)), None)
+        if near is not None:
+            quoted = shortened(repr(given_name)[1:-1])  # on one line
+            raise GraphError(f"{where}: {what} `{quoted}` is not known; did you mean `{near}`? Rename it, or remove it")
+
+
+def _near(word: str, name: str) -> bool:
+    """Whether a word looks like a name misspelt, or means the same elsewhere."""
+    allowed = 2 if min(len(name), len(word)) > 5 else 1 if len(name) > 3 else 0
+    return SYNONYMS.get(word.lower()) == name or 0 < _distance(word, name, allowed) <= allowed
 
 
 def _distance(a: str, b: str, limit: int) -> int:

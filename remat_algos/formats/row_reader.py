@@ -3,7 +3,8 @@
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.columns import ColumnTable, Known
+from remat_algos.formats.columns import ColumnTable, Known, aliases
+from remat_algos.formats.header import COSTS, Meaning, unit_of_costs
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import shortened
@@ -40,6 +41,8 @@ VALUE_COLUMNS: Known = {
     "grad_memory": (),
     "saved": (),
 }
+OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
+"""What only nodes have: a table of edges or values that has one of these columns, and not as its own, is refused."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
@@ -68,6 +71,9 @@ class _RowReader:
             self._add_values(values)
         self._connect(edges)
         self._note_assumed(nodes, values)
+        meanings = [Meaning(column, nodes.units.get(column, "")) for column in nodes.columns if column in COSTS]
+        self.compute_unit = unit_of_costs(nodes.source, meanings)
+        self.ignored = [*nodes.ignored, *edges.ignored, *(values.ignored if values is not None else ())]
         given = {*nodes.columns, *(values.columns if values is not None else ())}
         if given & {"view_of", "gradient_of"}:
             self._resolve()
@@ -87,9 +93,11 @@ class _RowReader:
             [*self.nodes.values()],
             [*self.residents.values()],
             self.backward,
+            compute_unit=self.compute_unit,
             source=self.table.source,
             unsized=self.unsized,
             uncosted=self.uncosted,
+            ignored=self.ignored,
         )
 
     def _add_rows(self, table: ColumnTable) -> None:

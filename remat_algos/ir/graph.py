@@ -190,8 +190,8 @@ class ComputationGraph:
         """A graph whose ids are topological already; scalars serve all nodes or values.
 
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB"; decimals of `compute` are scaled, with
-        the costs of gradients. Without `value_indptr` each node has one value. Without `output` the outputs are the first values of the
-        nodes none of whose values is read. See the class for shapes and units.
+        the costs of gradients. Without `value_indptr` each node has one value. Without `output` the outputs are the
+        first values of the nodes none of whose values is read. See the class for shapes and units.
 
         Examples
         --------
@@ -249,8 +249,8 @@ class ComputationGraph:
         ----------
         edges : pairs of int or str
         memory, compute : scalar, array or mapping
-            Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id, or follow the order in which names first appear;
-            mappings have an entry for every node, by its id or name.
+            Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id, or follow the order
+            in which names first appear; mappings have an entry for every node, by its id or name.
         n_nodes : int, optional
             With ids: the number of nodes, if the last ones have no edge. By default the length of an array, or only
             the nodes that edges name.
