@@ -47,7 +47,7 @@ __all__, _get, __dir__ = _namespace(
         "plan.fit": "fit",
         "executor.run": "execute",
         "executor.validate": "validate",
-        "errors": "RematError GraphError ScheduleError BudgetError PlanError",
+        "errors": "RematError GraphError GraphWarning ScheduleError BudgetError PlanError",
     },
     _NAMESPACES,
 )

@@ -298,7 +298,7 @@ def test_a_size_in_json_is_the_memory(tmp_path, write):
 
 
 def test_other_attributes_of_json_are_told(tmp_path):
-    data = {"nodes": [{"id": 0, "color": "red"}], "edges": []}
+    data = {"nodes": [{"id": 0, "color": "red", "memory": 8}], "edges": []}
     with pytest.warns(GraphWarning, match=r"g\.json: ignored attributes color"):
         assert ra.read_graph(written(tmp_path, data)).n_nodes == 1
 

@@ -81,8 +81,8 @@ def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
     """Whether a name means a column, in a unit or not."""
     try:
         meaning = meaning_of(name, aliases(attributes))
-    except ValueError:  # of a unit that is none
-        return True
+    except ValueError:  # a size in a unit that is none
+        return column in SIZES
     return meaning is not None and meaning.column == column
 
 

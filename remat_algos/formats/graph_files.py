@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
+FOUND = 4  # names of columns in a note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = ".nodes.csv"  # the ending of tables that are written
 TABLE = GraphFormat("table", csv_tables.parse_edges)
@@ -76,7 +77,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     Warns
     -----
     GraphWarning
-        If some have a size or a cost in the file, and others have none.
+        If some have a size or a cost in the file, and others have none; if none has a size, but there are columns, keys
+        or attributes of other names.
 
     Raises
     ------
@@ -93,17 +95,17 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     4
     """
     graph, notes = _noted(path, nodes)
-    uneven = [note.text for note in notes if note.uneven]
-    if uneven:
-        warnings.warn(f"{Path(path).name}: {'; '.join(uneven)}", GraphWarning, stacklevel=2)
+    doubtful = [note.text for note in notes if note.doubtful]
+    if doubtful:
+        warnings.warn(f"{Path(path).name}: {'; '.join(doubtful)}", GraphWarning, stacklevel=2)
     return graph
 
 
 class _Note(NamedTuple):
-    """A clause about what a file does not give; `uneven` if it gives that for other nodes."""
+    """A clause about what a file does not give; `doubtful` if it gives that for other nodes or has other names."""
 
     text: str
-    uneven: bool = False
+    doubtful: bool = False
 
 
 def read_with_notes(
@@ -216,17 +218,21 @@ def _claims(form: GraphFormat, content: Any, ending: str) -> bool:
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
     """Notices of assumed sizes and costs, and of nodes without edges."""
     n = graph.n_nodes
-    notes = []
+    notes: list[_Note] = []
+    unsized = len(tables.unsized) == n
+    other = listed(list(dict.fromkeys(tables.ignored)), FOUND)  # names, one of which may be meant for a size
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
     ):
         if n and len(missing) == n:
-            notes.append(_Note(f"{noun}s not given: {whole}; {option}{giver} gives them"))
+            notes.append(_Note(f"{noun}s not given: {whole}; {option}{giver} gives them", unsized and other != ""))
         elif missing:
             verb = "counts" if len(missing) == 1 else "count"
             text = f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}"
-            notes.append(_Note(text, uneven=True))
+            notes.append(_Note(text, doubtful=True))
+    if other and notes:
+        notes[-1] = notes[-1]._replace(text=f"{notes[-1].text} (found: {other})")
     apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
     if apart.size and n > 1:
         names = [graph.labels[int(v)] for v in apart[:NAMED]]

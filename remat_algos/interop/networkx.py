@@ -78,7 +78,9 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     amounts = {"memory": _amounts(digraph, "memory", memory), "compute": _amounts(digraph, "compute", compute)}
     given = {what: of for what, of in amounts.items() if of is not None}
     keys = {key for _, record in digraph.nodes(data=True) for key in record}
-    left_out = {key for key in keys if any(means(str(key), what) for what in ("name", *given))}
+    left_out = {key for key in keys if any(means(str(key), what) for what in ("name", *given))} | {
+        of for of in (memory, compute) if isinstance(of, str) and of not in amounts
+    }
     drawing = Drawing(graph=_record(digraph.graph))
     for node in nodes:
         record = _record(digraph.nodes[node], left_out)

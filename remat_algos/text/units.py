@@ -80,12 +80,17 @@ def format_compute(amount: float, unit: str = "") -> str:
     --------
     >>> format_compute(2374000000000, "FLOPs"), format_compute(161), format_compute(2400000, "ns")
     ('2.37 TFLOP', '161', '2.4 ms')
+    >>> format_compute(2374, "GFLOPs")
+    '2.37 TFLOP'
     """
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:
+        letters = ("", *_LETTERS)
+        if unit[:1] in _LETTERS and unit[1:] in _SCALED:  # GFLOPs
+            letters, unit = letters[letters.index(unit[0]) :], unit[1:]
         name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
-        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in ("", *_LETTERS))
+        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in letters)
         if unit not in _SCALED and abs(amount) < UNSCALED:
             names = names[:1]
     power = 0
