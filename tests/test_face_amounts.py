@@ -165,6 +165,12 @@ def test_costs_of_gradients_follow_the_scale_of_costs():
     assert other.backward.grad_compute.tolist() == [3000, -1]
 
 
+def test_costs_of_gradients_that_a_scale_makes_too_large_are_refused():
+    backward = Backward([0, 0, 0], [], [1, 1], [2**52, 0], [0, 0])
+    with pytest.raises(GraphError, match=r"the sum of grad_compute is 2\*\*53 or more"):
+        Graph.from_arrays(read_indptr=[0, 0, 1], read_indices=[0], compute=[1e-6, 2], backward=backward)
+
+
 def test_a_scale_that_is_named_needs_whole_costs():
     rows = [NodeRow("a", compute=1.5)]
     rows[0].values.append(ValueRow())

@@ -110,10 +110,10 @@ def numbers(values: Any, read: Reading, what: str, size: int | None = None, per:
     listed = isinstance(values, list | tuple)
     if _all_whole(array) and not (listed and {bool, np.bool_} & {*map(type, values)}):
         return frozen(array, np.int64, what, size, per)
-    if array.ndim > 1 or (array.ndim == 0 and size is None):
-        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
-    if array.ndim == 0:
+    if array.ndim == 0 and size is not None:
         return [_read(array[()], read, what)] * size
+    if array.ndim != 1:
+        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
     if size is not None and array.shape[0] != size:
         raise wrong_length(what, array.shape[0], size, per)
     return [_read(entry, read, f"{what}[{i}]") for i, entry in enumerate(values if listed else array)]

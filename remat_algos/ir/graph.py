@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import (
+    LARGEST_SUM,
     Bool,
     Int8,
     Int32,
@@ -500,9 +501,8 @@ def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
 def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:
     """Labels and gradients beside costs that were multiplied by a scale."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
-    if backward is not None and backward.grad_compute.max(initial=0) > 0:
-        check_sizes(backward.grad_compute.clip(0) * float(scale), "grad_compute")
-        given = backward.grad_compute
+    if backward is not None:
+        given = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # a larger one is too large, as is its sum
         backward = replace(backward, grad_compute=np.where(given < 0, given, given * scale))
     return labels, backward
 

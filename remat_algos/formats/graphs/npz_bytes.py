@@ -127,8 +127,8 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         version = shortened(repr(rest["version"]))
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
-    parts = (*(f"backward.{name}" for name in BACKWARD), *(f"resident.{name}" for name in RESIDENT))
-    unknown = [*stored.keys() - {*ARRAYS, *OPTIONAL_ARRAYS, *parts}, *rest.keys() - set(REST)]
+    known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
+    unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
         raise GraphError(f"{source}: {shortened(min(unknown))!r} is no part of an npz graph; remove it")
     if any(array.ndim != 1 for array in stored.values()):
