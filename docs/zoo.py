@@ -67,8 +67,10 @@ plan = ra.solve(ra.differentiate(network.graph), "50%")
 print(network.n_parameters, network.macs, network.layers[0].shapes)
 ```
 
-On the command line a model stands wherever a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget
-50%`; `remat models` lists them, `remat models export resnet50 --batch 96 -o resnet50.json` writes one to a file.
+A model stands wherever the file of a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget 50%` on
+the command line, `ra.differentiate("model:resnet50?batch=96")` in Python, and `ra.models.build("resnet50?batch=96")`
+takes its options so too. `remat models` lists the models, `remat models export resnet50 --batch 96 -o resnet50.json`
+writes one to a file.
 
 [Costs](costs.md) explains what each operation costs, [Layers](layers.md) what each layer is made of.
 

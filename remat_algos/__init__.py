@@ -52,12 +52,13 @@ __all__, _get, __dir__ = _namespace(
         "plan.fit": "fit",
         "executor.run": "execute",
         "executor.validate": "validate",
-        "errors": "RematError GraphError ScheduleError BudgetError PlanError",
+        "errors": "RematError GraphError GraphWarning ScheduleError BudgetError PlanError",
     },
     _NAMESPACES,
 )
 
-# These take the path of a graph's file in place of the graph; it is read here, since `plan` knows no file format.
+# These take the path of a graph's file, or model:NAME, in place of the graph: it is read here, since `plan` knows no
+# file format.
 _READING = ("differentiate", "encode", "solve", "compare", "frontier", "verify", "simulate", "what_if")
 
 # A checkout holds its kernels beside this package, not in it: without this a plain install, used from the

@@ -21,6 +21,7 @@ from remat_algos import structure as structure
 from remat_algos.context import Progress as Progress
 from remat_algos.errors import BudgetError as BudgetError
 from remat_algos.errors import GraphError as GraphError
+from remat_algos.errors import GraphWarning as GraphWarning
 from remat_algos.errors import PlanError as PlanError
 from remat_algos.errors import RematError as RematError
 from remat_algos.errors import ScheduleError as ScheduleError

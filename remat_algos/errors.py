@@ -174,4 +174,4 @@ class StaleValueError(RematError):
 
 
 class GraphWarning(UserWarning):
-    """Something in a file was ignored or rounded; said once per file."""
+    """Something was ignored or rounded, or counts as 1 since no size or cost was found."""

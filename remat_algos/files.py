@@ -11,7 +11,7 @@ from typing import IO
 
 from remat_algos.errors import GraphError
 from remat_algos.text.units import format_bytes, parse_bytes
-from remat_algos.text.wording import first_line, quoted, shortened_path
+from remat_algos.text.wording import first_line, shortened_path
 
 READ_LIMIT = 2**29
 """Bytes of the largest file that is read, decompressed; `LIMIT_VARIABLE` in the environment overrides it."""
@@ -74,9 +74,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         with open(path, "rb") as file:
             data = _read_up_to(file, limit)
     except FileNotFoundError as error:
-        kind, _, model = str(path).partition("model:")
-        remedy = "" if kind or not model else f"; a model is built: models.build({quoted(model)}).graph"
-        raise GraphError(f"no such file: {shown}{remedy}") from error
+        raise GraphError(f"no such file: {shown}") from error
     except IsADirectoryError as error:
         raise GraphError(f"{shown} is a directory; name a file in it") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

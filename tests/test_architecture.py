@@ -53,7 +53,7 @@ class Import:
 
 
 MOVED = """
-Allocation AllocationError BackendError Backward Buffers ClaimError Device Elimination Execution GraphWarning
+Allocation AllocationError BackendError Backward Buffers ClaimError Device Elimination Execution
 Labels LayerOperators LowerSetFamily LowerSets Network Operators OutOfMemoryError Packed PathDecomposition PoolRun
 PoolUse Region Reservation Reserved Resident SeparatorTree StaleValueError SyntheticOperators Trace Training
 TreeDecomposition UndirectedGraph Validation WidthBounds addresses_text apart arena breakdown_text cached calibrate

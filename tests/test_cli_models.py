@@ -7,8 +7,7 @@ import pytest
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.reference import build_reference, options_of
-from remat_algos.models.registry import build, get_family, list_families, list_models
+from remat_algos.models.registry import build, get_family, list_families, list_models, options_of
 from tests.command_line import with_budget
 from tests.test_cli import process
 from tests.test_cli_questions import complains
@@ -57,14 +56,14 @@ def test_every_command_takes_a_model(remat, place, tmp_path, monkeypatch, comman
     assert (said.code, said.err, coded.code, coded.err) == (0, "", 0, "")
     assert coded.record
     if words[0] not in ("diff", "explain"):
-        assert said.lines[0].startswith(f"{SMALL}: {build_reference(SMALL).graph.n_nodes} nodes")
+        assert said.lines[0].startswith(f"{SMALL}: {build(SMALL).graph.n_nodes} nodes")
 
 
 def test_the_answers_are_those_for_the_file_of_the_model(remat, tmp_path):
     file = tmp_path / "vgg.json"
     assert remat("convert", SMALL, file).code == 0
     named, read = (remat("show", graph, "--json").record for graph in (SMALL, file))
-    network = build_reference(SMALL)
+    network = build(SMALL)
     assert named.pop("model") == {"parameters": network.n_parameters, "macs": network.macs, "flops": network.flops}
     assert named == read
 
@@ -83,7 +82,7 @@ def test_a_plan_for_another_batch_is_no_plan_for_this_one(remat, place):
 def test_what_a_model_has_differentiated_is_not_differentiated_again(remat):
     said = remat("show", f"{SMALL}&parameter_gradients=true")
     assert "with its own backward part; no gradients added" in said.flat
-    assert build_reference(f"{SMALL}&parameter_gradients=true").graph.is_training
+    assert build(f"{SMALL}&parameter_gradients=true").graph.is_training
 
 
 def test_parameters_of_a_model_get_gradients_on_request(remat):
@@ -98,7 +97,7 @@ def test_parameters_of_a_model_get_gradients_on_request(remat):
 )
 def test_a_model_has_its_own_sizes(remat, command):
     words = [SMALL if word == "GRAPH" else word for word in command.split()]
-    assert complains(remat(*words, "--nodes", "sizes.csv"), "--nodes sizes.csv", "has its own sizes; leave it out")
+    assert complains(remat(*words, "--nodes", "sizes.csv"), "has its own sizes; leave out the table of nodes sizes.csv")
 
 
 @pytest.mark.parametrize("command", ["show GRAPH", "solve GRAPH", "convert GRAPH x.json", "verify GRAPH p.json"])
@@ -216,7 +215,7 @@ def test_multiply_adds_are_those_of_one_example(remat):
 def test_a_file_of_any_format_is_the_model(remat, tmp_path, ending):
     file = tmp_path / f"vgg{ending}"
     said = remat("models", "export", "vgg11", "--batch", 2, "--image", 32, "--width=8", "-o", file)
-    graph = build_reference(SMALL).graph
+    graph = build(SMALL).graph
     assert (said.code, said.err) == (0, "")
     assert said.lines == [f"{SMALL}: {graph.n_nodes} nodes", f"written      {file}"]
     assert read_graph(file).hash == graph.hash

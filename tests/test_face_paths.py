@@ -40,11 +40,47 @@ def test_whatever_begins_with_a_graph_takes_a_path(file):
     assert ra.encode(file).n_nodes == 4
 
 
-def test_the_name_of_a_model_is_no_path_and_the_error_says_how_to_build_it():
-    with pytest.raises(
-        GraphError, match=r"no such file: model:vgg16; a model is built: models\.build\('vgg16'\)\.graph"
-    ):
-        ra.solve("model:vgg16", "80%")
+MODEL = "model:vgg11?batch=1&image=32"
+
+
+@pytest.mark.parametrize("name", ["read_graph", *ra._READING])
+def test_a_model_is_named_wherever_a_path_is_taken(name):
+    graph = ra.models.build("vgg11", batch=1, image=32).graph
+    with_more = {
+        "simulate": (range(graph.n_nodes),),
+        "verify": (ra.solve(graph, "100%", solver="no_remat"),),
+        "solve": ("100%",),
+        "compare": ("100%",),
+    }
+    fast = {"solvers": ["no_remat"]} if name in ("compare", "frontier") else {}
+    outcome = getattr(ra, name)(MODEL, *with_more.get(name, ()), **fast)
+    if name in ("read_graph", "solve", "simulate"):
+        assert getattr(outcome, "graph", outcome).hash == graph.hash
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("model:vgg5O", r"no model is called 'vgg5O'; did you mean"),
+        ("model:vgg11?bacth=2", r"vgg11 has no option 'bacth'; did you mean batch"),
+        ("vgg11", r"^vgg11: there is no such file; did you mean model:vgg11\?$"),
+        ("VGG-11?batch=2", r"^VGG-11\?batch=2: there is no such file; did you mean model:vgg11\?batch=2\?$"),
+    ],
+)
+def test_what_names_no_model_is_told_the_nearest(text, told):
+    with pytest.raises(GraphError, match=told):
+        ra.solve(text, "80%")
+
+
+def test_only_a_text_names_a_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GraphError, match="no such file: model:vgg11"):
+        ra.read_graph(Path("model:vgg11"))
+
+
+def test_a_model_has_its_own_sizes(file):
+    with pytest.raises(GraphError, match=r"model:vgg11 has its own sizes; leave out the table of nodes .*mine"):
+        ra.read_graph("model:vgg11", nodes=file)
 
 
 def test_python_never_differentiates_by_itself(file):

@@ -318,7 +318,11 @@ def test_attributes_for_the_eye_are_named_in_one_notice(tmp_path):
     file.write_text(in_dot("rankdir=LR; node [shape=box]; a [label=<<b>x</b>>]; a -> b [color=red, label=y]"))
     with notices() as seen:
         assert read_graph(file).n_nodes == 2
-    assert seen == ["g.dot: ignored attributes shape, label, color, rankdir"]
+    assert seen == [
+        "g.dot: ignored attributes shape, label, color, rankdir",
+        "g.dot: sizes not given: every value counts as 1 byte; an attribute memory gives them; costs not given: every "
+        "node counts as 1; an attribute compute gives them (found: shape, label, color)",
+    ]
 
 
 BAD_DOT = {
@@ -363,7 +367,7 @@ BAD_DRAWN = {
     ),
     "a loop": (({"a": {}}, [("a", "a", {})]), "{}: the graph has a cycle: a -> a; remove"),
     "negative": (({"a": {"memory": -1}},), "{}: node 'a' has memory -1; sizes and costs are 0 or more"),
-    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a' is 'x'; write a number"),
+    "a word": (({"a": {"compute": "x"}},), "{}, node 'a': compute of 'a': 'x' is not a cost; write a number"),
     "no unit": (({"a": {"memory": "4 parsec"}},), "{}, node 'a': memory of 'a': '4 parsec' is not a size; write bytes"),
     "a flag": (({"a": {"once": "maybe"}},), "{}, node 'a': once of 'a' is 'maybe'; write 0 or 1"),
     "a flag of an edge": (
@@ -1037,8 +1041,11 @@ def test_a_lone_table_of_edges_is_an_edge_list(tmp_path, read):
 
 def test_a_lone_table_of_edges_may_have_other_columns(tmp_path):
     (tmp_path / "g.csv").write_text("src,dst,weight\na,b,3\n")
-    with pytest.warns(GraphWarning, match=r"g\.csv: ignored columns weight"):
+    with notices() as seen:
         assert read_graph(tmp_path / "g.csv").n_nodes == 2
+    assert seen[0] == "g.csv: ignored columns weight"
+    assert seen[1].startswith("g.csv: sizes not given: every value counts as 1 byte; ")
+    assert seen[1].endswith("(found: weight)")
 
 
 def test_a_pace_file_may_have_a_table_of_nodes(tmp_path):

@@ -104,7 +104,7 @@ def test_a_comma_is_a_decimal_comma_where_semicolons_separate(tmp_path):
 )
 def test_marks_between_thousands_are_refused(tmp_path, mark, cell):
     file = pair(tmp_path, f"name{mark}compute\na{mark}1\nb{mark}{cell}\n", "src,dst\na,b\n")
-    message = f"X.nodes.csv, line 3: compute of 'b' is {cell.strip(chr(34))!r}; write a number with a decimal point"
+    message = f"line 3: compute of 'b': {cell.strip(chr(34))!r} is not a cost; write a number with a decimal point"
     with pytest.raises(GraphError, match=re.escape(message)):
         read_graph(file)
 
@@ -299,7 +299,7 @@ def test_nodes_may_be_called_source_and_target(tmp_path, text):
         ("a;b\nb;c\n", "g.csv, line 1: missing column `src` (found: a, b)"),
         (
             "src,dst,bytes\na,b,4\n",
-            "g.csv, line 1: column `bytes`: sizes and costs belong to nodes; give them in the table",
+            "g.csv, line 1: column `bytes` belongs to the table of nodes (--nodes FILE); give it there, or remove it",
         ),
         ("src,dst\na,b\nb\n", "g.csv, line 3: expected 2 cells, found 1; is the file whole?"),
         ("name,mem\na,4\n", "g.csv is a table of nodes without edges; call it X.nodes.csv and put X.edges.csv"),

@@ -72,7 +72,7 @@ def test_attributes_are_called_as_columns_of_tables_are():
     found = digraph()
     found.nodes["conv"].update(op="Conv", workspace="1 kB", once=True, mark="keep", color="red", label="first")
     found.nodes["relu"].update(output=True)
-    graph = from_networkx(found)
+    graph = from_networkx(found, compute=1)
     assert (graph.labels.op(0), graph.workspace[0], graph.once[0], graph.mark[0]) == ("Conv", 1000, True, 1)
     assert graph.output.tolist() == [False, True, False]
 
@@ -87,7 +87,7 @@ def test_the_other_names_of_columns_serve_too(name):
 def test_a_size_beside_the_memory_is_that_of_a_picture():
     found = digraph()
     networkx.set_node_attributes(found, 300, "size")
-    assert from_networkx(found).memory.tolist() == [8, 4, 1]
+    assert from_networkx(found, compute=1).memory.tolist() == [8, 4, 1]
 
 
 @pytest.mark.parametrize("blank", ["", "  ", None])
@@ -298,7 +298,7 @@ def test_a_size_in_json_is_the_memory(tmp_path, write):
 
 
 def test_other_attributes_of_json_are_told(tmp_path):
-    data = {"nodes": [{"id": 0, "color": "red"}], "edges": []}
+    data = {"nodes": [{"id": 0, "color": "red", "memory": 8}], "edges": []}
     with pytest.warns(GraphWarning, match=r"g\.json: ignored attributes color"):
         assert ra.read_graph(written(tmp_path, data)).n_nodes == 1
 

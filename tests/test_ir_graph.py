@@ -172,7 +172,8 @@ def test_laws_of_the_constructor(changes, message):
         ({"grad_memory": [2**53, -1]}, "the sum of grad_memory is 2**53 or more"),
         ({"grad_compute": [2**53, -1]}, "the sum of grad_compute is 2**53 or more"),
         ({"saved_indptr": [0, 0, 3], "saved_indices": [0, 1, 0]}, "the gradient of node 1 lists a value twice"),
-        ({"grad_memory": [0.5, 1]}, "grad_memory[0] is 0.5"),
+        ({"grad_memory": [-0.5, 1]}, "grad_memory[0] is -0.5; sizes and costs are 0 or more"),
+        ({"grad_compute": [0.5, 1]}, "grad_compute[0] is 0.5; give whole numbers"),
     ],
 )
 def test_laws_of_rules_for_gradients(changes, message):
@@ -573,10 +574,12 @@ def test_mappings_of_ids_leave_the_road_of_topological_ids():
         ({"conv": 1, "relu": 1}, "memory has no entry for loss; give one for each of the 3 nodes"),
         ({}, "memory has no entry for conv, relu, loss; give one for each of the 3 nodes"),
         ({"conv": 1, "relu": 1, "los": 1}, "memory has an entry for 'los', which is no node; did you mean loss?"),
-        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), "memory has an entry for 'xxxxxxxxxxxxxxxxxxx…xx"),
-        ({"conv": 1, "relu": 1.5, "loss": 1}, "memory[1] is 1.5; give whole numbers"),
-        ({"conv": 1, "relu": None, "loss": 1}, "memory has None at position 1; give whole numbers"),
-        ({"conv": 1, "relu": "8 MB", "loss": 1}, "memory has '8 MB' at position 1; give whole numbers"),
+        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), "memory has an entry for 'xxxxxxxxxxxxxxxxxxxx…xx"),
+        ({"conv": 1, "relu": None, "loss": 1}, "memory[1]: None is not a size; write bytes, or a number with a unit"),
+        (
+            {"conv": 1, "relu": "8 M5", "loss": 1},
+            "memory[1]: '8 M5' is not a size; write bytes",
+        ),
     ],
 )
 def test_mappings_name_every_node_and_nothing_else(sizes, message):

@@ -67,7 +67,7 @@ def test_the_graph_on_the_page_is_valid_and_read():
         lambda graph: graph.update(version=2),
         lambda graph: graph.update(backward="later"),
         lambda graph: graph["nodes"][0].update(once=1),
-        lambda graph: graph["nodes"][0].update(compute="10"),
+        lambda graph: graph["nodes"][0].update(compute=True),
         lambda graph: graph["nodes"][0].update(reads="x"),
         lambda graph: graph["residents"][0].pop("name"),
     ],

@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.errors import GraphError
 from remat_algos.models import registry
-from remat_algos.models.reference import (
-    Option,
-    build_reference,
-    is_reference,
-    options_of,
-    read_reference,
-    write_reference,
-)
-from remat_algos.models.registry import Family, build, list_families, list_models
+from remat_algos.models.reference import Option, is_reference, write_reference
+from remat_algos.models.registry import Family, build, list_families, list_models, options_of, read_reference
 from remat_algos.models.settings import CHOICES, Settings
 
 
@@ -97,13 +90,21 @@ def test_any_text_comes_back_as_it_was_written(texts):
 
 
 def test_the_network_is_the_one_that_python_builds():
-    named = build_reference("model:resnet20?batch=4&dtype=float16&stages=1,1,1")
+    named = build("model:resnet20?batch=4&dtype=float16&stages=1,1,1")
     assert named.graph.hash == build("resnet20", batch=4, dtype="float16", stages=(1, 1, 1)).graph.hash
     assert named.graph.hash != build("resnet20", batch=4, stages=(1, 1, 1)).graph.hash
 
 
+@pytest.mark.parametrize("text", ["vgg11?batch=2&image=32", "model:vgg11?batch=2&image=32"])
+def test_options_of_a_text_and_of_the_call_are_one(text):
+    whole = build("vgg11", batch=2, image=32, dtype="float16").graph.hash
+    assert build(text, dtype="float16").graph.hash == build(f"{text}&dtype=float16").graph.hash == whole
+    with pytest.raises(GraphError, match=r"^vgg11: batch is given twice; leave one out$"):
+        build(text, batch=2)
+
+
 def test_the_face_builds_models():
-    assert ra.models.build("resnet20", batch=2).graph.hash == build_reference("model:resnet20?batch=2").graph.hash
+    assert ra.models.build("resnet20", batch=2).graph.hash == build("model:resnet20?batch=2").graph.hash
     assert isinstance(ra.models.build("resnet20", batch=2), ra.models.Network)
     assert "resnet20" in ra.models.list_models()
 
@@ -136,7 +137,7 @@ def test_the_face_builds_models():
 )
 def test_what_is_wrong_is_said_in_one_sentence(text, named):
     with pytest.raises(GraphError) as error:
-        build_reference(text)
+        build(text)
     assert "\n" not in str(error.value)
     assert [word for word in named if word not in str(error.value)] == []
 

@@ -12,7 +12,7 @@ from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import layered_dag
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.one_pass import lower_passes, lowest_pass
 from remat_algos.schedule.schedule import Schedule
@@ -110,7 +110,7 @@ def test_the_same_seed_gives_the_same_order():
 
 
 def test_the_search_keeps_updates_behind_the_last_read_of_a_parameter():
-    graph = build_reference("model:resnet18?optimizer=sgd").graph
+    graph = build("model:resnet18?optimizer=sgd").graph
     found = simulate(graph, lowest_pass(graph, search=True, max_moves=20_000))
     assert found.peak_memory <= baseline_peak(graph)
 

@@ -14,7 +14,7 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured
@@ -208,7 +208,7 @@ def test_mxnet_runs_products_of_matrices_again_that_are_no_fully_connected_layer
 
 def large(name, **options):
     """A network's peak without rematerialization, and its plan; the oracle would take long."""
-    graph = differentiate(build_reference(name).graph)
+    graph = differentiate(build(name).graph)
     return baseline_peak(graph), solve(graph, solver="drop_cheap", raw=True, **options)
 
 

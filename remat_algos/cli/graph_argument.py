@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ from remat_algos.text.wording import counted, shortened_path
 if TYPE_CHECKING:
     from remat_algos.formats.orders import Order
     from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.models.network import Network
 
 FACTOR = 2  # cost of a gradient
 
@@ -58,19 +56,6 @@ class GradientOptions(NamedTuple):
         return cls(**{name: getattr(arguments, name) for name in cls._fields})
 
 
-def network_of(source: str, nodes: str | None) -> Network | None:
-    """The model that GRAPH names, None if it names a file."""
-    from remat_algos.models.reference import build_reference, is_reference
-
-    if not is_reference(source):
-        return None
-    if nodes is not None:
-        raise argparse.ArgumentTypeError(
-            f"--nodes {shortened_path(nodes)}: {shortened_path(source)} has its own sizes; leave it out"
-        )
-    return build_reference(source)
-
-
 def read_source(source: str, nodes: str | None) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
     return _read(source, nodes)[0]
@@ -89,30 +74,16 @@ def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[Computati
 
 
 def _read(source: str, nodes: str | None) -> tuple[ComputationGraph, list[str]]:
-    network = network_of(source, nodes)
-    if network is not None:
-        return network.graph, []
     from remat_algos.formats.graph_files import read_with_notes
 
-    _check_there(source)
     return read_with_notes(source, nodes=nodes)
-
-
-def _check_there(graph: str) -> None:
-    """A model that is named like a file is offered; of other files that are missing their reader complains."""
-    from remat_algos.errors import GraphError
-    from remat_algos.models.reference import nearest_reference
-
-    if not os.path.lexists(graph) and (near := nearest_reference(graph)) is not None:
-        raise GraphError(f"{shortened_path(graph)}: there is no such file; did you mean {near}?")
 
 
 def files_of(source: str, nodes: str | None) -> list[Path]:
     """The files that reading the graph may look at."""
     from remat_algos.formats.graph_files import files_read
-    from remat_algos.models.reference import is_reference
 
-    return [] if is_reference(source) else files_read(source, nodes)
+    return files_read(source, nodes)
 
 
 def graph_of(

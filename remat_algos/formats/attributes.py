@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, warn_ignored
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_CELLS, VALUE_COLUMNS, check_scale, rows_of
+from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_CELLS, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
@@ -38,18 +39,30 @@ class Drawing:
     graph: Record = field(default_factory=dict)
 
 
-def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES) -> Tables:
-    """Rows from a drawing; attributes that are not known are ignored with one notice."""
+def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool = True) -> Tables:
+    """Rows from a drawing; attributes that are not known are `ignored`, with one notice.
+
+    In networkx' `data`, as not in what is drawn, `size` is the memory where nothing else is.
+    """
     names = list(drawing.nodes)
-    records, ignored = _known(list(drawing.nodes.values()), attributes, source, lambda i: f"node {quoted(names[i])}")
+    used = {name for record in drawing.nodes.values() for name in record}
+    sized = any(means(name, "memory", NODE_ATTRIBUTES) for name in used)
+    attributes = DATA_ATTRIBUTES if data and not sized else NODE_ATTRIBUTES
+    reader = _Reader(source)
+    records = reader.known(list(drawing.nodes.values()), attributes, lambda i: f"node {quoted(names[i])}")
     nodes = dict(zip(names, records, strict=True))
+    of_nodes = {name: column for name, column in OF_NODES.items() if name != "size" or attributes is DATA_ATTRIBUTES}
+    given = {column for texts in records for column in texts}
+    elsewhere = {"nodes": {name: column for name, column in of_nodes.items() if column not in given}}
     # an edge from a node to its own value is only drawn
     ends = [(u, v) for u, v, _ in drawing.edges if nodes.get(v, {}).get("value_of") != u]
     records = [record for u, v, record in drawing.edges if nodes.get(v, {}).get("value_of") != u]
-    edge_texts, more = _known(records, EDGE_ATTRIBUTES, source, lambda i: "edge {} -> {}".format(*map(quoted, ends[i])))
+    edge_texts = reader.known(
+        records, EDGE_ATTRIBUTES, lambda i: "edge {} -> {}".format(*map(quoted, ends[i])), elsewhere
+    )
     edges = [{"src": u, "dst": v, **texts} for (u, v), texts in zip(ends, edge_texts, strict=True)]
-    (graph,), of_graph = _known([drawing.graph], GRAPH_ATTRIBUTES, source, lambda _: "the graph")
-    warn_ignored(source, [*ignored, *more, *of_graph], "attributes")
+    ignored = list(reader.ignored)
+    (graph,) = reader.known([drawing.graph], GRAPH_ATTRIBUTES, lambda _: "the graph")
     rows, values = _apart(nodes)
     tables = rows_of(
         ColumnTable.of_records(rows, source, NODE_COLUMNS, "node"),
@@ -57,28 +70,65 @@ def tables_of(drawing: Drawing, source: str, attributes: Known = NODE_ATTRIBUTES
         ColumnTable.of_records(values, source, VALUE_COLUMNS, "value") if values else None,
     )
     _add_graph_attributes(tables, graph)
+    tables.compute_unit = unit_of_costs(source, reader.costs, tables.compute_unit)
+    tables.ignored = ignored
+    if notice:
+        warn_ignored(source, reader.ignored, "attributes")
     return tables
 
 
-def _known(
-    records: Sequence[Record], attributes: Known, source: str, called: Callable[[int], str]
-) -> tuple[list[Texts], list[str]]:
-    """The known attributes of each record, and the names of all others."""
-    column_of = aliases(attributes)
-    found: list[Texts] = []
-    ignored: dict[str, None] = {}
-    for i, record in enumerate(records):
-        texts: Texts = {}
-        for name, text in record.items():
-            if name not in column_of:
-                ignored[name] = None
-            elif column_of[name] in texts:
-                raise GraphError(f"{source}, {called(i)}: {column_of[name]} occurs twice; keep one")
-            else:
-                texts[column_of[name]] = str(text)
-        found.append(texts)
-    check_spelling(source, ignored, attributes, {column for texts in found for column in texts}, "attribute")
-    return found, list(ignored)
+def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
+    """Whether a name means a column, in a unit or not."""
+    try:
+        meaning = meaning_of(name, aliases(attributes))
+    except ValueError:  # a size in a unit that is none
+        return column in SIZES
+    return meaning is not None and meaning.column == column
+
+
+class _Reader:
+    """Reads attributes: their texts by column, the units of costs among them, and those that mean nothing."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.costs: set[Meaning] = set()
+        self.ignored: dict[str, None] = {}
+
+    def known(
+        self,
+        records: Sequence[Record],
+        attributes: Known,
+        called: Callable[[int], str],
+        elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> list[Texts]:
+        """The known attributes of each record."""
+        names = dict.fromkeys(name for record in records for name in record)
+        meanings = {name: self._meaning(name, aliases(attributes)) for name in names}
+        found: list[Texts] = []
+        for i, record in enumerate(records):
+            texts: Texts = {}
+            for name, entry in record.items():
+                meaning = meanings[name]
+                if meaning is None:
+                    continue
+                if meaning.column in texts:
+                    raise GraphError(f"{self.source}, {called(i)}: {meaning.column} occurs twice; keep one")
+                text = str(entry)
+                texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
+                if meaning.column in COSTS and text.strip():
+                    self.costs.add(meaning)
+            found.append(texts)
+        unknown = [name for name, meaning in meanings.items() if meaning is None]
+        check_place(self.source, unknown, elsewhere or {}, "attribute")
+        check_spelling(self.source, unknown, attributes, {column for texts in found for column in texts}, "attribute")
+        self.ignored.update(dict.fromkeys(unknown))
+        return found
+
+    def _meaning(self, name: str, column_of: Mapping[str, str]) -> Meaning | None:
+        try:
+            return meaning_of(name, column_of)
+        except ValueError as error:
+            raise GraphError(f"{self.source}: attribute `{shortened(name)}`: {error}") from error
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
@@ -111,7 +161,6 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
         if not graph["compute_scale"].isdecimal():
             raise GraphError(f"{source}: compute_scale is {quoted(graph['compute_scale'])}; write a whole number")
         tables.compute_scale = int(graph["compute_scale"])
-        check_scale(tables)
     if graph.get("derivation"):
         try:
             derivation = json.loads(graph["derivation"])

@@ -2,13 +2,12 @@
 
 import re
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, GraphWarning
-from remat_algos.ir.tables import Number
-from remat_algos.text.decimals import decimal
-from remat_algos.text.units import parse_bytes
+from remat_algos.formats.header import spellings, with_unit
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.wording import listed, quoted, shortened
 
 FLAGS = {
@@ -24,9 +23,14 @@ FLAGS = {
 }
 MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
-LONGEST = 4000  # digits that int() accepts
 MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
+
+SYNONYMS = {
+    **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
+    **dict.fromkeys(("duration", "latency", "runtime", "elapsed", "macs"), "compute"),
+}
+"""Words that are no names of columns, but mean one."""
 
 Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
@@ -49,6 +53,10 @@ class ColumnTable:
         The names of the columns as the file has them.
     decimal_comma : bool
         Whether 1,5 is a number.
+    units : mapping of str to str, optional
+        Units that the names of columns say.
+    ignored : sequence of str
+        The columns that are not known.
     """
 
     def __init__(
@@ -59,9 +67,11 @@ class ColumnTable:
         noun: str = "row",
         header: Sequence[str] = (),
         decimal_comma: bool = False,
+        units: Mapping[str, str] | None = None,
+        ignored: Sequence[str] = (),
     ) -> None:
         self.source, self.columns, self.noun, self.header = source, columns, noun, header
-        self.decimal_comma = decimal_comma
+        self.decimal_comma, self.units, self.ignored = decimal_comma, units or {}, ignored
         self.length = len(lines) if lines is not None else max(map(len, columns.values()), default=0)
         self.lines = lines
 
@@ -110,11 +120,11 @@ class ColumnTable:
 
     def numbers(self, column: str, default: Any = None) -> list[Any]:
         """Whole numbers and decimals; the default for empty cells."""
-        return self._numbers(column, default, None)
+        return self._numbers(column, default, cost_of)
 
     def sizes(self, column: str, default: Any = None) -> list[Any]:
         """Bytes, with an optional unit; the default for empty cells."""
-        return self._numbers(column, default, parse_bytes)
+        return self._numbers(column, default, size_of)
 
     def _looked_up(self, column: str, meanings: Mapping[str, Any], remedy: str) -> list[Any]:
         if column not in self.columns:
@@ -125,12 +135,14 @@ class ColumnTable:
             self.fail(row, f"{column} of {self._name(row)} is {quoted(self.columns[column][row])}; {remedy}")
         return found
 
-    def _numbers(self, column: str, default: Any, read: Callable[[str], Number] | None) -> list[Any]:
+    def _numbers(self, column: str, default: Any, read: Reading) -> list[Any]:
         if column not in self.columns:
             return [default] * len(self)
         texts = self.columns[column]
         if self.decimal_comma:
             texts = [_DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
+        if read is size_of and column in self.units:
+            texts = [with_unit(text, self.units[column]) for text in texts]
         joined = "".join(texts)
         try:
             if "_" in joined or not joined.isascii():  # int() accepts more
@@ -139,21 +151,13 @@ class ColumnTable:
         except ValueError:  # a decimal or a unit among them
             return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
 
-    def _number(self, row: int, column: str, text: str, default: Any, read: Callable[[str], Number] | None) -> Any:
+    def _number(self, row: int, column: str, text: str, default: Any, read: Reading) -> Any:
         if not text:
             return default
         try:
-            if "_" in text or not text.isascii():
-                raise ValueError
-            return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST else decimal(text)
-        except ValueError:
-            try:
-                if read is not None:
-                    return read(text)
-            except ValueError as error:
-                self.fail(row, f"{shortened(column)} of {self._name(row)}: {error}")
-        point = " with a decimal point and no other marks" if "," in text else ""
-        self.fail(row, f"{shortened(column)} of {self._name(row)} is {quoted(text)}; write a number{point}")
+            return read(text)
+        except ValueError as error:
+            self.fail(row, f"{shortened(column)} of {self._name(row)}: {error}")
 
     def _name(self, row: int) -> str:
         """The name of a row, quoted."""
@@ -192,13 +196,18 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
         for name in (column, *others)
     }
     for given_name in unknown:
-        for name in names:
-            allowed = 2 if min(len(name), len(given_name)) > 5 else 1 if len(name) > 3 else 0
-            if 0 < _distance(given_name, name, allowed) <= allowed:
-                raise GraphError(
-                    f"{where}: {what} `{shortened(given_name)}` is not known; "
-                    f"did you mean `{name}`? Rename it, or remove it"
-                )
+        near = next((name for word in spellings(given_name) for name in names if _near(word, name)), None)
+        if near is not None:
+            raise GraphError(
+                f"{where}: {what} `{shortened(given_name)}` is not known; "
+                f"did you mean `{near}`? Rename it, or remove it"
+            )
+
+
+def _near(word: str, name: str) -> bool:
+    """Whether a word looks like a name misspelt, or means the same elsewhere."""
+    allowed = 2 if min(len(name), len(word)) > 5 else 1 if len(name) > 3 else 0
+    return SYNONYMS.get(word.lower()) == name or 0 < _distance(word, name, allowed) <= allowed
 
 
 def _distance(a: str, b: str, limit: int) -> int:

@@ -3,14 +3,15 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
 from remat_algos.formats.graphs.edge_list import in_order
-from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, VALUE_COLUMNS, rows_of
+from remat_algos.formats.header import Meaning, check_place, meaning_of, plain
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES, VALUE_COLUMNS, rows_of
 from remat_algos.formats.row_writer import records_of, scale_shows
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted, first_line, shortened
@@ -23,10 +24,10 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
     """Rows from a table of edges and the texts of the others, each with its file's name: (text, name)."""
-    node_table = read_table(*nodes, NODE_COLUMNS, ("name",))
+    node_table = read_table(*nodes, NODE_COLUMNS, ("name",), {"the table of edges or of values": {"saved": "saved"}})
     if values is None:
         return rows_of(node_table, edges)
-    value_table = read_table(*values, VALUE_COLUMNS, ("node", "memory_bytes"))
+    value_table = read_table(*values, VALUE_COLUMNS, ("node", "memory_bytes"), {"the table of nodes": OF_NODES})
     return rows_of(node_table, edges, value_table)
 
 
@@ -42,19 +43,19 @@ def parse_edges(text: str, source: str) -> Tables:
 
 def read_edges(text: str, source: str) -> ColumnTable:
     """The table of edges; GraphError without columns for both ends."""
-    of_nodes = {column: NODE_COLUMNS[column] for column in ("memory", "compute")}
-    edges = read_table(text, source, {**EDGE_COLUMNS, **of_nodes}, ("src", "dst"))
-    for name in edges.header:
-        if aliases(of_nodes).get(plain(name)):
-            remedy = "give them in the table of nodes (--nodes FILE), or remove the column"
-            raise GraphError(f"{source}, line 1: column `{shortened(name)}`: sizes and costs belong to nodes; {remedy}")
-    return edges
+    return read_table(text, source, EDGE_COLUMNS, ("src", "dst"), {"the table of nodes (--nodes FILE)": OF_NODES})
 
 
-def read_table(text: str, source: str, known: Known, required: Sequence[str] = ()) -> ColumnTable:
+def read_table(
+    text: str,
+    source: str,
+    known: Known,
+    required: Sequence[str] = (),
+    elsewhere: Mapping[str, Mapping[str, str]] | None = None,
+) -> ColumnTable:
     """The cells of a CSV text under its header; columns that are not known are ignored with one notice.
 
-    GraphError if a required column is missing; for a name an id will do.
+    GraphError if a required column is missing, for which of a name an id will do, or one belongs `elsewhere`.
     """
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
@@ -65,8 +66,8 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
     del lines[0]
     if len(header) == 1 and any(other in header[0] for other in "| "):
         raise GraphError(f"{source}, line 1: separate the columns by commas, semicolons or tabs")
-    column_of = aliases(known)
-    names = [column_of.get(plain(cell)) for cell in header]
+    meanings = [_meaning(cell, aliases(known), source) for cell in header]
+    names = [meaning and meaning.column for meaning in meanings]
     for i, name in enumerate(names):
         if name is not None and name in names[:i]:
             first = header[names.index(name)]
@@ -75,6 +76,7 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
                 problem = f"columns `{shortened(first)}` and `{shortened(header[i])}` mean the same"
             raise GraphError(f"{source}, line 1: {problem}; keep one")
     unknown = [cell for cell, name in zip(header, names, strict=True) if name is None]
+    check_place(f"{source}, line 1", unknown, elsewhere or {}, "column")
     check_spelling(f"{source}, line 1", map(plain, unknown), known, names, "column")
     for column in required:
         if column not in names and not (column == "name" and "id" in names):
@@ -89,12 +91,15 @@ def read_table(text: str, source: str, known: Known, required: Sequence[str] = (
         for name, column in zip(names, zip(*rows, strict=True) if rows else [()] * len(header), strict=True)
         if name is not None
     }
-    return ColumnTable(source, columns, lines, header=header, decimal_comma=mark == ";")
+    units = {meaning.column: meaning.unit for meaning in meanings if meaning is not None and meaning.unit}
+    return ColumnTable(source, columns, lines, header=header, decimal_comma=mark == ";", units=units, ignored=unknown)
 
 
-def plain(column: str) -> str:
-    """The name of a column whatever its capitals."""
-    return column.strip().lower().replace(" ", "_")
+def _meaning(cell: str, column_of: Mapping[str, str], source: str) -> Meaning | None:
+    try:
+        return meaning_of(cell, column_of)
+    except ValueError as error:
+        raise GraphError(f"{source}, line 1: column `{shortened(cell)}`: {error}") from error
 
 
 def without_separator_line(text: str) -> tuple[str, str]:

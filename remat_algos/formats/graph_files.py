@@ -1,5 +1,7 @@
 """Files of graphs: the one door to all their formats, told apart by content; tables stand in several files."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import gc
@@ -9,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +25,15 @@ from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import counted, listed, quoted, shortened_path
+from remat_algos.models.reference import is_reference
+from remat_algos.text.wording import counted, listed, quoted, shortened, shortened_path
+
+if TYPE_CHECKING:
+    from remat_algos.models.network import Network
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
+FOUND = 4  # names of columns in a note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = ".nodes.csv"  # the ending of tables that are written
 TABLE = GraphFormat("table", csv_tables.parse_edges)
@@ -51,11 +58,12 @@ def collector_paused() -> Iterator[None]:
 
 
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
-    """Read a graph from a file of any format that docs/formats.md describes.
+    """Read a graph from a file of any format that docs/formats.md describes, or build that of a model.
 
     Parameters
     ----------
     path : path
+        A text `model:NAME`, with options as in "model:resnet50?batch=96", is the graph of a model (docs/zoo.md). Else
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
         with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
         lower-set authors; each of them may be compressed with gzip. ONNX and StableHLO where their library is
@@ -71,7 +79,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     Warns
     -----
     GraphWarning
-        If some have a size or a cost in the file, and others have none.
+        If some have a size or a cost in the file, and others have none; if none has a size, but there are columns, keys
+        or attributes of other names.
 
     Raises
     ------
@@ -88,18 +97,17 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     4
     """
     graph, notes = _noted(path, nodes)
-    uneven = [note.text for note in notes if note.uneven]
-    if uneven:
-        fault = "; ".join(uneven)
-        warnings.warn(f"{shortened_path(Path(path).name)}: {fault}", GraphWarning, stacklevel=2)
+    doubtful = [note.text for note in notes if note.doubtful]
+    if doubtful:
+        warnings.warn(f"{shortened_path(Path(path).name)}: {'; '.join(doubtful)}", GraphWarning, stacklevel=2)
     return graph
 
 
 class _Note(NamedTuple):
-    """A clause about what a file does not give; `uneven` if it gives that for other nodes."""
+    """A clause about what a file does not give; `doubtful` if it gives that for other nodes or has other names."""
 
     text: str
-    uneven: bool = False
+    doubtful: bool = False
 
 
 def read_with_notes(
@@ -123,7 +131,15 @@ def read_with_notes(
 
 @collector_paused()
 def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -> tuple[ComputationGraph, list[_Note]]:
+    network = network_of(path, nodes)
+    if network is not None:
+        return network.graph, []
     file, dims = _split(path)
+    if not os.path.lexists(file):
+        from remat_algos.models.registry import nearest_reference
+
+        if (near := nearest_reference(str(path))) is not None:
+            raise GraphError(f"{shortened_path(path)}: there is no such file; did you mean {near}?")
     try:
         return _read(file, Path(nodes) if nodes is not None else None, dims)
     except GraphError as error:
@@ -134,6 +150,17 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
         if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
         raise GraphError(f"{shortened_path(file.name)}: {error}") from error
+
+
+def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
+    """The model that a text in place of a path names, None if it is a path."""
+    if not (isinstance(path, str) and is_reference(path)):
+        return None
+    if nodes is not None:
+        raise GraphError(f"{shortened(path)} has its own sizes; leave out the table of nodes {shortened_path(nodes)}")
+    from remat_algos.models.registry import build  # which imports all layers
+
+    return build(path)
 
 
 def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
@@ -221,17 +248,22 @@ def _claims(form: GraphFormat, content: Any, ending: str) -> bool:
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
     """Notices of assumed sizes and costs, and of nodes without edges."""
     n = graph.n_nodes
-    notes = []
+    notes: list[_Note] = []
+    unsized = len(tables.unsized) == n
+    other = listed(list(dict.fromkeys(tables.ignored)), FOUND)  # names, one of which may be meant for a size
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),
     ):
         if n and len(missing) == n:
-            notes.append(_Note(f"{noun}s not given: {whole}; {option}{shortened_path(giver)} gives them"))
+            note = f"{noun}s not given: {whole}; {option}{shortened_path(giver)} gives them"
+            notes.append(_Note(note, unsized and other != ""))
         elif missing:
             verb = "counts" if len(missing) == 1 else "count"
             text = f"{counted(len(missing), 'node')} without a {noun} ({_some(missing)}) {verb} as {each}"
-            notes.append(_Note(text, uneven=True))
+            notes.append(_Note(text, doubtful=True))
+    if other and notes:
+        notes[-1] = notes[-1]._replace(text=f"{notes[-1].text} (found: {other})")
     apart = np.flatnonzero((np.diff(graph.predecessors[0]) == 0) & (np.diff(graph.successors[0]) == 0))
     if apart.size and n > 1:
         names = [graph.labels[int(v)] for v in apart[:NAMED]]
@@ -314,6 +346,8 @@ def _beside(file: Path) -> dict[str, Path]:
 
 def files_read(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> list[Path]:
     """The files that reading a graph may open."""
+    if isinstance(path, str) and is_reference(path):
+        return []
     given = [_split(path)[0], *([Path(nodes)] if nodes is not None else [])]
     beside = (table for file in given if file.name.endswith(TABLE_ENDINGS) for table in _beside(file).values())
     return [*given, *(table for table in beside if table.exists())]

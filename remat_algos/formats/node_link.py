@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.formats import attributes
-from remat_algos.formats.attributes import DATA_ATTRIBUTES, NODE_ATTRIBUTES, Drawing
+from remat_algos.formats.attributes import Drawing
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import quoted
@@ -42,9 +42,7 @@ def tables_of(record: Mapping[str, Any], source: str) -> Tables:
         if (u, v) not in seen:
             seen.add((u, v))
             drawing.edges.append((u, v, _attributes((key, x) for key, x in edge.items() if key not in ENDS)))
-    memory = ("memory", *NODE_ATTRIBUTES["memory"])
-    sized = any(name in node for node in drawing.nodes.values() for name in memory)  # then `size` is a picture's
-    return attributes.tables_of(drawing, source, NODE_ATTRIBUTES if sized else DATA_ATTRIBUTES)
+    return attributes.tables_of(drawing, source, data=True)
 
 
 def name_of(node: Any) -> str:

@@ -3,7 +3,8 @@
 from typing import NoReturn
 
 from remat_algos.errors import GraphError
-from remat_algos.formats.columns import ColumnTable, Known
+from remat_algos.formats.columns import ColumnTable, Known, aliases
+from remat_algos.formats.header import COSTS, Meaning, unit_of_costs
 from remat_algos.ir.resident import ROLES
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import quoted
@@ -40,6 +41,8 @@ VALUE_COLUMNS: Known = {
     "grad_memory": (),
     "saved": (),
 }
+OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
+"""What only nodes have: a table of edges or values that has one of these columns, and not as its own, is refused."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
@@ -48,14 +51,6 @@ GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "gr
 def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
     """The rows of a graph; GraphError, with file and place, where the tables contradict each other or themselves."""
     return _RowReader(nodes, edges, values).tables()
-
-
-def check_scale(tables: Tables) -> Tables:
-    """The rows; GraphError if they name the scale of costs that are no whole numbers."""
-    scale, costs = tables.compute_scale, (cost for node in tables.nodes for cost in (node.compute, node.grad_compute))
-    if scale is not None and (scale < 1 or any(type(cost) is not int for cost in costs)):
-        raise GraphError(f'{tables.source}: "compute_scale" needs whole costs; leave it out, and decimals are scaled')
-    return tables
 
 
 class _RowReader:
@@ -76,6 +71,9 @@ class _RowReader:
             self._add_values(values)
         self._connect(edges)
         self._note_assumed(nodes, values)
+        meanings = [Meaning(column, nodes.units.get(column, "")) for column in nodes.columns if column in COSTS]
+        self.compute_unit = unit_of_costs(nodes.source, meanings)
+        self.ignored = [*nodes.ignored, *edges.ignored, *(values.ignored if values is not None else ())]
         given = {*nodes.columns, *(values.columns if values is not None else ())}
         if given & {"view_of", "gradient_of"}:
             self._resolve()
@@ -95,9 +93,11 @@ class _RowReader:
             [*self.nodes.values()],
             [*self.residents.values()],
             self.backward,
+            compute_unit=self.compute_unit,
             source=self.table.source,
             unsized=self.unsized,
             uncosted=self.uncosted,
+            ignored=self.ignored,
         )
 
     def _add_rows(self, table: ColumnTable) -> None:

@@ -1,23 +1,18 @@
 """Graphs and plans, undirected graphs and tree decompositions from and to networkx."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
-from remat_algos.errors import GraphError
-from remat_algos.formats.attributes import (
-    DATA_ATTRIBUTES,
-    EDGE_ATTRIBUTES,
-    GRAPH_ATTRIBUTES,
-    NODE_ATTRIBUTES,
-    Drawing,
-    drawing_of,
-    tables_of,
-)
-from remat_algos.formats.columns import check_spelling
+from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
 from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.header import split_unit
+from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.tables import Tables
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -27,7 +22,6 @@ from remat_algos.text.wording import did_you_mean, listed, quoted, shortened
 SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names
 NOT_NODES = ("resident", "value_of", "view_of")  # what has one of these may lack size and cost
-READ = tuple(name for name in NODE_ATTRIBUTES if name not in ("name", "memory", "compute"))
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
@@ -40,15 +34,21 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     digraph : networkx.DiGraph or networkx.MultiDiGraph
         With nodes of any kind; the graph calls them as `str` does. Parallel edges are one read. Attributes of nodes
         called as the columns of tables are (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) mean the
-        same; others are ignored.
+        same, in a unit too (`memory_mb`); others are ignored.
     memory, compute : str, mapping, callable or number
         Bytes and cost of each node: the name of an attribute, a mapping from nodes, a function of a node, or one number
-        for all. Sizes may have units, such as "8 MB". Where no node has the attribute that is the default, all are 1.
+        for all. Sizes may have units, such as "8 MB", and so may the names of attributes: `out_kb`, `time_ms`. Where no
+        node has the attribute that is the default, all are 1.
 
     Returns
     -------
     ComputationGraph
         Numbered topologically, in the order of the DiGraph's nodes where that leaves a choice, integers ascending.
+
+    Warns
+    -----
+    GraphWarning
+        If no node has a size, or none a cost, but some have attributes of other names.
 
     Raises
     ------
@@ -76,18 +76,51 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
         nodes.sort()
     names = _names(nodes)
     amounts = {"memory": _amounts(digraph, "memory", memory), "compute": _amounts(digraph, "compute", compute)}
-    drawing = Drawing(graph={key: digraph.graph[key] for key in GRAPH_ATTRIBUTES if digraph.graph.get(key) is not None})
+    given = {what: of for what, of in amounts.items() if of is not None}
+    keys = {key for _, record in digraph.nodes(data=True) for key in record}
+    left_out = {key for key in keys if any(means(str(key), what) for what in ("name", *given))} | {
+        of for of in (memory, compute) if isinstance(of, str) and of not in amounts
+    }
+    drawing = Drawing(graph=_record(digraph.graph))
     for node in nodes:
-        data = digraph.nodes[node]
-        record = {key: data[key] for key in READ if data.get(key) is not None}
-        drawing.nodes[names[node]] = record | {what: of[node] for what, of in amounts.items() if node in of}
+        record = _record(digraph.nodes[node], left_out)
+        drawing.nodes[names[node]] = record | {of.name: of.entries[node] for of in given.values() if node in of.entries}
     for v in nodes:
         for u in digraph.predecessors(v):
             parallel = digraph.get_edge_data(u, v)
             edges = parallel.values() if digraph.is_multigraph() else [parallel]
-            saved = {key: edge[key] for edge in edges for key in EDGE_ATTRIBUTES if edge.get(key) is not None}
-            drawing.edges.append((names[u], names[v], saved))
-    return ComputationGraph.from_tables(tables_of(drawing, SOURCE))
+            drawing.edges.append((names[u], names[v], {key: x for edge in edges for key, x in _record(edge).items()}))
+    tables = tables_of(drawing, SOURCE, data=True, notice=False)
+    _check_missing(tables, {name: node for node, name in names.items()})
+    return ComputationGraph.from_tables(tables)
+
+
+class _Amounts(NamedTuple):
+    """Sizes or costs that do not stand in the default attribute: by node, under the name that the reader gets."""
+
+    name: str
+    entries: Mapping[Any, Any]
+
+
+def _record(attributes: Mapping[Any, Any], left_out: Container[Any] = ()) -> Record:
+    return {str(key): entry for key, entry in attributes.items() if not (key in left_out or _blank(entry))}
+
+
+def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
+    """GraphError if some nodes alone have a size or a cost; GraphWarning if none has, but attributes of other names."""
+    lost = []
+    for what, missing in (("memory", tables.unsized), ("compute", tables.uncosted)):
+        if len(missing) == len(tables.nodes):
+            lost.append(what)
+        elif missing:
+            some = listed([quoted(node_of[name]) for name in missing[:NAMED]], NAMED, len(missing))
+            raise GraphError(f"the {SOURCE} has no {what} for {some}; set the attribute {what!r}")
+    if lost and tables.ignored and tables.nodes:
+        noun = " or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost)
+        named = " and ".join(f"{what}=NAME" for what in lost)
+        found = listed(tables.ignored, NAMED)
+        remedy = f"{named} may name an attribute (found: {found})"
+        warnings.warn(f"no node of the {SOURCE} has a {noun}: each counts as 1; {remedy}", GraphWarning, stacklevel=3)
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
@@ -103,60 +136,49 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
     return names
 
 
-def _amounts(digraph: Any, what: str, amounts: Amounts) -> dict[Hashable, Any]:
-    """Size or cost of each node; of none, where no node has the attribute that is the default."""
+def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
+    """Size or cost of each node; None where the default attribute gives them, which is read as those of files are."""
     if isinstance(amounts, Real):
-        return dict.fromkeys(digraph.nodes, amounts)
+        return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
+    name, remedy = what, "add an entry"
     if isinstance(amounts, str):
-        if amounts == what:  # or what else tables call it
-            used = {key for _, record in digraph.nodes(data=True) for key in record}
-            amounts = next((name for name in _called(what) if name in used), what)
-        by_node = {
-            node: record[amounts] for node, record in digraph.nodes(data=True) if not _blank(record.get(amounts))
-        }
-        if not by_node:
-            _check_absent(digraph, what, amounts)
-            return {}
-        missing, remedy = [node for node in digraph if node not in by_node], f"set the attribute {quoted(amounts)}"
+        if amounts == what:
+            return None
+        entries = {node: record.get(amounts) for node, record in digraph.nodes(data=True)}
+        if digraph and all(map(_blank, entries.values())):
+            raise _absent(digraph, amounts)
+        base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever is before it
+        name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what
+        name, remedy = name if means(name, what) else what, f"set the attribute {amounts!r}"
     elif callable(amounts):
-        results = {node: amounts(node) for node in digraph.nodes}
-        by_node = {node: amount for node, amount in results.items() if not _blank(amount)}
-        missing, remedy = [node for node in digraph if node not in by_node], "return a number for each node"
+        entries, remedy = {node: amounts(node) for node in digraph.nodes}, "return a number for each node"
     elif isinstance(amounts, Mapping):
         unknown = next((node for node in amounts if node not in digraph), None)
         if unknown is not None:
             near = did_you_mean(unknown, map(str, digraph.nodes)) or "; remove it"
             raise GraphError(f"{what} has an entry for {quoted(unknown)}, which is no node{near}")
-        by_node = {node: amount for node, amount in amounts.items() if not _blank(amount)}
-        missing, remedy = [node for node in digraph if node not in by_node], "add an entry"
+        entries = dict(amounts)
     else:
         expected = "an attribute's name, a mapping from nodes, a function of a node or a number"
         raise TypeError(f"{what} is {quoted(amounts)}, expected {expected}")
-    missing = [node for node in missing if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
+    entries = {node: amount for node, amount in entries.items() if not _blank(amount)}
+    lacking = (node for node in digraph if node not in entries)
+    missing = [node for node in lacking if not any(digraph.nodes[node].get(key) for key in NOT_NODES)]
     if missing:
         some = listed([quoted(node) for node in missing[:NAMED]], NAMED, len(missing))
         raise GraphError(f"the {SOURCE} has no {what} for {some}; {remedy}")
-    return by_node
+    return _Amounts(name, entries)
 
 
-def _called(what: str) -> tuple[str, ...]:
-    """The names of an attribute, the common one first, a picture's last."""
-    drawn = (what, *NODE_ATTRIBUTES[what])
-    return (*drawn, *(name for name in DATA_ATTRIBUTES[what] if name not in drawn))
+def _absent(digraph: Any, attribute: str) -> GraphError:
+    """The error for an attribute that no node has."""
+    attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
+    present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
+    return GraphError(f"no node of the {SOURCE} has the attribute {quoted(attribute)}{present}")
 
 
 def _blank(amount: Any) -> bool:
     return amount is None or (isinstance(amount, str) and not amount.strip())
-
-
-def _check_absent(digraph: Any, what: str, attribute: str) -> None:
-    """GraphError for an attribute that no node has, unless it is the default and nothing is called nearly so."""
-    attributes = list(dict.fromkeys(str(key) for _, record in digraph.nodes(data=True) for key in record))
-    if attribute == what:
-        check_spelling(SOURCE, attributes, {what: NODE_ATTRIBUTES[what]}, (), "attribute")
-    elif len(digraph):
-        present = f" (found: {listed(list(map(shortened, attributes)), NAMED)})" if attributes else ""
-        raise GraphError(f"no node of the {SOURCE} has the attribute {quoted(attribute)}{present}")
 
 
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:

@@ -1,6 +1,6 @@
 """Arrays of graphs: conversion, checks, read-only copies."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
+from remat_algos.text.amounts import Reading, cost_of, size_of
+from remat_algos.text.decimals import whole_bytes, whole_costs
 from remat_algos.text.wording import quoted, shortened
 
 Int64 = NDArray[np.int64]
@@ -66,6 +68,77 @@ def frozen(
         at = int(np.flatnonzero(result != array)[0])
         raise GraphError(f"{what}[{at}] is {shortened(array[at])}; give whole numbers within {np.dtype(dtype)}")
     return _over_bytes(result)
+
+
+def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
+    """Bytes as a read-only array, read as files are: with units, parts of a byte rounded up.
+
+    Examples
+    --------
+    >>> sizes(["4MiB", 120, "1.5 kB"], "memory").tolist(), sizes("2 kB", "memory", 2).tolist()
+    ([4194304, 120, 1500], [2000, 2000])
+    """
+    amounts = numbers(values, size_of, what, size, per)
+    return amounts if isinstance(amounts, np.ndarray) else frozen(_within(whole_bytes(amounts, what)), np.int64, what)
+
+
+def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tuple[Int64, int]:
+    """Costs as a read-only array, and how many times the given ones they are, so that decimals are whole.
+
+    Examples
+    --------
+    >>> amounts, scale = costs([33.5, "0.25", 2], "compute")
+    >>> amounts.tolist(), scale
+    ([3350, 25, 200], 100)
+    """
+    amounts = numbers(values, cost_of, what, size, per)
+    if isinstance(amounts, np.ndarray):
+        return amounts, 1
+    whole, scale = whole_costs(amounts, what)
+    return frozen(_within(whole), np.int64, what), scale
+
+
+def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
+    """A read-only array where all are whole, which takes no loop; else exact numbers, one by one.
+
+    Raises GraphError, with the place, for an entry that `read` refuses, or a negative one that is not whole.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # rows of different lengths
+        raise GraphError(f"{what} is no flat list of numbers; give one") from error
+    listed = isinstance(values, list | tuple)
+    if _all_whole(array) and not (listed and {bool, np.bool_} & {*map(type, values)}):
+        return frozen(array, np.int64, what, size, per)
+    if array.ndim == 0 and size is not None:
+        return [_read(array[()], read, what)] * size
+    if array.ndim != 1:
+        raise GraphError(f"{what} has {array.ndim} dimensions, expected a flat list of numbers")
+    if size is not None and array.shape[0] != size:
+        raise wrong_length(what, array.shape[0], size, per)
+    return [_read(entry, read, f"{what}[{i}]") for i, entry in enumerate(values if listed else array)]
+
+
+def _read(entry: Any, read: Reading, place: str) -> Any:
+    try:
+        amount = read(entry)
+    except ValueError as error:
+        raise GraphError(f"{place}: {error}") from error
+    if amount < 0 and amount != -1:
+        raise GraphError(f"{place} is {amount}; sizes and costs are 0 or more")
+    return amount
+
+
+def _all_whole(array: NDArray[Any]) -> bool:
+    """Whether the entries are whole numbers that an int64 can hold, or there are none."""
+    if array.dtype.kind != "f":
+        return array.dtype.kind in "iu" or not array.size
+    return bool((np.abs(array) <= LARGEST_SUM).all() and np.array_equal(array, np.rint(array)))
+
+
+def _within(amounts: Sequence[int]) -> list[int]:
+    """Amounts whose sum is too large in any case cut to what an array holds."""
+    return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
 def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.ir.tables import NodeRow, Number, Tables, ValueRow
 from remat_algos.kernels.graph import topological_order, transpose_rows
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes, whole_costs
 from remat_algos.text.wording import quoted, shortened
 
@@ -196,10 +198,11 @@ class _Assembly:
                 self.names.fail(node, f"node {quoted(node.name)} {expected}")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
-        costs = [node.compute for node in nodes] + [node.grad_compute for node in nodes]
-        self._checked(costs[: len(nodes)], nodes, "compute")  # before they are rounded
-        self._checked(costs[len(nodes) :], nodes, "grad_compute", -1)
-        whole, scale = whole_costs(costs, tables.source) if tables.compute_scale is None else (costs, None)
+        costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
+        self._checked(costs, nodes, "compute")  # before they are rounded
+        grad_costs = self._read([node.grad_compute for node in nodes], nodes, "grad_compute", cost_of)
+        self._checked(grad_costs, nodes, "grad_compute", -1)
+        whole, scale = self._whole_costs([*costs, *grad_costs])
         owners = [nodes[v] for v in self.value_node.tolist()]
         memory = self._bytes([value.memory for value in self.values], owners, "memory")
         arrays: dict[str, Any] = {
@@ -213,7 +216,7 @@ class _Assembly:
             "output": self._outputs(),
             "mark": [node.mark for node in nodes] if any(node.mark for node in nodes) else None,
             "resident": self._resident(read_indptr, read),
-            "labels": self._labels(scale or tables.compute_scale or 1),
+            "labels": self._labels(scale),
             "derivation": tables.derivation,
         }
         if tables.backward == "present":
@@ -231,8 +234,31 @@ class _Assembly:
             )
         return arrays
 
-    def _bytes(self, sizes: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
+    def _read(self, amounts: Sequence[Any], rows: Sequence[Any], what: str, read: Reading) -> Sequence[Number]:
+        """Exact numbers, of whatever rows made in Python hold; readers of files have made them already."""
+        if {*map(type, amounts)} <= {int, Decimal}:
+            return amounts
+        found = []
+        for amount, row in zip(amounts, rows, strict=True):
+            try:
+                found.append(read(amount))
+            except ValueError as error:
+                self.names.fail(row, f"{what} of {quoted(row.name)}: {error}")
+        return found
+
+    def _whole_costs(self, costs: Sequence[Number]) -> tuple[Sequence[int], int]:
+        """Costs and their scale, which is found from their decimals unless the rows name it."""
+        scale = self.tables.compute_scale
+        if scale is None:
+            return whole_costs(costs, self.tables.source)
+        whole = [cost for cost in costs if isinstance(cost, int)]
+        if scale < 1 or len(whole) < len(costs):
+            self.names.fail(None, '"compute_scale" needs whole costs; leave it out, and decimals are scaled')
+        return whole, scale
+
+    def _bytes(self, sizes: Sequence[Any], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
         """Whole bytes, checked before they are rounded."""
+        sizes = self._read(sizes, rows, what, size_of)
         self._checked(sizes, rows, what, minimum)
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, wrong_length
+from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen, sizes, wrong_length
 from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
 from remat_algos.ir.labels import Labels
 from remat_algos.text.wording import shortened
@@ -41,11 +41,11 @@ class Backward:
         for name, dtype in (
             ("saved_indptr", np.int64),
             ("saved_indices", np.int32),
-            ("grad_memory", np.int64),
             ("grad_compute", np.int64),
-            ("grad_workspace", np.int64),
         ):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
+        for name in ("grad_memory", "grad_workspace"):
+            object.__setattr__(self, name, sizes(getattr(self, name), name))
         n = self.grad_compute.shape[0]
         check_indptr(self.saved_indptr, n, self.saved_indices.shape[0], "saved_indptr")
         if self.grad_workspace.shape[0] != n:

@@ -8,20 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, numbers, whole
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shortened
 
-OF_NAMED: Mapping[str, type[np.generic]] = {
-    "memory": np.int64,
-    "compute": np.int64,
-    "workspace": np.int64,
-    "once": np.bool_,
-    "output": np.bool_,
-    "mark": np.int8,
-}
-"""Arrays that may accompany edges between names, one entry per node."""
+AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
+OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
+"""Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""
 
 COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
@@ -56,7 +51,8 @@ def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
     """The ids of the nodes, ascending: 0 to n - 1 where an array or `n_nodes` counts them, else those in edges."""
-    sizes = [len(np.asarray(a)) for a in arrays.values() if not isinstance(a, Mapping) and np.ndim(a) == 1]
+    rows = [a if isinstance(a, list | tuple) else np.asarray(a) for a in arrays.values() if not isinstance(a, Mapping)]
+    sizes = [len(a) for a in rows if isinstance(a, list | tuple) or a.ndim == 1]
     if n_nodes is None and not sizes:
         return np.unique(pairs)
     n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])
@@ -117,16 +113,24 @@ def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
     return [entries.get(name, 0) for name in known]
 
 
+def _column(what: str, entries: Any, n: int) -> Any:
+    """An entry per node, sizes and costs read as files are."""
+    if what in AMOUNTS:
+        found = numbers(entries, AMOUNTS[what], what, n, "node")
+        return found.tolist() if isinstance(found, np.ndarray) else found
+    return frozen(entries, OF_NAMED[what], what, n, "node").tolist()
+
+
 def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays: Mapping[str, Any]) -> Tables:
     """Rows from pairs of names or ids; arrays follow the order of the names, scalars serve all nodes."""
-    unknown = arrays.keys() - OF_NAMED.keys()
+    known = ", ".join([*AMOUNTS, *OF_NAMED])
+    unknown = arrays.keys() - AMOUNTS.keys() - OF_NAMED.keys()
     if unknown:
-        known = ", ".join(OF_NAMED)
         raise GraphError(
             f"{', '.join(sorted(unknown))} cannot be given with names, or ids that are not topological (only {known} "
             "can); number the nodes topologically from 0"
         )
-    columns = {what: frozen(array, OF_NAMED[what], what, len(names), "node").tolist() for what, array in arrays.items()}
+    columns = {what: _column(what, array, len(names)) for what, array in arrays.items()}
     rows = {}
     for i, name in enumerate(map(str, names)):
         cells = {column: column_cells[i] for column, column_cells in columns.items()}

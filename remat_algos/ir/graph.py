@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import (
+    LARGEST_SUM,
     Bool,
     Int8,
     Int32,
@@ -17,8 +18,11 @@ from remat_algos.ir.arrays import (
     by_fields,
     check_place,
     check_sizes,
+    costs,
     frozen,
+    numbers,
     sealed,
+    sizes,
     whole,
     wrong_length,
 )
@@ -40,6 +44,7 @@ from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
 from remat_algos.kernels.graph import check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
+from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened, spelled
 
@@ -185,8 +190,9 @@ class ComputationGraph:
     ) -> "ComputationGraph":
         """A graph whose ids are topological already; scalars serve all nodes or values.
 
-        Without `value_indptr` each node has one value. Without `output` the outputs are the first values of the
-        nodes none of whose values is read. See the class for shapes and units.
+        Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB"; decimals of `compute` are scaled, with
+        the costs of gradients. Without `value_indptr` each node has one value. Without `output` the outputs are the
+        first values of the nodes none of whose values is read. See the class for shapes and units.
 
         Examples
         --------
@@ -201,16 +207,19 @@ class ComputationGraph:
         check_indptr(values, n, n_values, "value_indptr")
         if n_values >= MAX_VALUES:
             raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
-        sizes = frozen(memory, np.int64, "memory", n_values, "value")
+        amounts, scale = costs(compute, "compute", n, "node")
+        labels = labels or Labels()
+        if scale != 1:
+            labels, backward = _scaled(labels, backward, scale)
         if output is None:
             output = unread_first_values(values, indices)
         return cls(
             value_indptr=values,
             read_indptr=indptr,
             read_indices=indices,
-            memory=sizes,
-            compute=frozen(compute, np.int64, "compute", n, "node"),
-            workspace=frozen(workspace, np.int64, "workspace", n, "node"),
+            memory=sizes(memory, "memory", n_values, "value"),
+            compute=amounts,
+            workspace=sizes(workspace, "workspace", n, "node"),
             once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n, "node"),
             output=frozen(output, np.bool_, "output", n_values, "value"),
             forward_of=forward_of,  # type: ignore[arg-type]  # the constructor makes arrays of these
@@ -218,15 +227,15 @@ class ComputationGraph:
             resident=resident,
             mark=mark,  # type: ignore[arg-type]
             derivation=derivation,
-            labels=labels or Labels(),
+            labels=labels,
         )
 
     @classmethod
     def from_edges(
         cls,
         edges: Iterable[tuple[Any, Any]] | ArrayLike,
-        memory: ArrayLike | Mapping[Any, int] = 1,
-        compute: ArrayLike | Mapping[Any, int] = 1,
+        memory: ArrayLike | Mapping[Any, Any] = 1,
+        compute: ArrayLike | Mapping[Any, Any] = 1,
         *,
         n_nodes: int | None = None,
         **arrays: Any,
@@ -241,8 +250,8 @@ class ComputationGraph:
         ----------
         edges : pairs of int or str
         memory, compute : scalar, array or mapping
-            Bytes and cost of each node. Arrays are indexed by id, or follow the order in which names first appear;
-            mappings have an entry for every node, by its id or name.
+            Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id, or follow the order
+            in which names first appear; mappings have an entry for every node, by its id or name.
         n_nodes : int, optional
             With ids: the number of nodes, if the last ones have no edge. By default the length of an array, or only
             the nodes that edges name.
@@ -273,8 +282,8 @@ class ComputationGraph:
         if ids is None or not are_topological(pairs, ids):
             return cls.from_tables(named_tables(pairs.tolist(), names, columns))
         indptr, indices = rows_of_pairs(pairs, ids.size)
-        for what in ("memory", "compute"):
-            columns[what] = frozen(columns[what], np.int64, what, ids.size, "node")
+        for what, read in (("memory", size_of), ("compute", cost_of)):
+            columns[what] = numbers(columns[what], read, what, ids.size, "node")
         return cls.from_arrays(read_indptr=indptr, read_indices=indices, **columns)
 
     @classmethod
@@ -287,21 +296,27 @@ class ComputationGraph:
     def with_costs(
         self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
     ) -> "ComputationGraph":
-        """A copy with other bytes or costs; gradients that were as large as their values stay so."""
-        backward = self.backward
+        """A copy with other bytes or costs, read as in `from_arrays`.
+
+        Gradients that were as large as their values stay so. Costs are in the unit of `compute`, `labels.compute_scale`
+        of which make one of `labels.compute_unit`.
+        """
+        labels, backward, n = self.labels, self.backward, self.n_nodes
+        new_memory = self.memory if memory is None else sizes(memory, "memory", self.n_values, "value")
+        new_compute, scale = (self.compute, 1) if compute is None else costs(compute, "compute", n, "node")
         if backward is not None and memory is not None:
-            new = frozen(memory, np.int64, "memory", self.n_values, "value")
-            backward = replace(
-                backward, grad_memory=np.where(backward.grad_memory == self.memory, new, backward.grad_memory)
-            )
-        n, n_values = self.n_nodes, self.n_values
+            same = backward.grad_memory == self.memory
+            backward = replace(backward, grad_memory=np.where(same, new_memory, backward.grad_memory))
+        if scale != 1:
+            labels, backward = _scaled(labels, backward, scale)
         return replace(
             self,
-            memory=self.memory if memory is None else frozen(memory, np.int64, "memory", n_values, "value"),
-            compute=self.compute if compute is None else frozen(compute, np.int64, "compute", n, "node"),
-            workspace=self.workspace if workspace is None else frozen(workspace, np.int64, "workspace", n, "node"),
+            memory=new_memory,
+            compute=new_compute,
+            workspace=self.workspace if workspace is None else sizes(workspace, "workspace", n, "node"),
             backward=backward,
             derivation=None,
+            labels=labels,
         )
 
     # ---------------------------------------------------------------- what follows from the arrays
@@ -481,6 +496,15 @@ def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
             made = tuple(map(sealed, made))
         graph._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
     return graph._derived[name]
+
+
+def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:
+    """Labels and gradients beside costs that were multiplied by a scale."""
+    labels = replace(labels, compute_scale=labels.compute_scale * scale)
+    if backward is not None:
+        given = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # a larger one is too large, as is its sum
+        backward = replace(backward, grad_compute=np.where(given < 0, given, given * scale))
+    return labels, backward
 
 
 def _owners(graph: ComputationGraph) -> Int32:

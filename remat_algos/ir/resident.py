@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen
+from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen, sizes
 from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
 
 ROLES = ("input", "parameter", "state")
@@ -39,7 +39,7 @@ class Resident:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "memory", frozen(self.memory, np.int64, "resident memory"))
+        object.__setattr__(self, "memory", sizes(self.memory, "resident memory"))
         size = self.memory.shape[0]
         object.__setattr__(self, "role", frozen(self.role, np.int8, "resident role", size, "resident"))
         object.__setattr__(self, "read_indptr", frozen(self.read_indptr, np.int64, "resident read_indptr"))

@@ -75,6 +75,8 @@ class Tables:
         The file, for messages.
     unsized, uncosted : sequence of str
         Nodes with a value that the file gives no size, which counts as 1 byte, and nodes that it gives no cost.
+    ignored : sequence of str
+        Columns, keys or attributes of the file that mean nothing here.
     """
 
     nodes: list[NodeRow]
@@ -87,3 +89,4 @@ class Tables:
     source: str = "graph"
     unsized: Sequence[str] = ()
     uncosted: Sequence[str] = ()
+    ignored: Sequence[str] = ()

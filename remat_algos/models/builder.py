@@ -26,6 +26,8 @@ from remat_algos.models.settings import Settings
 from remat_algos.operations.kind import OperationKind, operation_kind
 from remat_algos.operations.layer import Layer, Shape, Tensor
 from remat_algos.operations.optimizers import optimizer_of
+from remat_algos.text.amounts import Reading, cost_of, size_of
+from remat_algos.text.decimals import whole_bytes
 from remat_algos.text.wording import quoted, shortened
 
 NO_GRADIENT = -1
@@ -174,9 +176,9 @@ class Builder(Names):
         elements: int = 0,
         macs: int = 0,
         flops: int = 0,
-        bytes_moved: int | None = None,
-        workspace: int = 0,
-        grad_workspace: int = 0,
+        bytes_moved: int | float | str | None = None,
+        workspace: int | float | str = 0,
+        grad_workspace: int | float | str = 0,
         once: bool = False,
         gradient: bool = True,
         dtype: str | None = None,
@@ -202,10 +204,10 @@ class Builder(Names):
             How many elements it goes over, each at the `flops` of its kind.
         macs, flops : int
             Multiply-adds, and floating-point operations beside these: two for each multiply-add, and those of elements.
-        bytes_moved : int, optional
+        bytes_moved : int, float or str, optional
             By default all its reads and values.
-        workspace, grad_workspace : int
-            Scratch bytes of it and of its gradient.
+        workspace, grad_workspace : int, float or str
+            Scratch bytes of it and of its gradient; "4MiB" is a size too.
         once : bool
             Whether it must not run a second time.
         gradient : bool
@@ -230,10 +232,14 @@ class Builder(Names):
         self._reads.append(read)
         self._resident_reads.append(residents)
         self._saved.append(self._saved_by(kind, read, saves, values, extra))
-        self._workspace.append(workspace)
-        self._grad_workspace.append(grad_workspace)
+        self._workspace.append(self._amount(name, "workspace", workspace, size_of))
+        self._grad_workspace.append(self._amount(name, "grad_workspace", grad_workspace, size_of))
         self._once.append(once)
-        if bytes_moved is None:
+        elements = self._amount(name, "elements", elements, cost_of)
+        macs, flops = self._amount(name, "macs", macs, cost_of), self._amount(name, "flops", flops, cost_of)
+        if bytes_moved is not None:
+            bytes_moved = self._amount(name, "bytes_moved", bytes_moved, size_of)
+        else:
             moved = [self._memory[x] for x in read] + [self._residents[r][1] for r in residents]
             bytes_moved = sum(moved) + sum(self._memory[values[0].value :])
         self.layers.append(
@@ -252,6 +258,18 @@ class Builder(Names):
             )
         )
         return values
+
+    def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
+        """Bytes, parts rounded up, or a count, which has none."""
+        if type(entry) is int:
+            return entry
+        try:
+            amount = read(entry)
+        except ValueError as error:
+            raise GraphError(f"{self.model}: {what} of {name}: {error}") from error
+        if read is cost_of and amount % 1:
+            raise GraphError(f"{self.model}: {what} of {name} is {amount}; give a whole number")
+        return whole_bytes([amount], f"{self.model}: {what} of {name}")[0]
 
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
         values = [self._value(name, shape, dtype, gradient)]

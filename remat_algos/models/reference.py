@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from remat_algos.errors import GraphError
 from remat_algos.text.wording import quoted, shortened
-
-if TYPE_CHECKING:
-    from remat_algos.models.network import Network
 
 PREFIX = "model:"
 
@@ -91,26 +88,6 @@ def is_reference(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
-def options_of(model: str) -> dict[str, Option]:
-    """The options of a model or a family, by name: its own, then those that all have.
-
-    Raises
-    ------
-    GraphError
-        If no model has that name; the nearest are offered.
-    """
-    from remat_algos.cost.shapes import DTYPES
-    from remat_algos.models.registry import get_family
-    from remat_algos.models.settings import CHOICES, Settings
-
-    choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
-    family = get_family(model)
-    variant = family.variants.get(model, {})
-    own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.parameters.items()]
-    common = [Option(f.name, str(f.type), f.default, False, choices.get(f.name, ())) for f in fields(Settings)]
-    return {option.name: option for option in (*own, *common)}
-
-
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
     """The model that a reference names, with or without its `model:`, and the text of each option.
 
@@ -142,24 +119,6 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
     return model, texts
 
 
-def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """The model and the options that a reference names, with or without its `model:`.
-
-    Raises
-    ------
-    GraphError
-        If no model has that name, an option is there twice, or has no value.
-
-    Examples
-    --------
-    >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
-    ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
-    """
-    model, texts = split_reference(text)
-    known = options_of(model)
-    return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
-
-
 def write_reference(model: str, texts: Mapping[str, str]) -> str:
     """The reference of a model with options as text.
 
@@ -170,40 +129,3 @@ def write_reference(model: str, texts: Mapping[str, str]) -> str:
     """
     query = "&".join(f"{name}={quote(text, safe=',/')}" for name, text in texts.items())
     return f"{PREFIX}{model}{'?' if query else ''}{query}"
-
-
-def nearest_reference(text: str) -> str | None:
-    """The reference that a text without `model:` seems to mean, whatever its case and hyphens; None if it means none.
-
-    Examples
-    --------
-    >>> nearest_reference("ResNet-50?batch=4"), nearest_reference("mine.json")
-    ('model:resnet50?batch=4', None)
-    """
-    from difflib import get_close_matches
-
-    from remat_algos.models.registry import list_families, list_models
-
-    model, mark, query = text.partition("?")
-    known = [*list_models(), *(family.name for family in list_families())]
-    near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)
-    return f"{PREFIX}{near[0]}{mark}{query}" if near else None
-
-
-def build_reference(text: str) -> Network:
-    """The network that a reference names.
-
-    Raises
-    ------
-    GraphError
-        If no model or option has that name, or the value is none, as `build` does.
-
-    Examples
-    --------
-    >>> build_reference("model:vgg19?dropout=single").graph.n_nodes
-    46
-    """
-    from remat_algos.models.registry import build
-
-    model, options = read_reference(text)
-    return build(model, **options)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 import remat_algos.models.families as package
+from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import GraphError
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
 from remat_algos.models.options import checked, kind_of, offer
-from remat_algos.models.settings import Settings
+from remat_algos.models.reference import PREFIX, Option, split_reference
+from remat_algos.models.settings import CHOICES, Settings
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.text.wording import quoted, shortened
 
@@ -123,13 +126,62 @@ def get_family(model: str) -> Family:
     raise GraphError(f"no model is called {quoted(model)}; {offer(model, [*list_models(), *families], otherwise)}")
 
 
+def options_of(model: str) -> dict[str, Option]:
+    """The options of a model or a family, by name: its own, then those that all have.
+
+    Raises
+    ------
+    GraphError
+        If no model has that name; the nearest are offered.
+    """
+    choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
+    family = get_family(model)
+    variant = family.variants.get(model, {})
+    own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.parameters.items()]
+    common = [Option(f.name, str(f.type), f.default, False, choices.get(f.name, ())) for f in fields(Settings)]
+    return {option.name: option for option in (*own, *common)}
+
+
+def read_reference(text: str) -> tuple[str, dict[str, Any]]:
+    """The model and the options that a reference names, with or without its `model:`.
+
+    Raises
+    ------
+    GraphError
+        If no model has that name, an option is there twice, or has no value.
+
+    Examples
+    --------
+    >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
+    ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
+    """
+    model, texts = split_reference(text)
+    known = options_of(model)
+    return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
+
+
+def nearest_reference(text: str) -> str | None:
+    """The reference that a text without `model:` seems to mean, whatever its case and hyphens; None if it means none.
+
+    Examples
+    --------
+    >>> nearest_reference("ResNet-50?batch=4"), nearest_reference("mine.json")
+    ('model:resnet50?batch=4', None)
+    """
+    model, mark, query = text.partition("?")
+    known = [*list_models(), *(family.name for family in list_families())]
+    near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)
+    return f"{PREFIX}{near[0]}{mark}{query}" if near else None
+
+
 def build(model: str, **options: Any) -> Network:
     """A network of the zoo.
 
     Parameters
     ----------
     model : str
-        One of `list_models`, or a family.
+        One of `list_models`, or a family; options may follow, as on the command line: "model:resnet50?batch=96", with
+        or without its "model:".
     **options
         Those of the family (`batch`, `image`, `depth`, ...; docs/zoo.md), and those of `Settings`: `dtype`,
         `dropout`, `counting`, `granularity`, `workspace`, `cost`, `device`, `parameter_gradients`, `optimizer`.
@@ -147,9 +199,14 @@ def build(model: str, **options: Any) -> Network:
     --------
     >>> build("resnet50", batch=1).n_parameters
     25557032
-    >>> build("vgg19", dropout="single").graph.n_nodes
+    >>> build("vgg19?dropout=single", batch=4).graph.n_nodes
     46
     """
+    model, named = read_reference(model) if isinstance(model, str) else (model, {})
+    twice = next((name for name in options if name in named), None)
+    if twice is not None:
+        raise GraphError(f"{model}: {twice} is given twice; leave one out")
+    options = {**named, **options}
     chosen = get_family(model)
     own, others = _options(chosen, model, options)
     net = Layers(model, Settings(**others))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from math import ceil
 
 from remat_algos.cost.compute import COSTS
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import element_bytes
 from remat_algos.errors import GraphError
 from remat_algos.models.options import offer
-from remat_algos.text.units import parse_bytes
+from remat_algos.text.amounts import size_of
 from remat_algos.text.wording import quoted
 
 CHOICES = {
@@ -39,7 +40,7 @@ class Settings:
     granularity : {"operation", "layer", "primitive"}
         `operation`: what frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
         optimizers as element-wise steps and reductions.
-    workspace : int or str
+    workspace : int, float or str
         Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
     cost : {"flops", "paper", "unit", "roofline", "measured"}
         What `compute` is (docs/costs.md).
@@ -66,7 +67,7 @@ class Settings:
     dropout: str = "mask"
     counting: str = "framework"
     granularity: str = "operation"
-    workspace: int | str = "64MiB"
+    workspace: int | float | str = "64MiB"
     cost: str = "flops"
     device: str | Device | None = None
     parameter_gradients: bool = False
@@ -88,11 +89,11 @@ class Settings:
         elif not isinstance(self.device, Device | None):
             raise GraphError(f"device is {quoted(self.device)}; give a name, a file or a Device")
         try:
-            if not isinstance(self.workspace, int | str) or isinstance(self.workspace, bool):
-                raise TypeError("a float would be rounded")
-            parse_bytes(str(self.workspace))
-        except (TypeError, ValueError) as error:
-            raise GraphError(f"workspace is {quoted(self.workspace)}; give bytes, or a size such as 64MiB") from error
+            if size_of(self.workspace) < 0:
+                raise ValueError
+        except ValueError as error:
+            shown = quoted(self.workspace)
+            raise GraphError(f"workspace is {shown}; give bytes, or a size such as 64MiB") from error
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -102,7 +103,7 @@ class Settings:
     @property
     def workspace_limit(self) -> int:
         """Bytes that a convolution may take beside its values."""
-        return 0 if self.counting == "paper" else parse_bytes(str(self.workspace))
+        return 0 if self.counting == "paper" else ceil(size_of(self.workspace))
 
     @property
     def primitive(self) -> bool:

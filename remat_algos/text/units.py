@@ -31,11 +31,17 @@ def parse_bytes(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None or match[2] not in _UNITS:
-        raise ValueError(f"{quoted(text)} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
+        raise no_size(text)
     amount = Decimal(decimal(match[1])) * _UNITS[match[2]]
     if amount >= 2**63:
         raise ValueError(f"{quoted(text)} is 2**63 bytes or more; give a smaller size")
     return int(amount.to_integral_value(ROUND_CEILING))
+
+
+def no_size(entry: object) -> ValueError:
+    """The error for what is no size."""
+    shown = quoted(entry)
+    return ValueError(f"{shown} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
 
 
 def format_bytes(amount: int) -> str:
@@ -74,12 +80,17 @@ def format_compute(amount: float, unit: str = "") -> str:
     --------
     >>> format_compute(2374000000000, "FLOPs"), format_compute(161), format_compute(2400000, "ns")
     ('2.37 TFLOP', '161', '2.4 ms')
+    >>> format_compute(2374, "GFLOPs")
+    '2.37 TFLOP'
     """
     if unit in _TIMES:
         names = _TIMES[_TIMES.index(unit) :]
     else:
+        letters = ("", *_LETTERS)
+        if unit[:1] in _LETTERS and unit[1:] in _SCALED:  # GFLOPs
+            letters, unit = letters[letters.index(unit[0]) :], unit[1:]
         name, space = (_SCALED[unit], "") if unit in _SCALED else (unit, " ")
-        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in ("", *_LETTERS))
+        names = tuple(f"{letter}{space if letter else ''}{name}".rstrip() for letter in letters)
         if unit not in _SCALED and abs(amount) < UNSCALED:
             names = names[:1]
     power = 0

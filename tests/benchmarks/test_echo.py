@@ -6,7 +6,7 @@ import os
 import pytest
 
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.echo_choice import MODES
 from tests.echo_cases import echoed
@@ -17,7 +17,7 @@ GRAPHS = {"nmt": "model:nmt", "resnet of 1,301 layers": "model:resnet?depth=1301
 
 @functools.cache
 def training(name):
-    return differentiate(build_reference(GRAPHS[name]).graph, parameter_gradients=True)
+    return differentiate(build(GRAPHS[name]).graph, parameter_gradients=True)
 
 
 def describe(benchmark, graph, **more):

@@ -10,7 +10,7 @@ import pytest
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 
 INSTANCES = Path(__file__).parents[3] / "shared" / "allocation"
@@ -25,7 +25,7 @@ def instance(name):
 
 @functools.cache
 def of_schedule(reference, solver, budget):
-    graph = differentiate(build_reference(reference).graph)
+    graph = differentiate(build(reference).graph)
     return Buffers.of(solve(graph, budget, solver=solver, raw=True).simulation)
 
 

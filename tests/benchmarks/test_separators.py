@@ -10,7 +10,7 @@ from remat_algos.kernels.twremat import PLAIN
 
 from remat_algos.formats.pace import read_gr
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
@@ -31,7 +31,7 @@ PIPELINE = "model:resnet?depth=1001&optimizer=sgd&cost=unit"
 
 @functools.cache
 def network(reference):
-    graph = build_reference(reference).graph
+    graph = build(reference).graph
     return graph if graph.is_training else differentiate(graph)
 
 

@@ -58,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
-    from remat_algos.models.reference import PREFIX, read_reference
+    from remat_algos.models.reference import PREFIX
+    from remat_algos.models.registry import read_reference
     from remat_algos.plan.fit import fit
 
     refused: dict[int, str] = {}
@@ -143,7 +144,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     """The option that varies is a number of the model, and nothing else sets it."""
     from difflib import get_close_matches
 
-    from remat_algos.models.reference import options_of
+    from remat_algos.models.registry import options_of
 
     known = options_of(model)
     numbers = [name for name, option in known.items() if option.own and option.kind.startswith("int")]

@@ -84,8 +84,7 @@ def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
 
 def _built(name: str) -> tuple[int | None, Network]:
     """A model as it is by default, and the batch that this is."""
-    from remat_algos.models.reference import options_of
-    from remat_algos.models.registry import build
+    from remat_algos.models.registry import build, options_of
 
     options = options_of(name)
     return options["batch"].default if "batch" in options else None, build(name)
@@ -101,7 +100,7 @@ def _row(family: Family, name: str, batch: int | None, network: Network) -> tupl
 
 
 def _record(family: Family, name: str, batch: int | None, network: Network) -> dict[str, Any]:
-    from remat_algos.models.reference import options_of
+    from remat_algos.models.registry import options_of
 
     return {
         "family": family.name,
@@ -119,7 +118,7 @@ def _record(family: Family, name: str, batch: int | None, network: Network) -> d
 
 
 def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
-    from remat_algos.models.reference import options_of
+    from remat_algos.models.registry import options_of
 
     options = [option for option in options_of(model).values() if option.own == own]
     return [(option.name, option.written, option.allowed) for option in options]
@@ -131,7 +130,8 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     """Read the options of the model that is named among the words, build it, write it."""
     from remat_algos.formats.graph_files import files_written
-    from remat_algos.models.reference import build_reference, options_of, split_reference, write_reference
+    from remat_algos.models.reference import split_reference, write_reference
+    from remat_algos.models.registry import build, options_of
 
     named = _named(words)
     options = options_of(split_reference(named)[0]) if named is not None else {}
@@ -151,7 +151,7 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
             given[name] = texts[0]
     reference = write_reference(model, given)
     write_out(
-        build_reference(reference).graph,
+        build(reference).graph,
         reference,
         chosen.output,
         differentiate=chosen.differentiate,

@@ -5,7 +5,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_allocator
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, graph_of, network_of
+from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.text.wording import counted, listed, shortened
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Describe the graph, or print where its memory and compute go."""
     from remat_algos.allocate.allocators.registry import get_allocator
+    from remat_algos.formats.graph_files import network_of
     from remat_algos.schedule.baseline import baseline
 
     for option in ("by", "plan"):

@@ -1,21 +1,25 @@
 """Graphs as JSON: format "remat-graph" version 1 (docs/formats.md), and what networkx writes."""
 
+from __future__ import annotations
+
 import json
 import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.formats import node_link
-from remat_algos.formats.columns import Known, check_spelling
+from remat_algos.formats.columns import Known, aliases, check_spelling, warn_ignored
 from remat_algos.formats.graph_rows import tables_from
+from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_reader import check_scale
+from remat_algos.formats.row_reader import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
+from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import decimal
-from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import quoted, shortened
 
 _BEGIN = re.compile(r"\s*([{[])")
@@ -27,15 +31,36 @@ _MISSING = object()
 KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
 )
-NODE_KEYS: Known = dict.fromkeys(
-    (
-        *("name", "op", "compute", "workspace", "once", "reads", "values", "mark", "gradient_of", "backward"),
-        *("saved", "grad_compute", "grad_workspace"),
-    ),
-    (),
-)
-VALUE_KEYS: Known = dict.fromkeys(("name", "memory", "output", "grad_memory", "view_of"), ())
-RESIDENT_KEYS: Known = dict.fromkeys(("name", "memory", "role", "readers"), ())
+OF_VALUE = ("memory", "output", "grad_memory", "view_of")
+"""Keys of a value that may stand on a node without `values`."""
+VALUE_KEYS: Known = {"name": (), **dict.fromkeys(OF_VALUE, ()), "memory": VALUE_COLUMNS["memory_bytes"]}
+NODE_KEYS: Known = {
+    **{"name": (), "op": (), "compute": NODE_COLUMNS["compute"], "workspace": (), "once": ()},
+    "reads": ("inputs", "deps", "dependencies", "predecessors", "parents", "operands", "args"),
+    **dict.fromkeys(("values", "mark", "gradient_of", "backward", "saved", "grad_compute", "grad_workspace"), ()),
+    **{key: VALUE_KEYS[key] for key in OF_VALUE},
+}
+RESIDENT_KEYS: Known = {"name": (), "memory": VALUE_KEYS["memory"], "role": (), "readers": ()}
+
+_READERS = dict.fromkeys(("readers", "users", "consumers", "successors", "children"), "reads")
+_GRAPH = aliases(dict.fromkeys(("nodes", "residents", "views", "compute_unit", "compute_scale", "derivation"), ()))
+_EDGES = dict.fromkeys(("edges", "links", "adjacency"), "reads")
+_OF_NODE = {name: key for name, key in aliases(NODE_KEYS).items() if key not in ("name", "op")}
+NODES_ELSEWHERE = {
+    "the graph": _GRAPH,
+    'the `"residents"` of the graph': dict.fromkeys(("resident", "param_memory", "param_bytes"), "residents"),
+    '`"saved"`': {name: "saved" for name in OF_NODES if name.endswith(("needs_inputs", "needs_output"))},
+    '`"values"`, a list of objects': {"outputs": "values"},
+    'the nodes that read it, as `"reads"`': {**_READERS, **_EDGES},
+}
+VALUES_ELSEWHERE = {"the node": _OF_NODE, **NODES_ELSEWHERE}
+GRAPH_ELSEWHERE = {
+    'the nodes, as `"reads"`': _EDGES,
+    'the values of nodes, as `"output"`': {"outputs": "output"},
+    'the `"residents"`': dict.fromkeys(("inputs", "parameters", "states"), "residents"),
+    "the nodes": {name: key for name, key in _OF_NODE.items() if name != "backward"},
+    '`"compute_unit"`': dict.fromkeys(("unit", "units", "time_unit", "cost_unit"), "compute_unit"),
+}
 
 
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
@@ -115,10 +140,14 @@ def _tables(record: Any, source: str) -> Tables:
             source,
             f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}",
         )
-    top = _Fields(record, source, "the graph", KEYS)
-    nodes = [_node(_Fields(entry, source, f"node {i}", NODE_KEYS), i) for i, entry in enumerate(top.records("nodes"))]
+    reader = _Reader(source)
+    top = reader.fields(record, "the graph", KEYS, GRAPH_ELSEWHERE)
+    of_nodes = [
+        reader.fields(entry, f"node {i}", NODE_KEYS, NODES_ELSEWHERE) for i, entry in enumerate(top.records("nodes"))
+    ]
+    nodes = [_node(fields, i) for i, fields in enumerate(of_nodes)]
     residents = [
-        _resident(_Fields(entry, source, f"resident {i}", RESIDENT_KEYS))
+        _resident(reader.fields(entry, f"resident {i}", RESIDENT_KEYS, {"a node": _OF_NODE}))
         for i, entry in enumerate(top.records("residents", []))
     ]
     n_saved = sum(node.saved is not None for node in nodes)
@@ -135,16 +164,21 @@ def _tables(record: Any, source: str) -> Tables:
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
         _fail(source, '"views" must map names to names')
     derivation = Derivation.of(derivation, source).record() if derivation is not None else None
-    unit = top.take("compute_unit", str, "")
-    unsized = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if _unsized(entry)]
-    uncosted = [node.name for node, entry in zip(nodes, top.record["nodes"], strict=True) if "compute" not in entry]
-    tables = Tables(nodes, residents, backward, views, unit, scale, derivation, source, unsized, uncosted)
-    return check_scale(tables)
-
-
-def _unsized(node: dict[str, Any]) -> bool:
-    """Whether a value of the node has neither a size nor a base."""
-    return any("memory" not in value and "view_of" not in value for value in node.get("values", [{}]))
+    unit = unit_of_costs(source, reader.costs, top.take("compute_unit", str, ""))
+    warn_ignored(source, reader.ignored, "keys")
+    return Tables(
+        nodes,
+        residents,
+        backward,
+        views,
+        unit,
+        scale,
+        derivation,
+        source,
+        unsized=[node.name for node, fields in zip(nodes, of_nodes, strict=True) if fields.unsized],
+        uncosted=[node.name for node, fields in zip(nodes, of_nodes, strict=True) if "compute" not in fields.record],
+        ignored=list(reader.ignored),
+    )
 
 
 def _dump(tables: Tables) -> str:
@@ -184,42 +218,50 @@ def _value_record(value: ValueRow) -> dict[str, Any]:
     return record if value.grad_memory is None else record | {"grad_memory": value.grad_memory}
 
 
-def _node(fields: "_Fields", place: int) -> NodeRow:
+def _node(fields: _Fields, place: int) -> NodeRow:
     name = fields.take("name", str, str(place))
     fields.what = f"node {quoted(name)}"
+    if "values" in fields.record:
+        values = [
+            fields.reader.fields(entry, fields.what, VALUE_KEYS, VALUES_ELSEWHERE) for entry in fields.records("values")
+        ]
+        both = next((key for key in OF_VALUE if key in fields.record), None)
+        if both is not None:
+            _fail(fields.source, f'{fields.what} has "{both}" beside "values"; give it in these')
+    else:  # the node speaks of its one value
+        values = [fields.part(OF_VALUE)]
+    fields.unsized = any("memory" not in value.record and "view_of" not in value.record for value in values)
     return NodeRow(
         name=name,
         op=fields.take("op", str, ""),
-        compute=fields.number("compute", 1),
-        workspace=fields.size("workspace", 0),
+        compute=fields.amount("compute", cost_of, 1),
+        workspace=fields.amount("workspace", size_of, 0),
         once=fields.take("once", bool, False),
         mark=fields.take("mark", int, 0),
         reads=fields.names("reads", []),
-        values=[
-            _value(_Fields(entry, fields.source, fields.what, VALUE_KEYS)) for entry in fields.records("values", [{}])
-        ],
+        values=[_value(value) for value in values],
         saved=fields.names("saved", None),
-        grad_compute=fields.number("grad_compute", -1),
-        grad_workspace=fields.size("grad_workspace", 0),
+        grad_compute=fields.amount("grad_compute", cost_of, -1),
+        grad_workspace=fields.amount("grad_workspace", size_of, 0),
         gradient_of=fields.take("gradient_of", str, None),
         backward=fields.take("backward", bool, False),
     )
 
 
-def _value(fields: "_Fields") -> ValueRow:
+def _value(fields: _Fields) -> ValueRow:
     return ValueRow(
-        memory=fields.size("memory", 1),
+        memory=fields.amount("memory", size_of, 1),
         name=fields.take("name", str, None),
         output=fields.take("output", bool, False),
-        grad_memory=fields.size("grad_memory", None),
+        grad_memory=fields.amount("grad_memory", size_of, None),
         view_of=fields.take("view_of", str, None),
     )
 
 
-def _resident(fields: "_Fields") -> ResidentRow:
+def _resident(fields: _Fields) -> ResidentRow:
     return ResidentRow(
         name=fields.take("name", str),
-        memory=fields.size("memory", 0),
+        memory=fields.amount("memory", size_of, 0),
         role=fields.take("role", str, "input"),
         readers=fields.names("readers", []),
     )
@@ -229,15 +271,67 @@ def _fail(source: str, message: str) -> NoReturn:
     raise GraphError(f"{source}: {message}")
 
 
+class _Reader:
+    """Reads the objects of a file: the units of costs in their keys, and the keys that mean nothing."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.costs: set[Meaning] = set()
+        self.ignored: dict[str, None] = {}
+
+    def fields(self, record: Any, what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]) -> _Fields:
+        """The known entries of an object."""
+        if not isinstance(record, dict):
+            _fail(self.source, f"{what} is {_kind(record)}, expected an object")
+        if record.keys() <= known.keys():
+            found = {key: Meaning(key) for key in COSTS & record.keys()}
+            fields = _Fields(record, self, what)
+        else:
+            fields, found = self._named(record, what, known, elsewhere)
+        self.costs.update(found.values())
+        return fields
+
+    def _named(
+        self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
+    ) -> tuple[_Fields, dict[str, Meaning]]:
+        """Entries by their keys' own names, and what keys of costs mean."""
+        where, column_of = f"{self.source}, {what}", aliases(known)
+        entries: dict[str, Any] = {}
+        costs: dict[str, Meaning] = {}
+        unknown = []
+        for name, entry in record.items():
+            try:
+                meaning = meaning_of(name, column_of)
+            except ValueError as error:
+                _fail(where, f"key `{shortened(name)}`: {error}")
+            if meaning is None:
+                unknown.append(name)
+                continue
+            key, unit = meaning
+            if key in entries:
+                _fail(where, f'"{shortened(name)}" and another key mean "{key}"; keep one')
+            number = not isinstance(entry, bool) and isinstance(entry, int | Decimal | str)
+            entries[key] = with_unit(str(entry), unit) if unit and number and key in SIZES else entry
+            if key in COSTS:
+                costs[key] = meaning
+        check_place(where, unknown, elsewhere, "key")
+        if "id" in unknown and "name" in known and "name" not in entries:
+            _fail(where, "key `id` is not known; did you mean `name`? Rename it, or remove it")
+        check_spelling(where, sorted(unknown), known, entries, "key")
+        self.ignored.update(dict.fromkeys(unknown))
+        return _Fields(entries, self, what), costs
+
+
 class _Fields:
     """The entries of one JSON object, each of its required type."""
 
-    def __init__(self, record: Any, source: str, what: str, known: Known) -> None:
-        if not isinstance(record, dict):
-            _fail(source, f"{what} is {_kind(record)}, expected an object")
-        if unknown := record.keys() - known.keys():  # they are ignored, unless they are nearly one of the known
-            check_spelling(f"{source}, {what}", sorted(unknown), known, record, "key")
-        self.record, self.source, self.what = record, source, what
+    def __init__(self, record: dict[str, Any], reader: _Reader, what: str) -> None:
+        self.record, self.reader, self.source, self.what = record, reader, reader.source, what
+        self.unsized = False  # whether it is a node with a value that has neither a size nor a base
+
+    def part(self, keys: Sequence[str]) -> _Fields:
+        """Some of the entries."""
+        return _Fields({key: self.record[key] for key in keys if key in self.record}, self.reader, self.what)
 
     def take(self, key: str, kind: type, default: Any = _MISSING) -> Any:
         entry = self.record.get(key, default)
@@ -257,20 +351,17 @@ class _Fields:
             _fail(self.source, f'"{key}" of {self.what} contains something that is not a valid name')
         return entry
 
-    def number(self, key: str, default: Number | None) -> Any:
+    def amount(self, key: str, read: Reading, default: Number | None) -> Any:
+        """A size or a cost, as a number or as text."""
         entry = self.record.get(key, default)
-        if entry is not default and (isinstance(entry, bool) or not isinstance(entry, int | Decimal)):
-            _fail(self.source, f'"{shortened(key)}" of {self.what} is {_kind(entry)}, expected a number')
-        return entry
-
-    def size(self, key: str, default: Number | None) -> Any:
-        """Bytes as a number or as text with a unit."""
-        if isinstance(self.record.get(key), str):
-            try:
-                return parse_bytes(self.record[key])
-            except ValueError as error:
-                _fail(self.source, f'"{shortened(key)}" of {self.what}: {error}')
-        return self.number(key, default)
+        if entry is default:
+            return entry
+        if isinstance(entry, bool) or not isinstance(entry, int | Decimal | str):
+            _fail(self.source, f'"{key}" of {self.what} is {_kind(entry)}, expected a number')
+        try:
+            return read(entry)
+        except ValueError as error:
+            _fail(self.source, f'"{key}" of {self.what}: {error}')
 
 
 def _kind(entry: Any) -> str:

@@ -24,6 +24,10 @@ VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
 OPTIONAL_ARRAYS = ("forward_of", "mark")
 BACKWARD = ("saved_indptr", "saved_indices", "grad_memory", "grad_compute", "grad_workspace")
+REST = (
+    *("version", "names", "value_names", "ops", "views", "compute_unit", "compute_scale", "resident_names"),
+    "derivation",
+)
 RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 
@@ -123,8 +127,14 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         version = quoted(rest["version"])
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
+    known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
+    unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
+    if unknown:
+        raise GraphError(f"{source}: {quoted(min(unknown))} is no part of an npz graph; remove it")
     if any(array.ndim != 1 for array in stored.values()):
         raise ValueError("an array has several dimensions")
+    if any(array.dtype.kind not in "biu" for array in stored.values()):
+        raise ValueError("an array is not of whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
     arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in stored:

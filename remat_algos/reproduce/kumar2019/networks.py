@@ -6,7 +6,7 @@ import numpy as np
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 
 RESNET = "model:resnet?depth={}&optimizer=momentum"
 FFN = "model:feed_forward?depth={}&batch=16384&optimizer=sgd"
@@ -27,7 +27,7 @@ def training_graph(reference: str, *, unit: bool = True) -> ComputationGraph:
     >>> training_graph("model:feed_forward?depth=2").n_nodes
     12
     """
-    graph = build_reference(reference).graph
+    graph = build(reference).graph
     if not graph.is_training:
         graph = differentiate(graph)
     return graph.with_costs(compute=np.ones(graph.n_nodes, np.int64)) if unit else graph

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.reference import build_reference
+from remat_algos.models.registry import build
 from remat_algos.reproduce.page import Table
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
@@ -86,7 +86,7 @@ class Widths:
     @classmethod
     def of(cls, model: str) -> Widths:
         """Of a network of the zoo."""
-        forward = build_reference(f"model:{model}").graph
+        forward = build(f"model:{model}").graph
         graphs = forward, differentiate(forward), differentiate(forward, parameter_gradients=True)
         return cls(model, *map(Width.of, graphs))
 
@@ -111,8 +111,8 @@ def table_1(quick: bool) -> Table:
         if quoted is not None:
             rows.append((label, "paper", *quoted, None, None, None))
         for granularity in ("operation", "primitive"):
-            forward = build_reference(f"{reference}granularity={granularity}").graph
-            whole = build_reference(f"{reference}granularity={granularity}&optimizer={optimizer}").graph
+            forward = build(f"{reference}granularity={granularity}").graph
+            whole = build(f"{reference}granularity={granularity}&optimizer={optimizer}").graph
             part, widths = Width.of(forward), Width.of(whole)
             sizes = widths.n_nodes, widths.n_edges, widths.width, widths.lower_bound
             rows.append((label, granularity if quick else f"ours, {granularity}", *sizes, part.n_nodes, part.width))

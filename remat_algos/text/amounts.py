@@ -1,0 +1,71 @@
+"""Sizes and costs as people and programs give them: one reading for files, attributes and Python."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+from remat_algos.text.decimals import decimal
+from remat_algos.text.units import no_size, parse_bytes
+from remat_algos.text.wording import quoted
+
+LONGEST = 4000  # digits that int() accepts
+
+Reading = Callable[[Any], int | Decimal]
+"""`size_of` or `cost_of`."""
+
+
+def size_of(entry: Any) -> int | Decimal:
+    """Bytes, of a number or of a text with or without a unit; ValueError if the entry is no size.
+
+    Examples
+    --------
+    >>> size_of(120.5), size_of("120.5"), size_of("4MiB")
+    (Decimal('120.5'), Decimal('120.5'), 4194304)
+    """
+    number = _number(entry)
+    if number is not None:
+        return number
+    if isinstance(entry, str):
+        return parse_bytes(entry)
+    raise no_size(entry)
+
+
+def cost_of(entry: Any) -> int | Decimal:
+    """A cost, of a number or of its text; ValueError if the entry is none.
+
+    Examples
+    --------
+    >>> cost_of(33.5), cost_of("12")
+    (Decimal('33.5'), 12)
+    >>> cost_of("12 ms")
+    Traceback (most recent call last):
+    ValueError: '12 ms' is not a cost; write a number
+    """
+    number = _number(entry)
+    if number is not None:
+        return number
+    point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
+    shown = quoted(entry)
+    raise ValueError(f"{shown} is not a cost; write a number{point}")
+
+
+def _number(entry: Any) -> int | Decimal | None:
+    """An exact number, a float as it is written; None if the entry is none, as True is none."""
+    kind = type(entry)
+    if kind is int:
+        return entry
+    if kind is float:
+        text = repr(entry)
+    elif kind is str:
+        text = entry.strip()
+        if "_" in text or not text.isascii():  # int() and Decimal() accept more
+            return None
+    elif isinstance(entry, Integral):
+        return None if isinstance(entry, bool) else int(entry)
+    else:
+        return _number(str(entry)) if isinstance(entry, Real | Decimal | str) else None
+    try:
+        return int(text) if text.lstrip("-").isdigit() and len(text) < LONGEST else decimal(text)
+    except ValueError:
+        return None
