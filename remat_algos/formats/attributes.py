@@ -14,7 +14,7 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES,
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import quoted, shortened
 
 NODE_ATTRIBUTES: Known = {
     **{name: others for name, others in NODE_COLUMNS.items() if name not in ("id", "memory")},
