@@ -11,9 +11,10 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.arguments import checked_arguments
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole
+from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
@@ -43,6 +44,7 @@ ROUNDS = 200
 """Number of shuffles."""
 
 
+@checked_arguments
 def pack(
     buffers: Buffers,
     *,
@@ -82,7 +84,9 @@ def pack(
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity, the time limit or the seed is negative or no number.
+        If the alignment is not a power of two, or the capacity or the time limit is negative or no number.
+    TypeError, ValueError
+        If the seed is no whole number of 0 or more.
 
     Notes
     -----
@@ -106,9 +110,6 @@ def pack(
         raise AllocationError(f"the capacity is {capacity}; give whole bytes, 0 or more")
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {time_limit}; give seconds, 0 or more")
-    if as_whole(seed) is None or seed < 0:
-        raise AllocationError(f"the seed is {seed}; give a whole number, 0 or more")
-    seed = int(seed)
     packing = Packing(
         PackingBlocks.of(buffers.rounded(alignment)), capacity, SearchContext(time_limit, progress, seed=seed)
     )

@@ -8,11 +8,13 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import shared_blocks
 
 
+@checked_arguments
 def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
     """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
 
@@ -70,6 +72,7 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 
 
+@checked_arguments
 def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     """Give each buffer a block of its own: no sharing, except by buffers that overwrite each other in place.
 

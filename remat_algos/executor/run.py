@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import OutOfMemoryError, RematError
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -20,6 +21,7 @@ from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.ir.graph import ComputationGraph
 
 
+@checked_arguments
 def execute(
     graph: ComputationGraph,
     schedule: Runnable,

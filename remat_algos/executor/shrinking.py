@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 
+@checked_arguments
 def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     """A graph with the size of every value, workspace and resident divided by a whole number and rounded up.
 

@@ -8,6 +8,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import BackendError, StaleValueError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -29,6 +30,7 @@ ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory
 
 
+@checked_arguments
 def validate(
     graph: ComputationGraph,
     plan: Runnable,

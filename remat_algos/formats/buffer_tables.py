@@ -10,6 +10,7 @@ from pathlib import Path
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
@@ -20,6 +21,7 @@ from remat_algos.text.wording import shortened
 COLUMNS = ("id", "lower", "upper", "size")
 
 
+@checked_arguments
 def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     """Read buffers: id, first step, first step after the last, bytes.
 
@@ -71,6 +73,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     return Buffers(lower, upper, size, names=tuple(ids))  # type: ignore[arg-type]  # the constructor makes arrays
 
 
+@checked_arguments
 def write_allocation(allocation: Allocation, path: str | os.PathLike[str]) -> None:
     """Write buffers with their offsets, whole or not at all.
 

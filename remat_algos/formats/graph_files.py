@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables
@@ -49,6 +50,7 @@ def collector_paused() -> Iterator[None]:
 # ---------------------------------------------------------------- reading
 
 
+@checked_arguments
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
     """Read a graph from a file of any format that docs/formats.md describes.
 
@@ -344,6 +346,7 @@ def _text(data: bytes, source: str) -> str:
 # ---------------------------------------------------------------- writing
 
 
+@checked_arguments
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
 

@@ -5,6 +5,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats.attributes import (
     DATA_ATTRIBUTES,
@@ -32,6 +33,7 @@ READ = tuple(name for name in NODE_ATTRIBUTES if name not in ("name", "memory", 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
 
+@checked_arguments
 def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "compute") -> ComputationGraph:
     """The graph of a networkx DiGraph, in which an edge (u, v) means that v reads u.
 
@@ -66,7 +68,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
     (('conv', 'relu', 'loss'), [4096, 4096, 4], [4, 4, 4])
     """
-    if not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
+    if isinstance(digraph, type) or not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
         raise TypeError(f"expected a networkx.DiGraph, found {type(digraph).__name__}")
     if not digraph.is_directed():
         remedy = "give a DiGraph, in which an edge (u, v) says that v reads u"
@@ -159,6 +161,7 @@ def _check_absent(digraph: Any, what: str, attribute: str) -> None:
         raise GraphError(f"no node of the {SOURCE} has the attribute {shortened(attribute)!r}{present}")
 
 
+@checked_arguments
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
     """A graph, or what a plan or simulation decides for each node of its graph, as a networkx DiGraph.
 
@@ -198,8 +201,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     >>> list(digraph.edges), digraph.graph["peak_memory"]
     ([('A', 'B'), ('A', 'C'), ('B', 'C')], 7)
     """
-    if not isinstance(subject, ComputationGraph | Simulation | Plan):
-        raise TypeError(f"subject is a {type(subject).__name__}; give a ComputationGraph, a Simulation or a Plan")
+    check_kind(subject, ComputationGraph, "subject", Simulation, Plan)
     networkx = _networkx()
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
     drawing, own = drawing_of(tables_from(graph)), {str(node): node for node in nodes}

@@ -43,7 +43,7 @@ def frozen(
     Traceback (most recent call last):
     ValueError: cannot set WRITEABLE flag to True of this array
     """
-    array = np.asarray(values)
+    array = as_array(values, what)
     if array.ndim == 0 and size is not None:
         array = np.broadcast_to(array, (size,))
     if array.ndim != 1:
@@ -54,7 +54,7 @@ def frozen(
         array = array.astype(dtype)
     if array.dtype.kind == "O":
         array = _plain(array)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in ("iuf" if np.dtype(dtype).kind in "iu" else "biuf"):
         raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
@@ -66,6 +66,14 @@ def frozen(
         at = int(np.flatnonzero(result != array)[0])
         raise GraphError(f"{what}[{at}] is {array[at]}; give whole numbers within {np.dtype(dtype).name}")
     return _over_bytes(result)
+
+
+def as_array(values: Any, what: str) -> NDArray[Any]:
+    """The array that NumPy makes of an argument; GraphError if its rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise GraphError(f"{what} has rows of different lengths; give an array") from None
 
 
 def _over_bytes(array: NDArray[Any]) -> NDArray[Any]:
@@ -144,10 +152,11 @@ def as_whole(number: Any) -> int | None:
 
 
 def whole(number: Any, what: str) -> int:
-    """A number of any type as an int; GraphError if it is not whole."""
+    """A number of any type as an int; TypeError if it is no number, GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
-        raise GraphError(f"{what} is {shortened(repr(number))}, expected a whole number")
+        kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else TypeError
+        raise kind(f"{what} is {shortened(repr(number))}, expected a whole number")
     return result
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64, as_whole
 from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
@@ -17,6 +18,7 @@ from remat_algos.text.wording import shortened
 NAME = "boundary"
 
 
+@checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
     """A graph in which every forward output is computed before a gradient from outside is read.
 
@@ -107,8 +109,8 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
 def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Bool:
     """bool[n]: the readers; GraphError unless they are backward nodes."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
-    for reader in np.asarray(readers).tolist():
-        node = as_whole(reader)
+    for reader in as_list(readers, "readers"):
+        node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)
         if node is None or not 0 <= node < graph.n_nodes or graph.forward[node]:
             raise GraphError(f"{shortened(repr(reader))} is no backward node; give ids of nodes that read a gradient")
         reads_tangent[node] = True

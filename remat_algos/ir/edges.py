@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, whole
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_array, frozen, whole
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import counted, did_you_mean, listed, shortened
@@ -41,6 +41,8 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
         pairs = _whole_ids(pairs, listed_edges)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuUO":
         raise GraphError(NO_PAIRS)
+    if pairs.dtype.kind == "O" and (empty := np.argwhere(np.equal(pairs, None))).size:
+        raise GraphError(f"edge {empty[0, 0]} has None for a node; give two ids or names")
     if pairs.dtype.kind == "u" and pairs.max() > np.iinfo(np.int64).max:  # ids of 64 bits, such as hashes
         return pairs.astype(object)
     return pairs.astype(np.int64) if pairs.dtype.kind in "iu" else pairs
@@ -56,7 +58,8 @@ def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
     """The ids of the nodes, ascending: 0 to n - 1 where an array or `n_nodes` counts them, else those in edges."""
-    sizes = [len(np.asarray(a)) for a in arrays.values() if not isinstance(a, Mapping) and np.ndim(a) == 1]
+    given = [as_array(entries, what) for what, entries in arrays.items() if not isinstance(entries, Mapping)]
+    sizes = [array.size for array in given if array.ndim == 1]
     if n_nodes is None and not sizes:
         return np.unique(pairs)
     n = whole(n_nodes, "n_nodes") if n_nodes is not None else max([*sizes, int(pairs.max(initial=-1)) + 1])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, as_whole
 from remat_algos.ir.backward import Backward
@@ -19,6 +20,7 @@ BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
 
 
+@checked_arguments
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import (
     Bool,
@@ -150,12 +151,11 @@ class ComputationGraph:
             object.__setattr__(self, "mark", mark if mark.any() else None)
         for name, kind in (("backward", Backward), ("resident", Resident), ("derivation", Derivation)):
             part = getattr(self, name)
-            if part is not None and not isinstance(part, kind):
-                raise TypeError(f"{name} is a {type(part).__name__}; give a {kind.__name__}, or None")
+            if part is not None:
+                check_kind(part, kind, name)
         if self.resident is not None and not self.resident.names:
             object.__setattr__(self, "resident", None)
-        if not isinstance(self.labels, Labels):
-            raise TypeError(f"labels is a {type(self.labels).__name__}; give Labels")
+        check_kind(self.labels, Labels, "labels")
         object.__setattr__(self, "labels", plain_labels(self.labels, self.value_indptr))
         _check_arrays(self)
         _check_reads(self)
@@ -218,7 +218,7 @@ class ComputationGraph:
             resident=resident,
             mark=mark,  # type: ignore[arg-type]
             derivation=derivation,
-            labels=labels or Labels(),
+            labels=Labels() if labels is None else labels,
         )
 
     @classmethod
@@ -278,6 +278,7 @@ class ComputationGraph:
         return cls.from_arrays(read_indptr=indptr, read_indices=indices, **columns)
 
     @classmethod
+    @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
         """A graph from rows that use names, as in files; numbered topologically, the earliest row first."""
         arguments = assemble(tables)
@@ -469,8 +470,7 @@ def _as_name(name: Any) -> str:
 
 def check_graph(graph: Any) -> None:
     """TypeError unless it is a graph."""
-    if not isinstance(graph, ComputationGraph):
-        raise TypeError(f"graph is a {type(graph).__name__}; give a ComputationGraph, of a network its `graph`")
+    check_kind(graph, ComputationGraph, "graph")
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:

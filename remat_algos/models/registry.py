@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import remat_algos.models.families as package
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.models.layers import Layers
 from remat_algos.models.network import Network
@@ -123,6 +124,7 @@ def get_family(model: str) -> Family:
     raise GraphError(f"no model is called {model!r}; {offer(model, [*list_models(), *families], otherwise)}")
 
 
+@checked_arguments
 def build(model: str, **options: Any) -> Network:
     """A network of the zoo.
 

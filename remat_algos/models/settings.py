@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
+from remat_algos.arguments import as_text
 from remat_algos.cost.compute import COSTS
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import element_bytes
@@ -77,7 +78,7 @@ class Settings:
             fault = f"dtype is {self.dtype!r}, of which there are no gradients"
             raise GraphError(f"{fault}; use float32, float16 or bfloat16")
         for name, known in CHOICES.items():
-            chosen = getattr(self, name)
+            chosen = as_text(getattr(self, name), name, known[0])
             if chosen not in known:
                 raise GraphError(f"{name} is {chosen!r}; {offer(chosen, known)}")
         if not isinstance(self.parameter_gradients, bool):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.allocate.reservation import Reservation
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.claims import checked
@@ -14,6 +15,7 @@ from remat_algos.plan.record import read_record, shaped
 from remat_algos.schedule.simulation import Simulation
 
 
+@checked_arguments
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
     """Judge a plan's schedule anew and compare everything that it claims.
 
@@ -63,4 +65,5 @@ def verified(
             return checked(graph, shaped(record))[1:]
         except PlanError as error:
             raise type(error)(f"{Path(plan).name}: {error}") from error
-    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))[1:]
+    record = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
+    return checked(graph, shaped(record))[1:]

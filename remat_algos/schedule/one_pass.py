@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import one_pass_bound
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.ir.arrays import Int32, as_whole
@@ -30,6 +31,7 @@ At 1 the limit follows the lowest peak down, and only steps near the peak count;
 """
 
 
+@checked_arguments
 def lowest_pass(
     graph: ComputationGraph,
     beam: int | None = None,

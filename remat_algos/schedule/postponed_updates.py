@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int32, Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.updates import changeable_reads
@@ -28,6 +29,7 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
     return last_read
 
 
+@checked_arguments
 def postpone_updates(graph: ComputationGraph, order: Int32) -> Int32:
     """An order in which each update of a parameter waits for the last run that reads it; the rest is unchanged.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
@@ -10,6 +11,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
 
+@checked_arguments
 def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     """The graph whose nodes are the runs of a schedule: for drawing, export, and Chen's mirrored graph.
 

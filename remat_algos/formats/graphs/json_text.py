@@ -5,6 +5,7 @@ import re
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats import node_link
 from remat_algos.formats.columns import Known, check_spelling
@@ -38,6 +39,7 @@ VALUE_KEYS: Known = dict.fromkeys(("name", "memory", "output", "grad_memory", "v
 RESIDENT_KEYS: Known = dict.fromkeys(("name", "memory", "role", "readers"), ())
 
 
+@checked_arguments
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     """The graph of what `to_json` or networkx wrote.
 
@@ -64,6 +66,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     return ComputationGraph.from_tables(_parse(text, source))
 
 
+@checked_arguments
 def to_json(graph: ComputationGraph) -> str:
     """The graph as a JSON object, one node a line.
 

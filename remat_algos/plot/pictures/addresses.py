@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
@@ -28,6 +29,7 @@ GUTTER = 10  # columns left of the rows
 MAX_WIDE = 4  # columns of a step
 
 
+@checked_arguments
 def addresses(allocation: Allocation, *, simulation: Simulation | None = None, ax: Axes | None = None) -> Axes:
     """Draw each buffer as a rectangle: the steps at which it is needed across, its bytes upwards.
 
@@ -133,6 +135,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
             ax.text(*middle, name, ha="center", va="center", fontsize=NAME_SIZE, color="black", bbox=box)
 
 
+@checked_arguments
 def addresses_text(
     allocation: Allocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
 ) -> str:

@@ -4,6 +4,7 @@ from operator import index
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import replay_order, run_prices
@@ -16,6 +17,7 @@ KEYS = ("density", "chain")
 ROUNDS = 6
 
 
+@checked_arguments
 def reuse_values(
     graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
 ) -> Schedule:

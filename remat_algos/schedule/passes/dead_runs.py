@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -11,6 +12,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 
 
+@checked_arguments
 def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     """Remove the runs of which nothing is read before their node is recomputed.
 

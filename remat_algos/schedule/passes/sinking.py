@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import sink_order
 from remat_algos.schedule.postponed_updates import postpone_updates
@@ -9,6 +10,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
 
+@checked_arguments
 def sink_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     """Move runs later, as long as each makes at least as many bytes as it frees.
 
