@@ -1,6 +1,7 @@
 """The public face: what is of a wrong kind is told in one sentence, and names are taken where ids are."""
 
 import inspect
+from collections.abc import Sequence
 
 import networkx as nx
 import numpy as np
@@ -130,7 +131,8 @@ def test_flags_are_no_sizes():
         (float, 3, 3),
         (bool, np.True_, True),
         (bool, 1, True),
-        (list[int], (1,), TypeError),
+        (Sequence[int], (1, 2.0), [1, 2]),
+        (Sequence[int], 3, TypeError),
         (int | None, None, None),
         (int, None, TypeError),
         (str | None, 3, TypeError),

@@ -178,7 +178,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
     """The first entry that is not a number, as it was before NumPy converted the others to text or objects."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
-        if not isinstance(entry, Real):
+        if not isinstance(entry, Real) or isinstance(entry, bool):
             return f"has {shortened(repr(entry))} at position {i}"
     return "has numbers of more than 64 bits"
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERAN
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Schedule, as_schedule
+from remat_algos.schedule.schedule import Order, as_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import (
@@ -68,7 +68,7 @@ def solve(
     constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     cost_noise: float | None = None,
-    start: Schedule | Sequence[int | str] | None = None,
+    start: Order | None = None,
     **options: Any,
 ) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
@@ -261,7 +261,7 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
     return {}
 
 
-def _as_solver(graph: ComputationGraph, schedule: Schedule | Sequence[int | str], single: Solver | None) -> Solver:
+def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) -> Solver:
     """A solver that gives one schedule; ValueError beside one that begins at nothing."""
     if single is not None and not single.improves:
         able = " or ".join(each.name for each in list_solvers() if each.improves)

@@ -10,7 +10,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.plan.flip import flip_decision
 from remat_algos.schedule.checkpoints import checkpoint_schedule
-from remat_algos.schedule.schedule import Schedule, as_schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened
 
@@ -21,7 +21,7 @@ def what_if(
     *,
     keep: str | Iterable[str | int] = (),
     recompute: str | Iterable[str | int] = (),
-    schedule: Schedule | Iterable[int | str] | None = None,
+    schedule: Order | None = None,
 ) -> Schedule:
     """The schedule that follows from a choice of kept nodes, for `simulate`.
 

@@ -79,9 +79,11 @@ class Schedule:
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 
 
-def as_schedule(
-    graph: ComputationGraph, order: Schedule | Iterable[int | str] | ArrayLike, what: str = "schedule"
-) -> Schedule:
+Order = Schedule | Iterable[int | str] | ArrayLike
+"""What callers may pass for a schedule: ids or names of nodes, in the order they run."""
+
+
+def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -> Schedule:
     """A schedule from what callers pass: ids of nodes, or their names.
 
     Examples

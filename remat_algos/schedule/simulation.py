@@ -1,12 +1,11 @@
 """The simulator: live bytes at every step of a schedule, and its cost."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
@@ -25,7 +24,7 @@ from remat_algos.kernels.lifetimes import (
 )
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.postponed_updates import awaited
-from remat_algos.schedule.schedule import Schedule, as_schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
 
@@ -273,7 +272,7 @@ class Simulation:
 
 
 @checked_arguments
-def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int | str] | ArrayLike) -> Simulation:
+def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     """Simulate a schedule: live values and bytes of every step, and the cost.
 
     A run computes all values of its node; each lives to its last read before the node is recomputed, an output from its
