@@ -13,7 +13,7 @@ from remat_algos.allocate.limits import NO_LIMIT, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
@@ -345,9 +345,9 @@ def _seeds(trace: Trace, seeds: int | None) -> int:
     fewest, highest = SEEDS
     if seeds is None:
         return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
-    if as_whole(seeds) is None or seeds < 0:
+    if seeds < 0:
         raise AllocationError(f"seeds is {shortened(repr(seeds))}; give a whole number of random runs")
-    return int(seeds)
+    return seeds
 
 
 def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:

@@ -10,7 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole
+from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
 
 
@@ -51,7 +51,7 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     >>> share_storage(chain, 16).size, share_storage(chain, 1).size, share_storage(chain).size, chain.max_live
     (205, 112, 112, 107)
     """
-    if match_range is not None and (as_whole(match_range) is None or match_range < 0):
+    if match_range is not None and match_range < 0:
         raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0

@@ -10,7 +10,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, moment_arrays, runs_once
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
 from remat_algos.text.wording import shortened
 
@@ -180,7 +180,6 @@ def closure_bounds(
     look: Callable[[], object] | None = None,
 ) -> Iterator[ComputeBound]:
     """The bounds on the way to `overhead_bound`, each above one pass and larger than those before."""
-    check_graph(graph)
     if limit is not None:
         limit = whole(limit, "limit in bytes")
     if start is not None and start.price is not None:

@@ -12,7 +12,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
-from remat_algos.ir.arrays import as_whole, frozen
+from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 
@@ -102,9 +102,7 @@ class SyntheticOperators:
 
     @checked_arguments
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
-        if as_whole(seed) is None:
-            raise TypeError(f"seed is {seed!r}; give a whole number")
-        n, seed = graph.n_nodes, int(seed)
+        n = graph.n_nodes
         self._graph = graph
         self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)
         self._number = _numbers(seed, 1, graph.n_values)

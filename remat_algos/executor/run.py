@@ -100,8 +100,6 @@ def execute(
     on = backend_of(backend)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     check_operators(operators)
-    if allocation is not None and not isinstance(allocation, Allocation):
-        raise TypeError(f"allocation is {allocation!r}; give what pack or share returns, or None")
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
@@ -37,9 +36,6 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     >>> shrink(graph, 1000).memory.tolist()
     [2, 0]
     """
-    if as_whole(by) is None:
-        raise ValueError(f"sizes cannot be divided by {by!r}; give a whole number, 1 or more")
-    by = int(by)
     if not 1 <= by <= LARGEST:
         raise ValueError(f"sizes cannot be divided by {by}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}")
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))

@@ -15,7 +15,7 @@ from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution
 from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
-from remat_algos.ir.arrays import as_whole, brief
+from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
@@ -117,9 +117,8 @@ def train(
     >>> losses[0] > losses[1] > losses[2]
     True
     """
-    if (as_whole(steps) or 0) < 1:
+    if steps < 1:
         raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
-    steps = int(steps)
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:

@@ -21,7 +21,6 @@ from remat_algos.executor.operators import Operators, SyntheticOperators, check_
 from remat_algos.executor.run import execute
 from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.executor.validation import Validation
-from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -94,9 +93,8 @@ def validate(
     >>> validation.holds, validation.predicted_peak, validation.measured_peak, validation.mismatches
     (True, 7168, 7168, 0)
     """
-    if as_whole(repeats) is None or repeats < 0:
+    if repeats < 0:
         raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
-    repeats = int(repeats)
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)

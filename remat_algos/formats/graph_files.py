@@ -21,7 +21,7 @@ from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.text.wording import counted, listed, shortened
 
@@ -371,7 +371,6 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     ...     pathlib.Path(folder, "pair.edges.csv").read_text()
     'src,dst\\nA,B\\n'
     """
-    check_graph(graph)
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():

@@ -10,7 +10,7 @@ from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64, as_whole
 from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident
 from remat_algos.text.wording import shortened
@@ -55,7 +55,6 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
     >>> cut.labels[3], cut.reads(3), cut.reads(4)
     ('boundary', [1, 2], [0, 3])
     """
-    check_graph(graph)
     if graph.forward_of is None:
         raise GraphError("the graph has no backward part; a boundary stands between the forward part and that")
     n, x = graph.n_nodes, graph.n_values

@@ -10,9 +10,9 @@ from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Progress, SearchContext
-from remat_algos.ir.arrays import as_whole, by_fields
+from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures
 from remat_algos.plan.problem import Problem
@@ -210,9 +210,8 @@ def frontier(
     >>> [(plan.peak_memory, plan.overhead) for plan in frontier(chain).plans][::3]
     [(4, 28), (7, 4), (10, 1)]
     """
-    if (as_whole(points) or 0) < 2:
+    if points < 2:
         raise ValueError(f"points is {points}; give a whole number, 2 or more")
-    check_graph(graph)
     problem = Problem.of(graph, Budget(), constraints=constraints)
     problem.check_regions()
     chosen = (

@@ -16,7 +16,7 @@ from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, Sear
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
 from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, TOLERANCE, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio
@@ -152,7 +152,6 @@ def solve(
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    check_graph(graph)
     single = _single_solver(solver)
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')

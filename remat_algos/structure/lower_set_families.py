@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from remat_algos.arguments import as_list, check_fields, checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_place, frozen, sealed
+from remat_algos.ir.arrays import Int32, Int64, by_fields, check_place, frozen, sealed
 from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
 from remat_algos.text.wording import counted, one_line, shortened
@@ -197,14 +197,12 @@ def lower_set_family(
     >>> [len(lower_set_family(graph, family)) for family in ("pruned", "wide", "exact")]
     [5, 6, 6]
     """
-    check_graph(graph)
     if family not in FAMILIES:
         raise ValueError(f"family is {shortened(repr(family))}; use {', '.join(FAMILIES)}")
-    if not 1 <= (as_whole(cap) or 0) < 2**31:
+    if not 1 <= cap < 2**31:
         raise ValueError(f"cap is {shortened(repr(cap))}; give a whole number of lower sets, from 1 to 2**31")
-    if max_sets is not None and (as_whole(max_sets) or 0) < 1:
+    if max_sets is not None and max_sets < 1:
         raise ValueError(f"max_sets is {shortened(repr(max_sets))}; give a whole number of lower sets, 1 or more")
-    cap = int(cap)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)
