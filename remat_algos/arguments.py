@@ -35,6 +35,7 @@ MADE_BY = {
     "Frontier": "frontier(graph) returns one",
     "LowerSetFamily": "lower_set_family(graph) returns one",
     "LowerSets": "LowerSets.of(graph, sets) makes them",
+    "Module": "of torch.nn",
     "Network": "models.build returns one",
     "PathDecomposition": "PathDecomposition.of(graph, layout) makes one",
     "Plan": "solve and Plan.load return one",
@@ -158,7 +159,9 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
         return check_callable
     if isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping):
         entry = next(iter(typing.get_args(kind)), Any)
-        if origin is Iterable or (origin is Sequence and entry is not Any):
+        if origin is Sequence and entry is Any:
+            return as_sequence
+        if origin in (Iterable, Sequence):
             return functools.partial(as_list, entry=check_of(entry), letters=origin is Iterable)
         if origin is tuple and typing.get_args(kind)[1:] == (Ellipsis,):
             several = functools.partial(as_list, entry=check_of(entry))
@@ -286,6 +289,13 @@ def as_list(given: Any, what: str, entry: Check | None = None, *, letters: bool 
     if entries is None:
         raise TypeError(f"{what} is {_shown(given)}; give a list")
     return entries if entry is None else [entry(each, f"{what}[{i}]") for i, each in enumerate(entries)]
+
+
+def as_sequence(given: Any, what: str) -> Sequence[Any]:
+    """An argument that is a list or tuple of anything."""
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        return given
+    raise TypeError(f"{what} is {_shown(given)}; give a list or tuple")
 
 
 def as_texts(given: Any, what: str) -> str | list[str]:

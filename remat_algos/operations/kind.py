@@ -82,8 +82,6 @@ class OperationKind:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if isinstance(self.aliases, str):
-            raise ValueError(f"aliases of {self.name} are {self.aliases!r}; give a tuple, as ({self.aliases!r},)")
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
                 raise ValueError(f'{self.name} saves {saved!r}; give "inputs", "output", both with a space, or ""')
