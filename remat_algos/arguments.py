@@ -92,7 +92,7 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
 
 def check_fields(instance: Any) -> None:
     """Check the fields of a dataclass by their annotations, as its `__post_init__` begins; a default is not checked."""
-    for what, default, check in _checks_of_fields(type(instance)):
+    for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
         given = getattr(instance, what)
         if given is not default:
             object.__setattr__(instance, what, check(given, what))
@@ -112,7 +112,7 @@ def _hints(subject: Any) -> dict[str, Any]:
         try:
             return typing.get_type_hints(subject, localns=names)
         except NameError as error:
-            names[error.name] = Any
+            names[str(error.name)] = Any
 
 
 def _complete_checks(
@@ -221,13 +221,14 @@ def as_whole_number(given: Any, what: str) -> int:
     Traceback (most recent call last):
     ValueError: count is 2.5; give a whole number
     """
+    number: Any = None if isinstance(given, bool) else given
     try:
-        return operator.index(None if isinstance(given, bool) else given)
+        return operator.index(number)
     except TypeError:
-        number = isinstance(given, Real) and not isinstance(given, bool)
-    if number and float(given).is_integer():
-        return int(given)
-    raise (ValueError if number else TypeError)(f"{what} is {_shown(given)}; give a whole number")
+        if isinstance(number, Real) and float(number).is_integer():
+            return int(number)
+    kind = ValueError if isinstance(number, Real) else TypeError
+    raise kind(f"{what} is {_shown(given)}; give a whole number")
 
 
 def as_seed(given: Any) -> int:

@@ -4,6 +4,7 @@ import operator
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.text.decimals import ABSURD, decimal
@@ -56,8 +57,9 @@ class Budget:
                 continue
             if isinstance(amount, str):
                 continue
+            number: Any = None if isinstance(amount, bool) else amount
             try:
-                object.__setattr__(self, name, operator.index(None if isinstance(amount, bool) else amount))
+                object.__setattr__(self, name, operator.index(number))
             except TypeError:
                 raise TypeError(
                     f"{name} budget is {shortened(repr(amount))}; give whole numbers or text such as {example}"
