@@ -226,7 +226,7 @@ def as_whole_number(given: Any, what: str) -> int:
         return operator.index(number)
     except TypeError:
         if isinstance(number, Real) and float(number).is_integer():
-            return int(number)
+            return int(float(number))
     kind = ValueError if isinstance(number, Real) else TypeError
     raise kind(f"{what} is {_shown(given)}; give a whole number")
 

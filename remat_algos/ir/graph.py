@@ -445,7 +445,7 @@ class ComputationGraph:
         """The names of inputs, parameters and states."""
         return self.resident.names if self.resident is not None else ()
 
-    def node_id(self, name: str) -> int:
+    def node_id(self, name: str | int) -> int:
         """The node of that name; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
@@ -453,7 +453,7 @@ class ComputationGraph:
             raise GraphError(f"no node is called {shortened(name)!r}{did_you_mean(name, ids)}")
         return ids[name]
 
-    def value_id(self, name: str) -> int:
+    def value_id(self, name: str | int) -> int:
         """The value of that name, or the base of the view of that name; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)

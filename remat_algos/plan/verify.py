@@ -65,5 +65,5 @@ def verified(
             return checked(graph, shaped(record))[1:]
         except PlanError as error:
             raise type(error)(f"{Path(plan).name}: {error}") from error
-    record = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
-    return checked(graph, shaped(record))[1:]
+    given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
+    return checked(graph, shaped(given))[1:]
