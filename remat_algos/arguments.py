@@ -25,7 +25,7 @@ Check = Callable[[Any, str], Any]
 """Returns an argument as its function wants it; raises TypeError with the name of the parameter."""
 
 LONGEST_TEXT = 60  # characters of an argument in a message
-MADE_BY = {
+SOURCES = {
     "Allocation": "pack(Buffers.of(simulation)) returns one",
     "BoundCurve": "bound_curve returns one",
     "Buffers": "Buffers.of(simulation) makes them",
@@ -75,15 +75,15 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
         nonlocal complete
         if not complete:
             complete = complete_checks(function, checks, by_name)
-        given = list(arguments)
+        argument = list(arguments)
         for i, what, check in checks:
-            if i >= len(given):
+            if i >= len(argument):
                 break
-            given[i] = check(given[i], what)
+            argument[i] = check(argument[i], what)
         for what in options:
             if what in by_name:
                 options[what] = by_name[what](options[what], what)
-        return function(*given, **options)
+        return function(*argument, **options)
 
     # with the globals of the function: doctest looks there for the module that it belongs to
     wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
@@ -93,9 +93,9 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
 def check_fields(instance: Any) -> None:
     """Check the fields of a dataclass by their annotations, as its `__post_init__` begins; a default is not checked."""
     for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
-        given = getattr(instance, what)
-        if given is not default:
-            object.__setattr__(instance, what, check(given, what))
+        argument = getattr(instance, what)
+        if argument is not default:
+            object.__setattr__(instance, what, check(argument, what))
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def check_of(hint: Any, default: Any = None) -> Check | None:
     if check is None or not (union and types.NoneType in typing.get_args(hint)):
         return check
     required = check
-    return lambda given, what: None if given is None else required(given, what)
+    return lambda argument, what: None if argument is None else required(argument, what)
 
 
 def _check_of_one(kind: Any, default: Any) -> Check | None:
@@ -165,17 +165,17 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
             return functools.partial(as_list, entry=check_of(entry), letters=origin is Iterable)
         if origin is tuple and typing.get_args(kind)[1:] == (Ellipsis,):
             several = functools.partial(as_list, entry=check_of(entry))
-            return lambda given, what: tuple(several(given, what))
+            return lambda argument, what: tuple(several(argument, what))
         return None  # arrays, and tuples of a length
     if not isinstance(origin, type) or kind is Any or getattr(origin, "_is_protocol", False):
         return None
-    return lambda given, what: check_kind(given, origin, what)
+    return lambda argument, what: check_kind(argument, origin, what)
 
 
 # ---------------------------------------------------------------- kinds
 
 
-def check_kind(given: Any, kind: type[Result], what: str, *others: type) -> Result:
+def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
     """An argument that is an instance of one of these classes; TypeError for another, with what to give instead.
 
     Examples
@@ -187,30 +187,30 @@ def check_kind(given: Any, kind: type[Result], what: str, *others: type) -> Resu
     Traceback (most recent call last):
     TypeError: options is the class int; give an instance: a dict or a str
     """
-    if isinstance(given, (kind, *others)):
-        return given  # type: ignore[return-value]  # its caller tells several kinds apart
+    if isinstance(argument, (kind, *others)):
+        return argument  # type: ignore[return-value]  # its caller tells several kinds apart
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
     wanted = f"{', '.join(some)} or {last}" if some else last
-    if isinstance(given, type):
-        raise TypeError(f"{what} is the class {given.__name__}; give an instance: {wanted}")
-    found, place = _with_article(type(given).__name__), type(given).__module__.partition(".")[0]
+    if isinstance(argument, type):
+        raise TypeError(f"{what} is the class {argument.__name__}; give an instance: {wanted}")
+    found, place = _with_article(type(argument).__name__), type(argument).__module__.partition(".")[0]
     field = "graph" if kind.__name__ == "ComputationGraph" else kind.__name__.lower()
-    if place == __package__ and isinstance(getattr(given, field, None), kind):
+    if place == __package__ and isinstance(getattr(argument, field, None), kind):
         raise TypeError(f"{what} is {found}; give its `{field}`")
     if place == "networkx" and field == "graph":
-        raise TypeError(f"{what} is a networkx {type(given).__name__}; give from_networkx({what})")
-    made = f" ({MADE_BY[kind.__name__]})" if kind.__name__ in MADE_BY and not others else ""
-    raise TypeError(f"{what} is {'None' if given is None else found}; give {wanted}{made}")
+        raise TypeError(f"{what} is a networkx {type(argument).__name__}; give from_networkx({what})")
+    made = f" ({SOURCES[kind.__name__]})" if kind.__name__ in SOURCES and not others else ""
+    raise TypeError(f"{what} is {'None' if argument is None else found}; give {wanted}{made}")
 
 
-def as_flag(given: Any, what: str) -> bool:
+def as_flag(argument: Any, what: str) -> bool:
     """An argument that is True or False, or 1 or 0."""
-    if isinstance(given, bool | np.bool_) or (isinstance(given, Real) and given in (0, 1)):
-        return bool(given)
-    raise TypeError(f"{what} is {_shown(given)}; give True or False")
+    if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
+        return bool(argument)
+    raise TypeError(f"{what} is {_shown(argument)}; give True or False")
 
 
-def as_whole_number(given: Any, what: str) -> int:
+def as_whole_number(argument: Any, what: str) -> int:
     """An argument that is a whole number, of any type; ValueError for other numbers.
 
     Examples
@@ -221,53 +221,53 @@ def as_whole_number(given: Any, what: str) -> int:
     Traceback (most recent call last):
     ValueError: count is 2.5; give a whole number
     """
-    number: Any = None if isinstance(given, bool) else given
+    number: Any = None if isinstance(argument, bool) else argument
     try:
         return operator.index(number)
     except TypeError:
         if isinstance(number, Real) and float(number).is_integer():
             return int(float(number))
     kind = ValueError if isinstance(number, Real) else TypeError
-    raise kind(f"{what} is {_shown(given)}; give a whole number")
+    raise kind(f"{what} is {_shown(argument)}; give a whole number")
 
 
-def as_seed(given: Any) -> int:
+def as_seed(argument: Any) -> int:
     """A seed of random choices: a whole number, 0 or more."""
-    seed = as_whole_number(given, "seed")
+    seed = as_whole_number(argument, "seed")
     if seed < 0:
         raise ValueError(f"seed is {seed}; give a whole number, 0 or more")
     return seed
 
 
-def as_number(given: Any, what: str) -> Any:
+def as_number(argument: Any, what: str) -> Any:
     """An argument that is a number, of any type."""
-    if isinstance(given, Real) and not isinstance(given, bool):
-        return given
-    raise TypeError(f"{what} is {_shown(given)}; give a number")
+    if isinstance(argument, Real) and not isinstance(argument, bool):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a number")
 
 
-def as_text(given: Any, what: str, example: str | None = None) -> str:
+def as_text(argument: Any, what: str, example: str | None = None) -> str:
     """An argument that is a text."""
-    if isinstance(given, str):
-        return given
-    raise TypeError(f"{what} is {_shown(given)}; give a text" + (f", such as {example!r}" if example else ""))
+    if isinstance(argument, str):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {example!r}" if example else ""))
 
 
-def as_path(given: Any, what: str) -> str | os.PathLike[str]:
+def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
     """An argument that is the path of a file."""
-    if isinstance(given, str | os.PathLike):
-        return given
-    raise TypeError(f"{what} is {_shown(given)}; give the path of a file")
+    if isinstance(argument, str | os.PathLike):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give the path of a file")
 
 
-def check_callable(given: Any, what: str) -> Any:
+def check_callable(argument: Any, what: str) -> Any:
     """An argument that can be called."""
-    if callable(given):
-        return given
-    raise TypeError(f"{what} is {_shown(given)}; give a function")
+    if callable(argument):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a function")
 
 
-def as_list(given: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
+def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
     """An argument of several entries, whatever holds them; each is checked. A text may be one of letters.
 
     Examples
@@ -281,34 +281,34 @@ def as_list(given: Any, what: str, entry: Check | None = None, *, letters: bool 
     Traceback (most recent call last):
     TypeError: solvers[1] is None; give a text
     """
-    if isinstance(given, str) and not letters:
-        raise TypeError(f"{what} is {_shown(given)}; give a list, such as {_shown([given])}")
+    if isinstance(argument, str) and not letters:
+        raise TypeError(f"{what} is {_shown(argument)}; give a list, such as {_shown([argument])}")
     try:
-        entries = None if isinstance(given, bytes | Mapping) else list(given)
+        entries = None if isinstance(argument, bytes | Mapping) else list(argument)
     except TypeError:
         entries = None
     if entries is None:
-        raise TypeError(f"{what} is {_shown(given)}; give a list")
+        raise TypeError(f"{what} is {_shown(argument)}; give a list")
     return entries if entry is None else [entry(each, f"{what}[{i}]") for i, each in enumerate(entries)]
 
 
-def as_sequence(given: Any, what: str) -> Sequence[Any]:
+def as_sequence(argument: Any, what: str) -> Sequence[Any]:
     """An argument that is a list or tuple of anything."""
-    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
-        return given
-    raise TypeError(f"{what} is {_shown(given)}; give a list or tuple")
+    if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a list or tuple")
 
 
-def as_texts(given: Any, what: str) -> str | list[str]:
+def as_texts(argument: Any, what: str) -> str | list[str]:
     """An argument that is a text, or several."""
-    return given if isinstance(given, str) else as_list(given, what, as_text)
+    return argument if isinstance(argument, str) else as_list(argument, what, as_text)
 
 
 SIMPLE: dict[Any, Check] = {bool: as_flag, int: as_whole_number, float: as_number}
 
 
-def _shown(given: Any) -> str:
-    return shortened(repr(given), LONGEST_TEXT)
+def _shown(argument: Any) -> str:
+    return shortened(repr(argument), LONGEST_TEXT)
 
 
 def _with_article(noun: str) -> str:
