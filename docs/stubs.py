@@ -27,8 +27,8 @@ def stub(module: ModuleType) -> str:
     imports, definitions = set[str](), list[str]()
     for name in sorted(module.__all__):
         found = getattr(module, name)
-        if hasattr(found, "__wrapped__"):
-            needed, definition = reading(found.__wrapped__)
+        if module is remat_algos and name in remat_algos._READING:
+            needed, definition = reading(inspect.unwrap(found))
             imports |= needed
             definitions.append(definition)
         else:
@@ -46,7 +46,7 @@ def reading(function: Callable[..., Any]) -> tuple[set[str], str]:
     taken.args[0].annotation = ast.parse("ComputationGraph | str | PathLike[str]", mode="eval").body
     taken.defaults = [ast.Constant(...) for _ in taken.defaults]
     taken.kw_defaults = [each and ast.Constant(...) for each in taken.kw_defaults]
-    defined.body = [ast.Expr(ast.Constant(...))]
+    defined.body, defined.decorator_list = [ast.Expr(ast.Constant(...))], []
     text = ast.unparse(defined).replace("\n    ", " ")
     used = {node.id for node in ast.walk(defined) if isinstance(node, ast.Name)}
     imports = {"from os import PathLike"}

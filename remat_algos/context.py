@@ -1,7 +1,6 @@
 """What a search is given: deadline, progress callback, seed, constraints, and what was found before it."""
 
 import math
-import operator
 import os
 import time
 from collections import Counter
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from remat_algos.arguments import as_seed
 from remat_algos.text.wording import quoted
 
 Item = TypeVar("Item")
@@ -118,6 +118,8 @@ class SearchContext:
 
     Raises
     ------
+    TypeError
+        For a seed that is no number.
     ValueError
         For a time limit that is no number of seconds, a seed below 0, or another effort.
 
@@ -146,7 +148,7 @@ class SearchContext:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.report = progress
-        self.seed = _whole(seed)
+        self.seed = as_seed(seed)
         if effort not in EFFORTS:
             raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
         self.effort = effort
@@ -290,16 +292,6 @@ def time_left(time_limit: float | None, started: float) -> float | None:
         return None
     spent = time.monotonic() - started
     return max(time_limit - (1 + WRITING) * spent, min(time_limit, SHORTEST))
-
-
-def _whole(seed: Any) -> int:
-    try:
-        whole = -1 if isinstance(seed, bool) else operator.index(seed)
-    except TypeError:
-        whole = -1
-    if whole < 0:
-        raise ValueError(f"seed is {quoted(seed)}; give a whole number, 0 or more")
-    return whole
 
 
 def _seconds(time_limit: Any) -> float:

@@ -269,9 +269,9 @@ def test_a_place_that_some_nodes_have_is_passed_over_at_others():
 @pytest.mark.parametrize("call", [find_overwrites, Buffers.of])
 def test_a_plan_says_where_its_simulation_is(call):
     plan = solve(network("a: -/b: ReLU a"))
-    with pytest.raises(TypeError, match=r"^a Plan is not a Simulation; give plan\.simulation$"):
+    with pytest.raises(TypeError, match=r"^simulation is a Plan; give its `simulation`$"):
         call(plan)
-    with pytest.raises(TypeError, match="a list is not a Simulation; give what simulate"):
+    with pytest.raises(TypeError, match="simulation is a list; give a Simulation"):
         call([0, 1])
 
 

@@ -23,6 +23,7 @@ ROOMS = (
         "kernels",
         "errors",
         "text",
+        "arguments",
         "registry",
         "files",
         "context",

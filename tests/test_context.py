@@ -82,9 +82,9 @@ def test_a_time_limit_is_a_number_of_seconds(time_limit):
         SearchContext(time_limit)
 
 
-@pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
-def test_a_seed_is_a_whole_number(seed):
-    with pytest.raises(ValueError, match=r"seed is .*; give a whole number, 0 or more"):
+@pytest.mark.parametrize(("seed", "kind"), [(-1, ValueError), (1.5, ValueError), ("1", TypeError), (True, TypeError)])
+def test_a_seed_is_a_whole_number(seed, kind):
+    with pytest.raises(kind, match=r"seed is .*; give a whole number"):
         SearchContext(seed=seed)
 
 

@@ -33,14 +33,18 @@ def test_claims_of_a_plan_are_verified_before_it_runs():
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"graph": [(0, 1)]}, TypeError, "graph is a list; give a ComputationGraph, of a network its `graph`"),
-        ({"schedule": None}, TypeError, "None cannot be run; give a plan, its record or its file, a schedule or"),
+        ({"graph": [(0, 1)]}, TypeError, "graph is a list; give a ComputationGraph (read_graph, from_networkx and"),
+        ({"schedule": None}, TypeError, "None cannot be run; give a plan, its record or its file, a schedule, or ids"),
         ({"schedule": "nowhere.json"}, PlanError, "no such file: nowhere.json"),
         ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "the simulation is of another graph; give the graph"),
         ({"operators": SyntheticOperators(OTHER)}, GraphError, "these operators were made for another graph; make"),
         ({"operators": 3}, TypeError, "operators are 3; give an object with the methods of Operators: prepare"),
         ({"operators": SyntheticOperators}, TypeError, "SyntheticOperators'>; give an object with the methods"),
-        ({"allocation": 3}, TypeError, "allocation is 3; give what pack or share returns"),
+        (
+            {"allocation": 3},
+            TypeError,
+            "allocation is an int; give an Allocation (pack(",
+        ),
         ({"seed": "x"}, TypeError, "seed is 'x'; give a whole number"),
         ({"limit": -1}, AllocationError, "limit is -1; give a whole number of bytes"),
     ],

@@ -15,7 +15,6 @@ from remat_algos.models.settings import Settings
         ({"dropout": "singel"}, "dropout is 'singel'; did you mean single?"),
         ({"counting": "papers"}, "counting is 'papers'; did you mean paper?"),
         ({"granularity": "layers"}, "granularity is 'layers'; did you mean layer?"),
-        ({"granularity": 3}, "granularity is 3; use operation, layer, primitive"),
         ({"cost": "flop"}, "cost is 'flop'; did you mean flops?"),
         ({"optimizer": "adma"}, "optimizer is 'adma'; did you mean adam or adamw?"),
         ({"parameter_gradients": 1}, "parameter_gradients is 1; give True or False"),
@@ -31,11 +30,17 @@ def test_an_unknown_choice_is_refused_and_the_nearest_offered(settings, sentence
     assert "\n" not in str(error.value)
 
 
+def test_a_choice_that_is_no_text_is_a_wrong_kind():
+    with pytest.raises(TypeError, match=r"^granularity is 3; give a text, such as 'operation'$"):
+        Settings(granularity=3)
+    with pytest.raises(TypeError, match=r"^model is 50; give a text$"):
+        build(50)
+
+
 @pytest.mark.parametrize(
     ("model", "options", "sentence"),
     [
         ("googlnet", {}, "no model is called 'googlnet'; did you mean googlenet"),
-        (50, {}, "no model is called 50; "),
         ("warp", {}, "no model is called 'warp'; there are the families "),
         ("resnet50", {"bacth": 8}, "resnet50 has no option 'bacth'; did you mean batch?"),
         ("resnet50", {"granularty": "layer"}, "resnet50 has no option 'granularty'; did you mean granularity?"),

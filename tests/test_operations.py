@@ -238,7 +238,7 @@ def test_no_kind_takes_a_name_of_another(cube, new):
 
 
 def test_aliases_are_no_string():
-    with pytest.raises(ValueError, match=r"aliases of Cube are 'Power3'; give a tuple, as \('Power3',\)"):
+    with pytest.raises(TypeError, match=r"aliases is 'Power3'; give a list, such as \['Power3'\]"):
         OperationKind("Cube", aliases="Power3")
 
 

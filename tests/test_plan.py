@@ -795,7 +795,7 @@ def test_floats_are_no_budgets_whole_or_not(budget):
 
 
 def test_a_seed_that_is_not_whole_is_named():
-    with pytest.raises(RematError, match=r"seed is 1\.5, expected a whole number"):
+    with pytest.raises(ValueError, match=r"seed is 1\.5; give a whole number"):
         solve(GRAPH, seed=1.5)
 
 

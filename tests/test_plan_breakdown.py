@@ -161,5 +161,5 @@ def test_layers_are_told_apart_by_what_there_is():
 
 
 def test_other_things_have_no_breakdown():
-    with pytest.raises(TypeError, match="a list has no breakdown"):
+    with pytest.raises(TypeError, match="subject is a list; give a Plan, a Simulation or a ComputationGraph"):
         breakdown([1])

@@ -128,7 +128,7 @@ def test_no_plan_is_refused():
 
 
 def test_what_is_no_plan_is_refused():
-    with pytest.raises(TypeError, match="a Simulation is not a Plan; give what solve or"):
+    with pytest.raises(TypeError, match="plan is a Simulation; give a Plan"):
         sensitivity([simulate(CHAIN, range(3))])
 
 

@@ -92,10 +92,10 @@ def test_a_start_against_a_law_is_refused_in_the_words_of_the_simulator(solver):
 
 
 def test_a_start_that_is_no_schedule_is_refused_with_the_remedy():
-    for other, remedy in ((OPTIMUM, "plan.schedule"), (OPTIMUM.simulation, "simulation.schedule")):
-        with pytest.raises(TypeError, match=rf"^start is a \w+; give its schedule, {remedy}$"):
+    for other in (OPTIMUM, OPTIMUM.simulation):
+        with pytest.raises(TypeError, match=r"^start is a \w+; give its `schedule`$"):
             ra.solve(GRAPH, "50%", start=other)
-    with pytest.raises(ra.GraphError, match=r"^start: order has 0 dimensions"):
+    with pytest.raises(TypeError, match=r"^start is 'abc'; give a Schedule, or a list of ids or names of nodes$"):
         ra.solve(GRAPH, "50%", start="abc")
 
 

@@ -503,7 +503,7 @@ def test_a_graph_stands_for_its_run_without_rematerialization(text):
 
 @pytest.mark.parametrize("draw", [*PLOTS.values(), *TEXTS.values()])
 def test_what_cannot_be_drawn_is_refused(draw):
-    with pytest.raises(TypeError, match="a dict cannot be drawn here; give a Plan, a Simulation or a ComputationGraph"):
+    with pytest.raises(TypeError, match="subject is a dict; give a Plan, a Simulation or a ComputationGraph"):
         draw({})
 
 

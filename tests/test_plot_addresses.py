@@ -164,7 +164,7 @@ def test_steps_are_written_out_however_many():
 def test_a_plan_says_where_its_simulation_is():
     plan = trained()
     for draw in (plot.addresses, addresses_text):
-        with pytest.raises(TypeError, match=r"a Plan is not a Simulation; give plan\.simulation"):
+        with pytest.raises(TypeError, match="simulation is a Plan; give its `simulation`"):
             draw(separate_storage(Buffers.of(plan.simulation)), simulation=plan)
 
 

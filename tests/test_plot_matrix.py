@@ -51,7 +51,7 @@ def test_other_schedules_are_refused_with_the_remedy():
     chain = ra.ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 4), (2, 4)])
     with pytest.raises(ValueError, match=r"use plot\.schedule"):
         plot.matrix(simulate(chain, [0, 1, 2, 3, 0, 2, 1, 4]))
-    with pytest.raises(TypeError, match="cannot be drawn here"):
+    with pytest.raises(TypeError, match="subject is an int; give a Plan, a Simulation or a ComputationGraph"):
         plot.matrix(7)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.allocate.buffers import Buffers, is_alignment
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
@@ -65,6 +66,7 @@ class Allocation:
             raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
 
     @classmethod
+    @checked_arguments
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
         """Blocks in a row, each as large as the largest buffer in it; for buffers without fixed offsets.
 

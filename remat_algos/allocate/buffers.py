@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import as_list, as_text, as_whole_number
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
@@ -90,9 +91,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 object.__setattr__(self, field, frozen(-1 if array is None else array, np.int64, field, count))
         except GraphError as error:
             raise AllocationError(str(error)) from error
-        if isinstance(self.names, str) or not all(isinstance(name, str) for name in self.names):
-            raise AllocationError("the names of buffers are a sequence of str")
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         if self.names and len(self.names) != count:
             raise AllocationError(f"there are {len(self.names)} names for {count} buffers; give one each, or none")
         for wrong, fault in (
@@ -131,12 +130,16 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         steps = np.flatnonzero(workspace)
         instances = np.arange(lifetimes.value.size)
         none = np.full(steps.size, -1)
+        try:
+            over = frozen(-1 if over is None else over, np.int64, "over", instances.size)
+        except GraphError as error:
+            raise AllocationError(str(error)) from error
         return cls(
             np.concatenate([simulation.made_at, steps]),
             np.concatenate([lifetimes.end, steps + 1]),
             np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
             np.concatenate([instances, none]),
-            np.concatenate([np.full(instances.size, -1) if over is None else over, none]),
+            np.concatenate([over, none]),
         )
 
     def __len__(self) -> int:
@@ -171,6 +174,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     def name(self, i: int) -> str:
         """Its name in the file, or its number; AllocationError for an unknown buffer."""
+        i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError(f"unknown buffer {shortened(i)}; buffers are 0 to {len(self) - 1}")
         return self.names[i] if self.names else str(i)

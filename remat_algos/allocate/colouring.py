@@ -6,9 +6,11 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.kernels.offsets import block_colours
 
 
+@checked_arguments
 def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remat_algos.arguments import as_text, checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -20,6 +21,7 @@ InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
 or None if it may not; or a value, to the name of the value that it must be written over."""
 
 
+@checked_arguments
 def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
     """For each instance of a value, the earlier instance that it overwrites in place, or -1 (chen2016).
 
@@ -108,6 +110,8 @@ class _Pairs:
     @classmethod
     def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
         """Demanded pairs, sums of gradients, and pairs of operations."""
+        for name in table:
+            as_text(name, "a name in the in-place table")
         demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
         allowed = {op: places for op, places in table.items() if not isinstance(places, str)}
         groups = (np.array(demands, np.int64).reshape(-1, 2), _sums(graph), _operations(graph, allowed))

@@ -11,9 +11,10 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation, check_arena
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.arguments import checked_arguments
 from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole
+from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 from remat_algos.text.wording import quoted, shortened
@@ -44,6 +45,7 @@ ROUNDS = 200
 """Number of shuffles."""
 
 
+@checked_arguments
 def pack(
     buffers: Buffers,
     *,
@@ -85,8 +87,10 @@ def pack(
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity, the time limit or the seed is negative or no number; if
-        a fixed offset is no multiple of the alignment, or ends beyond the capacity.
+        If the alignment is not a power of two, or the capacity or the time limit is negative or no number; if a fixed
+        offset is no multiple of the alignment, or ends beyond the capacity.
+    TypeError, ValueError
+        If the seed is no whole number of 0 or more.
 
     Notes
     -----
@@ -126,12 +130,10 @@ def pack(
 
 
 def search_context(time_limit: float, progress: Progress | None, seed: int) -> SearchContext:
-    """The context of a packing; AllocationError if the time limit or the seed is negative or no number."""
+    """The context of a packing; AllocationError if the time limit is negative or no number."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more")
-    if as_whole(seed) is None or seed < 0:
-        raise AllocationError(f"the seed is {quoted(seed)}; give a whole number, 0 or more")
-    return SearchContext(time_limit, progress, seed=int(seed))
+    return SearchContext(time_limit, progress, seed=seed)
 
 
 def _check_fixed(buffers: Buffers, capacity: int) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import NO_LIMIT, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
+from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
+from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.kernels.pools import FALLING, FIRST, HIGHEST, LAST, LOWEST, RANDOM, RISING, SHUFFLED, run_pool
 from remat_algos.schedule.simulation import Simulation
@@ -103,9 +104,7 @@ class PoolUse:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "runs", tuple(self.runs))
-        if not isinstance(self.trace, Trace) or not all(isinstance(run, PoolRun) for run in self.runs):
-            raise TypeError("PoolUse takes a Trace and a tuple of PoolRun")
+        check_fields(self)
         if not self.runs:
             raise AllocationError("PoolUse has no run; give one or more")
         steps, size = self.trace.steps, self.trace.size.size
@@ -166,6 +165,7 @@ class PoolUse:
         return requested[none.any(axis=0)]
 
 
+@checked_arguments
 def cupy_pool(
     trace: Trace | Simulation,
     *,
@@ -226,6 +226,7 @@ def cupy_pool(
     return _use("cupy_pool", trace, requests, limit, _rules(TIES, ties, _seeds(trace, seeds)), addresses)
 
 
+@checked_arguments
 def cuda_caching(
     trace: Trace | Simulation,
     *,
@@ -287,6 +288,7 @@ def cuda_caching(
     return _use("cuda_caching", trace, requests, limit, _rules(SEGMENTS, None, _seeds(trace, seeds)), addresses)
 
 
+@checked_arguments
 def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     """The use of one arena at fixed addresses: all of it is reserved from the start.
 
@@ -313,9 +315,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
     >>> use.used.tolist(), use.reserved.tolist(), use.exact
     ([4, 6, 5, 3], [6, 6, 6, 6], True)
     """
-    if not isinstance(allocation, Allocation):
-        schedule = "plan.simulation" if hasattr(allocation, "simulation") else "simulation"
-        raise TypeError(f"a {type(allocation).__name__} is not an Allocation; give pack(Buffers.of({schedule}))")
+    check_kind(allocation, Allocation, "allocation")
     trace = Trace.of_buffers(allocation.buffers, steps)
     segment = np.where(allocation.buffers.size > 0, 0, -1)
     reserved = np.full(trace.steps, allocation.size, np.int64)
@@ -345,9 +345,9 @@ def _seeds(trace: Trace, seeds: int | None) -> int:
     fewest, highest = SEEDS
     if seeds is None:
         return max(fewest, min(highest, TRIED_EVENTS // max(1, trace.event.size)))
-    if as_whole(seeds) is None or seeds < 0:
+    if seeds < 0:
         raise AllocationError(f"seeds is {quoted(seeds)}; give a whole number of random runs")
-    return int(seeds)
+    return seeds
 
 
 def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:

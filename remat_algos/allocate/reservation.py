@@ -8,6 +8,7 @@ from typing import Any
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import counted, quoted, shortened
@@ -64,6 +65,7 @@ class Reservation:
     interrupted: bool = field(default=False, compare=False)
 
     @classmethod
+    @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
         """From the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid.
 
@@ -104,6 +106,7 @@ class Reservation:
             record |= {key: getattr(self, own) for own, key in ARENA_KEYS.items()}
         return record | {"fragmentation": round(self.fragmentation, 6)}
 
+    @checked_arguments
     def missed(self, limit: int) -> str:
         """The message that no schedule within a limit was found."""
         if self.bound is not None:
@@ -117,6 +120,7 @@ class Reservation:
             return "give more, or pack into an arena (--allocator arena)"
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
 
+    @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
         """One line: reserved bytes, their share of a base, the limit in words; for an arena, its ratio to the peak."""
         if self.bound is not None:
@@ -125,6 +129,7 @@ class Reservation:
             return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
         return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
+    @checked_arguments
     def share(self, base: int) -> str:
         """How much of a base it is (`Allocator.base`)."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"

@@ -8,12 +8,13 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError
-from remat_algos.ir.arrays import Int64, as_whole
+from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
-from remat_algos.text.wording import shortened
 
 
+@checked_arguments
 def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
     """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
 
@@ -50,10 +51,8 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     >>> share_storage(chain, 16).size, share_storage(chain, 1).size, share_storage(chain).size, chain.max_live
     (205, 112, 112, 107)
     """
-    if match_range is not None and (as_whole(match_range) is None or match_range < 0):
-        raise AllocationError(
-            f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"
-        )
+    if match_range is not None and match_range < 0:
+        raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
     rounded = buffers.rounded(alignment)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
@@ -73,6 +72,7 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 
 
+@checked_arguments
 def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     """Give each buffer a block of its own: no sharing, except by buffers that overwrite each other in place.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.pools import RELEASE_ALL as _RELEASE_ALL
@@ -88,6 +89,7 @@ class Trace:
         return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
 
     @classmethod
+    @checked_arguments
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
         """The trace of any buffers; those written over each other are requested once, as the first of them."""
         number, first = np.arange(len(buffers)), buffers.first
@@ -121,8 +123,7 @@ class Trace:
 
         AllocationError unless there is an entry for each event.
         """
-        if len(after) != self.event.size:
-            raise AllocationError(f"after has {len(after)} entries, expected {self.event.size}, one for each event")
+        after = frozen(after, np.int64, "after", self.event.size, "event")
         before = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)
         return np.concatenate([[0], after])[before]
 

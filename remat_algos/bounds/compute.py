@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, moment_arrays, runs_once
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
 from remat_algos.text.wording import quoted
 
@@ -61,6 +62,7 @@ class ComputeBound:
             return TWO_PATHS
         return CLOSURE if self.price is not None or self.forced else MOMENTS
 
+    @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """What proves it, for JSON: names or ids of the nodes, and the price as "p/2^k"."""
         for node in self.nodes:
@@ -70,6 +72,7 @@ class ComputeBound:
         return {"nodes": nodes} | ({} if self.price is None else {"price": "{}/2^{}".format(*self.price)})
 
     @classmethod
+    @checked_arguments
     def claimed(cls, graph: ComputationGraph, compute: int, record: Any) -> "ComputeBound":
         """The bound that a record claims; PlanError if it names no nodes of the graph, or no price."""
         given = record.get("nodes") if isinstance(record, Mapping) else None
@@ -111,6 +114,7 @@ class ClosureCut:
     run_before: Int32
 
 
+@checked_arguments
 def overhead_bound(
     graph: ComputationGraph,
     limit: int | None,
@@ -176,7 +180,6 @@ def closure_bounds(
     look: Callable[[], object] | None = None,
 ) -> Iterator[ComputeBound]:
     """The bounds on the way to `overhead_bound`, each above one pass and larger than those before."""
-    check_graph(graph)
     if limit is not None:
         limit = whole(limit, "limit in bytes")
     if start is not None and start.price is not None:
@@ -229,6 +232,7 @@ def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[i
     return graph.needed_compute + int(closure.search.overhead)
 
 
+@checked_arguments
 def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> ClosureCut | None:
     """What the cut behind a closure bound keeps and recomputes.
 

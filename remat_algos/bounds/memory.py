@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
@@ -18,6 +19,7 @@ PORTION = 10_000_000  # work on cuts, some milliseconds
 ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
 
 
+@checked_arguments
 def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     """Bytes that every schedule has live at some step, and the nodes that prove it.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.cost.devices import Device
 from remat_algos.cost.shapes import element_bytes, unknown_name
@@ -75,6 +76,7 @@ class Timings:
         return Device(name, flops, bandwidth, statistics.median(self.launches), memory, source)
 
 
+@checked_arguments
 def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 5, size: int = 8192) -> Device:
     """Measure this machine, or its GPU, as a device for `cost="measured"`; takes a few seconds.
 

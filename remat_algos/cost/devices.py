@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
@@ -119,6 +120,7 @@ class Device:
         numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
         return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source}
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the device to a JSON file, whole or not at all; `get_device` reads it.
 

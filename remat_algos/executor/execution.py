@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.executor.memories import CHUNK
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen, sealed
 from remat_algos.ir.csr import gather_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.text.wording import quoted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +67,7 @@ class Execution:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_simulation(self.simulation, self.graph)
         for name, dtype in (("used", np.int64), ("used_raw", np.int64), ("total", np.int64), ("checksums", np.uint32)):
             count = self.simulation.lifetimes.value.size if name == "checksums" else len(self.simulation.schedule)
@@ -124,6 +127,7 @@ class Execution:
             first.setdefault(value, checksum)
         return first
 
+    @checked_arguments
     def differs_from(self, other: Execution) -> list[tuple[int, int]]:
         """(step, value) of each instance that differs from its first checksum in another run of the same graph.
 
@@ -141,10 +145,13 @@ class Execution:
         return [(step, value) for step, value, checksum in instances if expected.get(value, checksum) != checksum]
 
 
-def times(seconds: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """A read-only copy of times of steps; ValueError for another shape."""
-    array = np.array(seconds, np.float64)
-    if array.shape != shape:
+def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """A read-only copy of times of steps; ValueError for another shape, in which None stands for any length."""
+    try:
+        array = np.array(seconds, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"seconds are {quoted(seconds)}; give an array of numbers") from None
+    if array.ndim != len(shape) or any(n not in (None, m) for m, n in zip(array.shape, shape, strict=True)):
         raise ValueError(f"seconds have shape {array.shape}, expected {shape}: a time for each step")
     return sealed(array)
 

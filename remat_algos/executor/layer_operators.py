@@ -8,6 +8,7 @@ from typing import Any, SupportsInt
 
 import numpy as np
 
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
@@ -23,12 +24,6 @@ from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.text.wording import quoted, shortened
 
 HALF = "float16"
-
-
-def check_network(network: object) -> None:
-    """GraphError for anything that is no `Network`."""
-    if not isinstance(network, Network):
-        raise GraphError(f"network is a {type(network).__name__}; give a Network, as build makes one")
 
 
 class LayerOperators:
@@ -88,6 +83,7 @@ class LayerOperators:
     ([], True)
     """
 
+    @checked_arguments
     def __init__(
         self,
         network: Network,
@@ -98,15 +94,11 @@ class LayerOperators:
         dropped: float = 0.1,
         learning_rate: float = 0.01,
     ) -> None:
-        check_network(network)
-        if not isinstance(graph, ComputationGraph):
-            remedy = "differentiate(network.graph, parameter_gradients=True), or network.graph"
-            raise GraphError(f"graph is a {type(graph).__name__}; give {remedy}")
         self.network, self.graph, self.step = network, graph, 0
         self.arrays: dict[str, Array] = {}
-        self._seed, self._dropped, self.learning_rate = seed, _share(dropped), _rate(learning_rate)
+        self._seed, self._dropped, self.learning_rate = as_seed(seed), _share(dropped), _rate(learning_rate)
         wiring = Wiring(network, graph)
-        self._initial = _initial_residents(wiring.residents, network, values or {}, seed)
+        self._initial = _initial_residents(wiring.residents, network, values or {}, self._seed)
         self._work = [wiring.work(node) for node in range(graph.n_nodes)]
         self._dtypes, self.updates = wiring.dtypes, bool(wiring.updates)
         self.gradients: dict[str, int] = wiring.parameter_gradients
@@ -139,6 +131,7 @@ class LayerOperators:
 
     # ---------------------------------------------------------------- the protocol
 
+    @checked_arguments
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
         """Prepare a run on a backend, and move the residents there if necessary.
 
@@ -163,6 +156,7 @@ class LayerOperators:
         ]
         self._changed, self._loss_values = set(), {}
 
+    @checked_arguments
     def residents(self, backend: Backend) -> list[Array]:
         """The arrays, by id, as bytes."""
         return [self.arrays[name].reshape(-1).view(np.uint8) for name in self.graph.resident_names]

@@ -8,10 +8,11 @@ from typing import Any, Protocol, SupportsInt, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
-from remat_algos.ir.arrays import as_whole, frozen
+from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.text.wording import quoted, shortened
@@ -100,10 +101,9 @@ class SyntheticOperators:
     (np.True_, np.False_)
     """
 
+    @checked_arguments
     def __init__(self, graph: ComputationGraph, *, seed: int = 0, iters: ArrayLike = 1, burn: ArrayLike = 0) -> None:
-        if as_whole(seed) is None:
-            raise TypeError(f"seed is {quoted(seed)}; give a whole number")
-        n, seed = graph.n_nodes, int(seed)
+        n = graph.n_nodes
         self._graph = graph
         self._iters, self._burn = _rounds("iters", iters, n), _rounds("burn", burn, n)
         self._number = _numbers(seed, 1, graph.n_values)
@@ -116,6 +116,7 @@ class SyntheticOperators:
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_mixer": None}  # `prepare` creates it again
 
+    @checked_arguments
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
         """Compile the kernels, or allocate scratch; GraphError for another graph than the one they were made for."""
         if graph is not self._graph and graph.hash != self._graph.hash:
@@ -126,6 +127,7 @@ class SyntheticOperators:
             max_inputs += int(np.diff(resident.read_indptr).max(initial=0))
         self._mixer = mixer(backend, max_inputs)
 
+    @checked_arguments
     def residents(self, backend: Backend) -> list[Array]:
         """Residents of the graph's sizes, filled from the seed."""
         resident = self._graph.resident

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import OutOfMemoryError, RematError
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -18,9 +19,10 @@ from remat_algos.executor.operators import Operators, SyntheticOperators, check_
 from remat_algos.executor.run_loop import RunLoop
 from remat_algos.executor.runnable import Runnable, simulation_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import first_line, quoted
+from remat_algos.text.wording import first_line
 
 
+@checked_arguments
 def execute(
     graph: ComputationGraph,
     schedule: Runnable,
@@ -99,8 +101,6 @@ def execute(
     on = backend_of(backend)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     check_operators(operators)
-    if allocation is not None and not isinstance(allocation, Allocation):
-        raise TypeError(f"allocation is {quoted(allocation)}; give what pack or share returns, or None")
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)

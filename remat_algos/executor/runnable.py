@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.verify import verified
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.wording import quoted
 
-Runnable = Plan | Schedule | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Sequence[int] | NDArray[np.int32]
+Runnable = Plan | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Order
 """A plan, its record or its file; a schedule, its steps, or its simulation."""
 
 
@@ -66,8 +63,7 @@ def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Alloc
     if isinstance(order, Plan | Mapping | str | os.PathLike):
         found = verified(graph, order)
         return found.simulation, found.reservation.allocation
-    if isinstance(order, Schedule | Sequence | np.ndarray):
+    if isinstance(order, Schedule | Iterable):
         return simulate(graph, order), None
-    raise TypeError(
-        f"{quoted(order)} cannot be run; give a plan, its record or its file, a schedule or numbers of nodes"
-    )
+    fault = f"{quoted(order)} cannot be run"
+    raise TypeError(f"{fault}; give a plan, its record or its file, a schedule, or ids or names of nodes")

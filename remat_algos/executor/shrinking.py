@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from remat_algos.ir.arrays import as_whole
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import quoted
 
 LARGEST = 2**63 - 1  # divisor: sizes are int64
 
 
+@checked_arguments
 def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     """A graph with the size of every value, workspace and resident divided by a whole number and rounded up.
 
@@ -36,9 +37,6 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     >>> shrink(graph, 1000).memory.tolist()
     [2, 0]
     """
-    if as_whole(by) is None:
-        raise ValueError(f"sizes cannot be divided by {quoted(by)}; give a whole number, 1 or more")
-    by = int(by)
     if not 1 <= by <= LARGEST:
         raise ValueError(
             f"sizes cannot be divided by {quoted(by)}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}"

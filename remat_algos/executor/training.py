@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution
-from remat_algos.executor.layer_operators import LayerOperators, check_network
+from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
-from remat_algos.ir.arrays import as_whole, brief
+from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +47,7 @@ class Training:
 
     __repr__ = brief
 
+    @checked_arguments
     def same_as(self, other: Training) -> bool:
         """Whether losses and parameters are equal bit for bit.
 
@@ -62,6 +64,7 @@ class Training:
         )
 
 
+@checked_arguments
 def train(
     network: Network,
     plan: Plan | Simulation | None = None,
@@ -115,10 +118,8 @@ def train(
     >>> losses[0] > losses[1] > losses[2]
     True
     """
-    if (as_whole(steps) or 0) < 1:
-        raise GraphError(f"steps is {quoted(steps)}; give a whole number, 1 or more")
-    steps = int(steps)
-    check_network(network)
+    if steps < 1:
+        raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:
@@ -138,12 +139,9 @@ def train(
 
 
 def _simulation(network: Network, plan: Plan | Simulation | None) -> Simulation:
-    if isinstance(plan, Simulation):
-        return plan
-    if isinstance(plan, Plan):
-        return plan.simulation
     if plan is not None:
-        raise GraphError(f"plan is a {type(plan).__name__}; give a Plan or a Simulation (Plan.load reads a file)")
+        check_kind(plan, Plan, "plan", Simulation)
+        return plan.simulation if isinstance(plan, Plan) else plan
     graph = differentiate(network.graph, parameter_gradients=True)
     return simulate(graph, np.flatnonzero(graph.needed))
 

@@ -8,6 +8,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import BackendError, StaleValueError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -20,16 +21,16 @@ from remat_algos.executor.operators import Operators, SyntheticOperators, check_
 from remat_algos.executor.run import execute
 from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.executor.validation import Validation
-from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import shortened
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory
 
 
+@checked_arguments
 def validate(
     graph: ComputationGraph,
     plan: Runnable,
@@ -93,9 +94,8 @@ def validate(
     >>> validation.holds, validation.predicted_peak, validation.measured_peak, validation.mismatches
     (True, 7168, 7168, 0)
     """
-    if as_whole(repeats) is None or repeats < 0:
-        raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
-    repeats = int(repeats)
+    if repeats < 0:
+        raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)

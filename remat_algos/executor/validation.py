@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.allocate.pools import PoolUse, cupy_pool
+from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.errors import StaleValueError
 from remat_algos.executor.execution import Execution, times
 from remat_algos.executor.mixing_costs import Seconds
@@ -67,10 +68,11 @@ class Validation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_simulation(self.execution.simulation, self.simulation.graph)
         nodes, steps = self.simulation.graph.n_nodes, len(self.simulation.schedule)
         object.__setattr__(self, "runs", frozen(self.runs, np.int64, "runs", nodes))
-        object.__setattr__(self, "seconds", times(self.seconds, (len(self.seconds), steps)))
+        object.__setattr__(self, "seconds", times(self.seconds, (None, steps)))
         object.__setattr__(self, "seconds_predicted", times(self.seconds_predicted, (steps,)))
 
     @property
@@ -126,6 +128,7 @@ class Validation:
         """Seconds of the operators, the median of the timed runs; None if nothing was timed."""
         return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
 
+    @checked_arguments
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
         """(predicted, measured) seconds of all recomputations that took at least `shortest`.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
@@ -27,6 +28,7 @@ MEANINGLESS = {"alignment": ("", "1"), "gaps": ("",)}
 """Cells of these columns that ask for nothing."""
 
 
+@checked_arguments
 def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     """Read buffers: id, first step, first step after the last, bytes.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables, foreign
@@ -23,7 +24,7 @@ from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.models.reference import is_reference
 from remat_algos.text.wording import counted, listed, quoted, shortened, shortened_path
@@ -57,6 +58,7 @@ def collector_paused() -> Iterator[None]:
 # ---------------------------------------------------------------- reading
 
 
+@checked_arguments
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
     """Read a graph from a file of any format that docs/formats.md describes, or build that of a model.
 
@@ -418,6 +420,7 @@ def _text(data: bytes, source: str) -> str:
 # ---------------------------------------------------------------- writing
 
 
+@checked_arguments
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
 
@@ -442,7 +445,6 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     ...     pathlib.Path(folder, "pair.edges.csv").read_text()
     'src,dst\\nA,B\\n'
     """
-    check_graph(graph)
     contents = dict(zip(files_written(path), _contents(graph, Path(path)), strict=True))
     write_all({file: data for file, data in contents.items() if data is not None})
     for file, data in contents.items():

@@ -2,11 +2,13 @@
 
 import os
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import AllocationError
 from remat_algos.formats.buffer_tables import read_columns
 from remat_algos.text.wording import quoted, shortened
 
 
+@checked_arguments
 def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ...] | str | None]:
     """A table for `find_overwrites` from a CSV file of columns op and read, or value and over, or all four.
 

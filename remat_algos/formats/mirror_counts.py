@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
 from remat_algos.formats.columns import Known
@@ -25,6 +26,7 @@ Row = tuple[str, str, Any]
 """Where it stands, for messages; the node; its count."""
 
 
+@checked_arguments
 def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) -> Int64:
     """How often each node may run beyond its first run, as `mirror_schedule` takes it.
 

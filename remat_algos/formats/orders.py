@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.files import decoded, read_bytes
 from remat_algos.formats.graphs.npz_bytes import load_arrays
@@ -168,6 +169,7 @@ class Order:
         raise ScheduleError(f"{self.source}: {message}", step, node)
 
 
+@checked_arguments
 def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[ComputationGraph, Schedule]:
     """Read an order of running the nodes of a graph, to be evaluated by `simulate`.
 

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.graphs.pace_text import check_header
@@ -17,6 +18,7 @@ from remat_algos.text.wording import quoted, shortened_path
 # ---------------------------------------------------------------- graphs
 
 
+@checked_arguments
 def read_gr(path: str | os.PathLike[str]) -> UndirectedGraph:
     """Read an undirected graph: `p tw VERTICES EDGES`, then a line `u v` per edge.
 
@@ -60,6 +62,7 @@ def _graph(text: str, source: str) -> UndirectedGraph:
     return UndirectedGraph.from_edges(n, edges)
 
 
+@checked_arguments
 def write_gr(graph: UndirectedGraph, path: str | os.PathLike[str]) -> None:
     """Write a graph as `.gr`, whole or not at all.
 
@@ -106,6 +109,7 @@ def gr_text(graph: UndirectedGraph) -> str:
 # ---------------------------------------------------------------- decompositions
 
 
+@checked_arguments
 def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     """Read a tree decomposition; its bag 1 becomes the root, bag 0.
 
@@ -174,6 +178,7 @@ def _decomposition(text: str, source: str) -> TreeDecomposition:
     return TreeDecomposition.from_bags([bags[i] for i in range(1, n_bags + 1)], edges)
 
 
+@checked_arguments
 def write_td(decomposition: TreeDecomposition, path: str | os.PathLike[str], n_vertices: int) -> None:
     """Write a tree decomposition as `.td`, whole or not at all; which bag is the root is not written.
 

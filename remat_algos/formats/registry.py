@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.formats import graphs, model_hook
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
@@ -67,6 +68,7 @@ class GraphFormat:
             raise ValueError(f"the endings of format {shortened(self.name)} are {quoted(self.endings)}; give {remedy}")
 
 
+@checked_arguments
 def register(form: GraphFormat) -> None:
     """Let graphs be read and written in a format; an earlier one of the same name is replaced.
 

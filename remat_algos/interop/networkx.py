@@ -6,6 +6,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
 from remat_algos.formats.graph_rows import tables_from
@@ -26,6 +27,7 @@ NOT_NODES = ("resident", "value_of", "view_of")  # what has one of these may lac
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
 
+@checked_arguments
 def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "compute") -> ComputationGraph:
     """The graph of a networkx DiGraph, in which an edge (u, v) means that v reads u.
 
@@ -66,7 +68,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
     (('conv', 'relu', 'loss'), [4096, 4096, 4], [4, 4, 4])
     """
-    if not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
+    if isinstance(digraph, type) or not (hasattr(digraph, "is_directed") and hasattr(digraph, "nodes")):
         raise TypeError(f"expected a networkx.DiGraph, found {type(digraph).__name__}")
     if not digraph.is_directed():
         remedy = "give a DiGraph, in which an edge (u, v) says that v reads u"
@@ -220,8 +222,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     >>> list(digraph.edges), digraph.graph["peak_memory"]
     ([('A', 'B'), ('A', 'C'), ('B', 'C')], 7)
     """
-    if not isinstance(subject, ComputationGraph | Simulation | Plan):
-        raise TypeError(f"subject is a {type(subject).__name__}; give a ComputationGraph, a Simulation or a Plan")
+    check_kind(subject, ComputationGraph, "subject", Simulation, Plan)
     networkx = _networkx()
     graph = subject if isinstance(subject, ComputationGraph) else subject.graph
     drawing, own = drawing_of(tables_from(graph)), {str(node): node for node in nodes}

@@ -8,6 +8,7 @@ from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
 from remat_algos.interop.optional import require
@@ -59,6 +60,7 @@ _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bit
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 
 
+@checked_arguments
 def capture(
     model: str | os.PathLike[str] | bytes | Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline"
 ) -> ComputationGraph:

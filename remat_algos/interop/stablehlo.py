@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
 from remat_algos.files import decoded, read_bytes
@@ -33,6 +34,7 @@ COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_p
 """Operations that all devices run together; they do not run a second time either."""
 
 
+@checked_arguments
 def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
     """The graph of a function that JAX has lowered.
 

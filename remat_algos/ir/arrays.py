@@ -45,7 +45,7 @@ def frozen(
     Traceback (most recent call last):
     ValueError: cannot set WRITEABLE flag to True of this array
     """
-    array = np.asarray(values)
+    array = as_array(values, what)
     if array.ndim == 0 and size is not None:
         array = np.broadcast_to(array, (size,))
     if array.ndim != 1:
@@ -56,8 +56,8 @@ def frozen(
         array = array.astype(dtype)
     if array.dtype.kind == "O":
         array = _plain(array)
-    if array.dtype.kind not in "biuf":
-        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype)}")
+    if array.dtype.kind not in ("iuf" if np.dtype(dtype).kind in "iu" else "biuf"):
+        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
             return array  # already immutable: no copy
@@ -68,6 +68,14 @@ def frozen(
         at = int(np.flatnonzero(result != array)[0])
         raise GraphError(f"{what}[{at}] is {shortened(array[at])}; give whole numbers within {np.dtype(dtype)}")
     return _over_bytes(result)
+
+
+def as_array(values: Any, what: str) -> NDArray[Any]:
+    """The array that NumPy makes of an argument; GraphError if its rows differ in length."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise GraphError(f"{what} has rows of different lengths; give an array") from None
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
@@ -103,10 +111,7 @@ def numbers(values: Any, read: Reading, what: str, size: int | None = None, per:
 
     Raises GraphError, with the place, for an entry that `read` refuses, or a negative one that is not whole.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # rows of different lengths
-        raise GraphError(f"{what} is no flat list of numbers; give one") from error
+    array = as_array(values, what)
     listed = isinstance(values, list | tuple)
     if _all_whole(array) and not (listed and {bool, np.bool_} & {*map(type, values)}):
         return frozen(array, np.int64, what, size, per)
@@ -217,10 +222,11 @@ def as_whole(number: Any) -> int | None:
 
 
 def whole(number: Any, what: str) -> int:
-    """A number of any type as an int; GraphError if it is not whole."""
+    """A number of any type as an int; TypeError if it is no number, GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
-        raise GraphError(f"{what} is {quoted(number)}, expected a whole number")
+        kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else TypeError
+        raise kind(f"{what} is {quoted(number)}, expected a whole number")
     return result
 
 
@@ -253,7 +259,7 @@ def _plain(array: NDArray[Any]) -> NDArray[Any]:
 def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
     """The first entry that is not a number, as it was before NumPy converted the others to text or objects."""
     for i, entry in enumerate(values if isinstance(values, list | tuple) else array.tolist()):
-        if not isinstance(entry, Real):
+        if not isinstance(entry, Real) or isinstance(entry, bool):
             return f"has {quoted(entry)} at position {i}"
     return "has numbers of more than 64 bits"
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64, as_whole
 from remat_algos.ir.csr import gather_rows, indptr_of, join_rows, row_of
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import INPUT, Resident
 from remat_algos.text.wording import quoted
@@ -17,6 +18,7 @@ from remat_algos.text.wording import quoted
 NAME = "boundary"
 
 
+@checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
     """A graph in which every forward output is computed before a gradient from outside is read.
 
@@ -53,7 +55,6 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
     >>> cut.labels[3], cut.reads(3), cut.reads(4)
     ('boundary', [1, 2], [0, 3])
     """
-    check_graph(graph)
     if graph.forward_of is None:
         raise GraphError("the graph has no backward part; a boundary stands between the forward part and that")
     n, x = graph.n_nodes, graph.n_values
@@ -107,8 +108,8 @@ def _tangent_readers(graph: ComputationGraph) -> Bool:
 def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Bool:
     """bool[n]: the readers; GraphError unless they are backward nodes."""
     reads_tangent = np.zeros(graph.n_nodes, bool)
-    for reader in np.asarray(readers).tolist():
-        node = as_whole(reader)
+    for reader in as_list(readers, "readers"):
+        node = graph.node_id(reader) if isinstance(reader, str) else as_whole(reader)
         if node is None or not 0 <= node < graph.n_nodes or graph.forward[node]:
             raise GraphError(f"{quoted(reader)} is no backward node; give ids of nodes that read a gradient")
         reads_tangent[node] = True

@@ -1,9 +1,12 @@
 """How much memory, and how much more compute, a plan may take."""
 
+import operator
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.text.decimals import ABSURD, decimal
 from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import quoted
@@ -52,10 +55,15 @@ class Budget:
             amount = getattr(self, name)
             if amount is None:
                 continue
-            if isinstance(amount, bool) or not (isinstance(amount, int | str) or hasattr(amount, "__index__")):
-                raise TypeError(f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}")
-            if not isinstance(amount, str):
-                object.__setattr__(self, name, amount.__index__())
+            if isinstance(amount, str):
+                continue
+            number: Any = None if isinstance(amount, bool) else amount
+            try:
+                object.__setattr__(self, name, operator.index(number))
+            except TypeError:
+                raise TypeError(
+                    f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}"
+                ) from None
         self.memory_limit(0, 0)
         self.overhead_limit(0, 1)
 
@@ -69,6 +77,7 @@ class Budget:
         """Whether the budget is the lowest peak."""
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
+    @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
         """Bytes of the limit; shares of `base`, the peak of one pass, are rounded down. None: no limit."""
         limits = []
@@ -80,6 +89,7 @@ class Budget:
             limits.append(_amount(self.device, base, "device") - resident)
         return min(limits) if limits else None
 
+    @checked_arguments
     def overhead_limit(self, one_pass: int, scale: int) -> int | None:
         """Compute beyond one pass that is allowed; a number is in the unit that was read, `scale` units of ours."""
         if self.overhead is None:

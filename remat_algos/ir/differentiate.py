@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from remat_algos.arguments import as_whole_number, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
@@ -20,6 +21,7 @@ from remat_algos.text.wording import quoted, shortened
 PARAMETER = ROLES.index("parameter")
 
 
+@checked_arguments
 def differentiate(
     graph: ComputationGraph,
     *,
@@ -74,7 +76,7 @@ def differentiate(
         raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
-    source, bits = graph, BITS if isinstance(encode, bool | np.bool_) and encode else encode
+    source, bits = graph, BITS * encode if isinstance(encode, bool) else as_whole_number(encode, "encode")
     if bits:
         graph = encoded(graph, bits=bits)
     backward = graph.backward or everything_saved(graph)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, as_whole
+from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -19,6 +20,7 @@ BITS = 32
 MASK, MASKED = "DropoutMask", "Dropout"
 
 
+@checked_arguments
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """The graph with feature maps of one bit per element, where gradients need no more.
 
@@ -73,7 +75,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     """
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; encode the graph that it was made from")
-    if not 1 < (as_whole(bits) or 0) <= 64:
+    if not 1 < bits <= 64:
         raise GraphError(f"an element has {quoted(bits)} bits; give a number such as 32 (float32) or 16 (float16)")
     if graph.backward is None or graph.labels.ops is None:
         return graph

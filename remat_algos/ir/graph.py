@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import (
     LARGEST_SUM,
@@ -155,12 +156,11 @@ class ComputationGraph:
             object.__setattr__(self, "mark", mark if mark.any() else None)
         for name, kind in (("backward", Backward), ("resident", Resident), ("derivation", Derivation)):
             part = getattr(self, name)
-            if part is not None and not isinstance(part, kind):
-                raise TypeError(f"{name} is a {type(part).__name__}; give a {kind.__name__}, or None")
+            if part is not None:
+                check_kind(part, kind, name)
         if self.resident is not None and not self.resident.names:
             object.__setattr__(self, "resident", None)
-        if not isinstance(self.labels, Labels):
-            raise TypeError(f"labels is a {type(self.labels).__name__}; give Labels")
+        check_kind(self.labels, Labels, "labels")
         object.__setattr__(self, "labels", plain_labels(self.labels, self.value_indptr))
         _check_arrays(self)
         _check_reads(self)
@@ -227,7 +227,7 @@ class ComputationGraph:
             resident=resident,
             mark=mark,  # type: ignore[arg-type]
             derivation=derivation,
-            labels=labels,
+            labels=Labels() if labels is None else labels,
         )
 
     @classmethod
@@ -287,6 +287,7 @@ class ComputationGraph:
         return cls.from_arrays(read_indptr=indptr, read_indices=indices, **columns)
 
     @classmethod
+    @checked_arguments
     def from_tables(cls, tables: Tables) -> "ComputationGraph":
         """A graph from rows that use names, as in files; numbered topologically, the earliest row first."""
         arguments = assemble(tables)
@@ -459,7 +460,7 @@ class ComputationGraph:
         """The names of inputs, parameters and states."""
         return self.resident.names if self.resident is not None else ()
 
-    def node_id(self, name: str) -> int:
+    def node_id(self, name: str | int) -> int:
         """The node of that name; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
@@ -467,7 +468,7 @@ class ComputationGraph:
             raise GraphError(f"no node is called {quoted(name)}{did_you_mean(name, ids)}")
         return ids[name]
 
-    def value_id(self, name: str) -> int:
+    def value_id(self, name: str | int) -> int:
         """The value of that name, or the base of the view of that name; GraphError if there is none."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
@@ -484,8 +485,7 @@ def _as_name(name: Any) -> str:
 
 def check_graph(graph: Any) -> None:
     """TypeError unless it is a graph."""
-    if not isinstance(graph, ComputationGraph):
-        raise TypeError(f"graph is a {type(graph).__name__}; give a ComputationGraph, of a network its `graph`")
+    check_kind(graph, ComputationGraph, "graph")
 
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:

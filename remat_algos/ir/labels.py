@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -9,6 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.text.units import format_compute
@@ -64,6 +66,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         for name in ("value_names", "views"):
+            check_kind(getattr(self, name), Mapping, name)  # type: ignore[type-abstract]
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         names = () if isinstance(self.names, GradientNames) else self.names
         for what, given in (
@@ -73,7 +76,8 @@ class Labels:
             ("views", (*self.views, *self.views.values())),
             ("compute_unit", (self.compute_unit,)),
         ):
-            if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, given or ()))):
+            entries = [] if given is None else as_list(given, what, letters=True)
+            if isinstance(given, str) or not all(issubclass(each, str) for each in set(map(type, entries))):
                 raise GraphError(f"the {what} of labels are not all text; give a sequence of str")
         if isinstance(self.compute_scale, bool) or not isinstance(self.compute_scale, int) or self.compute_scale < 1:
             raise GraphError(f"compute_scale is {quoted(self.compute_scale)}; give a whole number, 1 or more")
@@ -93,7 +97,7 @@ class Labels:
 
     def value(self, value: int, node: int, place: int) -> str:
         """The name of a value that stands at `place` among those of its node."""
-        if value in self.value_names:
+        if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
 
@@ -103,7 +107,11 @@ class Labels:
 
     def of_values(self, value_indptr: Int64) -> list[str]:
         """The names of all values, by id."""
-        counts = zip(self.of_nodes(value_indptr.shape[0] - 1), np.diff(value_indptr).tolist(), strict=True)
+        value_indptr = frozen(value_indptr, np.int64, "value_indptr")
+        nodes = self.of_nodes(value_indptr.shape[0] - 1)
+        if len(nodes) != value_indptr.shape[0] - 1:
+            raise GraphError(f"the names are of {len(nodes)} nodes, value_indptr of {value_indptr.shape[0] - 1}")
+        counts = zip(nodes, np.diff(value_indptr).tolist(), strict=True)
         names = [f"{node}:{k}" if k else node for node, count in counts for k in range(count)]
         for x, name in self.value_names.items():
             names[x] = name
@@ -113,8 +121,11 @@ class Labels:
         """The kind of operation of a node, "" if unknown."""
         return self.ops[node] if self.ops is not None else ""
 
-    def compute(self, amount: int) -> str:
+    @checked_arguments
+    def compute(self, amount: float) -> str:
         """Compute in the unit that was read, scaled for reading."""
+        if not math.isfinite(amount):
+            raise ValueError(f"amount is {amount}; give a number")
         return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remat_algos.arguments import as_list, as_text
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int8, Int32, Int64, brief, by_fields, check_sizes, frozen, sizes
 from remat_algos.ir.csr import check_indptr, repeats, row, row_of, sorted_rows
@@ -44,7 +45,7 @@ class Resident:
         object.__setattr__(self, "role", frozen(self.role, np.int8, "resident role", size, "resident"))
         object.__setattr__(self, "read_indptr", frozen(self.read_indptr, np.int64, "resident read_indptr"))
         object.__setattr__(self, "read_indices", frozen(self.read_indices, np.int32, "resident read_indices"))
-        object.__setattr__(self, "names", tuple(self.names))
+        object.__setattr__(self, "names", tuple(as_list(self.names, "names", as_text)))
         check_sizes(self.memory, "resident memory")
         rows = max(self.read_indptr.shape[0] - 1, 0)
         check_indptr(self.read_indptr, rows, self.read_indices.shape[0], "resident read_indptr")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.compute import compute_costs
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.errors import GraphError
@@ -77,6 +78,7 @@ class Builder(Names):
     [512, 4]
     """
 
+    @checked_arguments
     def __init__(self, model: str, settings: Settings) -> None:
         super().__init__(model)
         self.settings = settings

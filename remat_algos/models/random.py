@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.csr import indptr_of
@@ -14,6 +15,7 @@ from remat_algos.ir.labels import Labels
 LARGEST = 100  # seeded sizes and costs are 1 to this
 
 
+@checked_arguments
 def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationGraph:
     """A forward graph of n nodes in a row.
 
@@ -43,6 +45,7 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
     return ComputationGraph.from_arrays(read_indptr=indptr, read_indices=indices, memory=memory, compute=compute)
 
 
+@checked_arguments
 def ladder(length: int, skip: bool = False) -> ComputationGraph:
     """A chain with its backward part, all sizes and costs 1.
 
@@ -88,6 +91,7 @@ def ladder(length: int, skip: bool = False) -> ComputationGraph:
     )
 
 
+@checked_arguments
 def parallel_chains(chains: int, length: int, seed: int | None = None) -> ComputationGraph:
     """A forward graph of chains between a fork and a join, numbered chain by chain.
 
@@ -127,6 +131,7 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
     )
 
 
+@checked_arguments
 def u_shape(
     depth: int, width: int = 2, *, memory: int | None = None, compute: int = 1, skip: bool = True
 ) -> ComputationGraph:
@@ -188,6 +193,7 @@ def u_shape(
     )
 
 
+@checked_arguments
 def layered_dag(
     n_nodes: int,
     *,

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, TypeVar
 
 import remat_algos.models.families as package
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import GraphError
 from remat_algos.models.layers import Layers
@@ -174,6 +175,7 @@ def nearest_reference(text: str) -> str | None:
     return f"{PREFIX}{near[0]}{mark}{query}" if near else None
 
 
+@checked_arguments
 def build(model: str, **options: Any) -> Network:
     """A network of the zoo.
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, fields
 from math import ceil
 
+from remat_algos.arguments import as_text
 from remat_algos.cost.compute import COSTS
 from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import element_bytes
@@ -79,7 +80,7 @@ class Settings:
             fault = f"dtype is {quoted(self.dtype)}, of which there are no gradients"
             raise GraphError(f"{fault}; use float32, float16 or bfloat16")
         for name, known in CHOICES.items():
-            chosen = getattr(self, name)
+            chosen = as_text(getattr(self, name), name, known[0])
             if chosen not in known:
                 raise GraphError(f"{name} is {quoted(chosen)}; {offer(chosen, known)}")
         if not isinstance(self.parameter_gradients, bool):

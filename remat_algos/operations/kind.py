@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 import remat_algos.operations as package
+from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.namespace import modules_in
 from remat_algos.operations.formula import Formula
 from remat_algos.text.wording import quoted, shortened
@@ -81,9 +82,7 @@ class OperationKind:
     binarizable: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.aliases, str):
-            aliases = quoted(self.aliases)
-            raise ValueError(f"aliases of {shortened(self.name)} are {aliases}; give a tuple, as ({aliases},)")
+        check_fields(self)
         for saved in (self.saves, self.saves_alone):
             if not {*saved.split()} <= SAVED:
                 raise ValueError(
@@ -113,6 +112,7 @@ class OperationKind:
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
+@checked_arguments
 def register(*kinds: OperationKind) -> None:
     """Make kinds of operations known; an earlier one of the same name is replaced, with its aliases.
 
@@ -153,6 +153,7 @@ def operation_kinds() -> tuple[OperationKind, ...]:
     return tuple(_known().by_name.values())
 
 
+@checked_arguments
 def operation_kind(name: str) -> OperationKind | None:
     """The kind that an operation is of, by its name or an alias; None if it is none of ours.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, sealed
 from remat_algos.ir.csr import row_of
@@ -72,8 +73,15 @@ class Breakdown:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name in ("memory", "compute"):
-            table, columns = np.array(getattr(self, name), np.int64), len(STRUCTURES if name == "memory" else PARTS)
+            columns = len(STRUCTURES if name == "memory" else PARTS)
+            try:
+                with np.errstate(invalid="raise"):
+                    table = np.array(getattr(self, name), np.int64)
+            except (TypeError, ValueError, OverflowError, FloatingPointError):
+                fault = f"{name} of a breakdown is no table of numbers"
+                raise TypeError(f"{fault}; give int64[types, {columns}]") from None
             if table.shape != (len(self.types), columns):
                 wanted = f"expected {(len(self.types), columns)}, a row for each type"
                 raise ValueError(f"{name} of a breakdown has shape {table.shape}, {wanted}")
@@ -153,6 +161,7 @@ class Breakdown:
         return "\n".join(_aligned(line, widths) for line in lines)
 
 
+@checked_arguments
 def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer") -> Breakdown:
     """Memory at the peak and compute, by type of layer and by data structure.
 
@@ -310,9 +319,8 @@ def _simulation_of(subject: Plan | Simulation | ComputationGraph) -> Simulation:
         return subject.simulation
     if isinstance(subject, ComputationGraph):
         return baseline(subject)
-    if isinstance(subject, Simulation):
-        return subject
-    raise TypeError(f"a {type(subject).__name__} has no breakdown; give a Plan, a Simulation or a ComputationGraph")
+    check_kind(subject, Plan, "subject", Simulation, ComputationGraph)
+    return subject
 
 
 def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unread: int) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import DEFAULT, FAST, Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
-from remat_algos.ir.arrays import whole
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio
 from remat_algos.plan.problem import RULED_OUT, Problem
@@ -150,6 +150,7 @@ class Comparison:
         }
 
 
+@checked_arguments
 def compare(
     graph: ComputationGraph,
     budget: Budget | Amount | None = None,
@@ -199,8 +200,7 @@ def compare(
     >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
     [('chen_greedy', 7), ('no_remat', 11)]
     """
-    check_graph(graph)
-    budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, whole(seed, "seed")
+    budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, as_seed(seed)
     chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
     SearchContext(time_limit)  # which refuses what is no number of seconds
     if allocator == PEAK:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.plan.plan import Plan
@@ -124,6 +125,7 @@ def check_same_graph(plans: Sequence[Plan]) -> None:
         )
 
 
+@checked_arguments
 def difference(plan: Plan, other: Plan) -> Difference:
     """What one plan runs again and the other keeps, in bytes and cost.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -236,7 +237,8 @@ def _folded(line: str) -> list[str]:
     return wrapped(text, first=begin, indent=f"{begin}    ")
 
 
-def explain(plan: Plan, value: str | None = None, *, most: int = 10) -> Explanation:
+@checked_arguments
+def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Explanation:
     """Why values are kept or recomputed, and what the opposite decision would free and cost.
 
     Each figure comes from simulating the schedule with that one decision flipped.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Progress, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
@@ -85,6 +86,7 @@ class Fit:
         }
 
 
+@checked_arguments
 def fit(
     build: Build,
     budget: Budget | Amount,

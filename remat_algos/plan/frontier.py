@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import BEST, DEFAULT, FAST, Progress, SearchContext
-from remat_algos.ir.arrays import as_whole, by_fields, whole
+from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
@@ -21,7 +22,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, one_line
 
 POINTS = 20
 LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier begins
@@ -77,9 +78,10 @@ class Frontier:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        for curve in self.curves.values():
-            for plan in curve:
-                check_simulation(plan.simulation, self.graph)
+        check_fields(self)
+        for name, curve in self.curves.items():
+            for plan in as_list(curve, f"curves[{name!r}]"):
+                check_simulation(check_kind(plan, Plan, "plan").simulation, self.graph)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -95,6 +97,7 @@ class Frontier:
         within = [plan for plan in plans if most is None or plan.peak_memory <= most]
         return within[-1] if within else None
 
+    @checked_arguments
     def sampled(self, points: int = POINTS) -> tuple[Plan, ...]:
         """All plans if they are few, else the best at `points` budgets, evenly spaced from the lowest peak."""
         plans = self.plans
@@ -154,6 +157,7 @@ def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
 
+@checked_arguments
 def frontier(
     graph: ComputationGraph,
     *,
@@ -208,16 +212,15 @@ def frontier(
     >>> [(plan.peak_memory, plan.overhead) for plan in frontier(chain).plans][::3]
     [(4, 28), (7, 4), (10, 1)]
     """
-    if (as_whole(points) or 0) < 2:
-        raise ValueError(f"points is {shortened(points)}; give a whole number, 2 or more")
-    check_graph(graph)
+    if points < 2:
+        raise ValueError(f"points is {points}; give a whole number, 2 or more")
     problem = Problem.of(graph, Budget(), constraints=constraints)
     problem.check_regions()
     chosen = (
         [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph, effort)
     )
     kept = problem.constraints
-    context = SearchContext(time_limit, progress, seed=whole(seed, "seed"), effort=effort, constraints=kept)
+    context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=kept)
     portfolio = Portfolio(problem, context, budgets=int(points))
     lowest = lowest_run(problem, chosen, context.share(LOWEST_SHARE, progress))
     portfolio.take(lowest)

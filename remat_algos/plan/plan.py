@@ -11,6 +11,7 @@ from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
@@ -123,9 +124,8 @@ class Plan:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_simulation(self.simulation, self.graph)
-        if not isinstance(self.budget, Budget):
-            raise TypeError(f"budget is a {type(self.budget).__name__}; give a Budget")
         object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
@@ -198,10 +198,12 @@ class Plan:
         """(value, instance) of all that crosses from the forward part to the backward part."""
         return self.simulation.saved
 
+    @checked_arguments
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
         """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand."""
         return self.simulation.actions(names)
 
+    @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
         """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
         graph, simulation = self.graph, self.simulation
@@ -240,10 +242,12 @@ class Plan:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
 
+    @checked_arguments
     def to_json(self, frees: bool = False) -> str:
         """The record as text."""
         return json.dumps(self.record(frees), indent=1) + "\n"
 
+    @checked_arguments
     def text(self, form: str = "plan") -> str:
         """The plan as text.
 
@@ -266,11 +270,13 @@ class Plan:
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
 
+    @checked_arguments
     def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:
         """Write the plan as text of a form, by default as JSON; whole or not at all."""
         write_whole(Path(path), self.text(form).encode())
 
     @classmethod
+    @checked_arguments
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
         record = read_record(path)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import check_kind
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Float64, brief, sealed
 from remat_algos.plan.cost_noise import DEVIATION, SAMPLES, CostNoise, quantile, runs_beyond_pass
@@ -39,8 +40,7 @@ class Sensitivity:
     def __post_init__(self) -> None:
         object.__setattr__(self, "plans", tuple(self.plans))
         for plan in self.plans:
-            if not isinstance(plan, Plan):
-                raise TypeError(f"a {type(plan).__name__} is not a Plan; give what solve or Plan.load returns")
+            check_kind(plan, Plan, "plan")
         if not self.plans:
             raise PlanError("there is no plan; give one or more for the same graph")
         check_same_graph(self.plans)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,19 +11,20 @@ from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.reservation import PEAK, Reservation
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
 from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
-from remat_algos.ir.arrays import as_whole, whole
+from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
 from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, PEAKS, TOLERANCE, TRIED, Plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.schedule import Order, as_schedule
+from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import (
     ANY_ORDER,
@@ -53,6 +54,7 @@ Search = Callable[[Problem, bool], tuple[Portfolio, Candidate]]
 Reserved = tuple[Candidate, Reservation]
 
 
+@checked_arguments
 def solve(
     graph: ComputationGraph,
     budget: Budget | Amount | None = None,
@@ -68,7 +70,7 @@ def solve(
     constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     cost_noise: float | None = None,
-    start: Schedule | Sequence[int] | None = None,
+    start: Order | None = None,
     **options: Any,
 ) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
@@ -113,7 +115,7 @@ def solve(
         How uncertain the costs are, as a share of them: above 0 and at most 1. Of what fits, the plan is then the one
         whose overhead has the lowest 90 % quantile over thousands of samples of the costs (`CostNoise`), which is often
         but not always the one of least compute. The bound is about the costs of the graph.
-    start : Schedule or sequence of int, optional
+    start : Schedule or sequence of int or str, optional
         A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
         It is a candidate itself, with `raw` too: where it fits, the plan is never worse. With `cost_noise` it is one of
         the plans whose quantiles are compared. Other solvers, named alone, take none, nor do `frontier` and `compare`.
@@ -131,7 +133,7 @@ def solve(
         With the least peak reached, the bound that no schedule can go below, the nodes that force it, and the plan of
         least peak that was found.
     GraphError
-        If the solver cannot serve this graph, or `start` is no list of node ids.
+        If the solver cannot serve this graph, or `start` names no node.
     ScheduleError
         If `start` breaks a law of schedules, in the words of `simulate`.
     MemoryError
@@ -152,17 +154,14 @@ def solve(
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    check_graph(graph)
     single = _single_solver(solver)
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')
     if single is None and options:
         raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(
-            f"alignment is {quoted(alignment)}, which is not a power of two below 2**53; give 1, 2, 4, ..."
-        )
-    alignment, seed = int(alignment), whole(seed, "seed")
+        raise AllocationError(f"alignment is {alignment!r}, which is not a power of two below 2**53; give 1, 2, 4, ...")
+    alignment, seed = int(alignment), as_seed(seed)
     starts = [] if start is None else [_as_solver(graph, start, single)]
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
     if single is not None:
@@ -275,16 +274,13 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
     return {}
 
 
-def _as_solver(graph: ComputationGraph, schedule: Schedule | Sequence[int], single: Solver | None) -> Solver:
+def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) -> Solver:
     """A solver that gives one schedule; ValueError beside one that begins at nothing."""
     if single is not None and not single.improves:
-        able = listed([each.name for each in list_solvers() if each.improves])
-        raise ValueError(f"{shortened(single.name)} takes no start; name one of {able}, or leave out the solver")
-    if isinstance(schedule, Plan | Simulation):
-        kind = type(schedule).__name__
-        raise TypeError(f"start is a {kind}; give its schedule, {kind.lower()}.schedule")
+        able = " or ".join(each.name for each in list_solvers() if each.improves)
+        raise ValueError(f"{single.name} takes no start; name {able}, or leave out the solver")
     try:
-        simulation = simulate(graph, schedule)
+        simulation = simulate(graph, as_schedule(graph, schedule, "start"))
     except ScheduleError as error:
         raise ScheduleError(f"start: {error}", error.step, error.node) from error
     except GraphError as error:
@@ -339,8 +335,10 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
 
 
 def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
-    if solver == AUTO:
+    if isinstance(solver, str) and solver == AUTO:
         return None
+    if not isinstance(solver, str) and not callable(solver):
+        raise TypeError(f"solver is {quoted(solver)}; give the name of one, such as 'echo', or leave it out")
     if callable(solver):
         name = getattr(solver, "__name__", "")
         known = get_solver(name) if name else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.claims import Checked, checked
@@ -15,6 +16,7 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened_path
 
 
+@checked_arguments
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
     """Simulate a plan's schedule anew, and compare and prove what the plan claims.
 
@@ -70,4 +72,5 @@ def verified(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.
             return checked(graph, shaped(record))
         except PlanError as error:
             raise type(error)(f"{shortened_path(Path(plan).name)}: {error}") from error
-    return checked(graph, shaped(plan if isinstance(plan, Mapping) else plan.record()))
+    given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
+    return checked(graph, shaped(given))

@@ -4,22 +4,24 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.plan.flip import flip_decision
 from remat_algos.schedule.checkpoints import checkpoint_schedule
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened
 
 
+@checked_arguments
 def what_if(
     graph: ComputationGraph,
     *,
-    keep: Iterable[str] = (),
-    recompute: Iterable[str] = (),
-    schedule: Schedule | None = None,
+    keep: str | Iterable[str | int] = (),
+    recompute: str | Iterable[str | int] = (),
+    schedule: Order | None = None,
 ) -> Schedule:
     """The schedule that follows from a choice of kept nodes, for `simulate`.
 
@@ -29,9 +31,9 @@ def what_if(
     Parameters
     ----------
     graph : ComputationGraph
-    keep, recompute : iterable of str
-        Names of values or nodes of the forward part.
-    schedule : Schedule, optional
+    keep, recompute : str, or iterable of str or int
+        Names of values or nodes of the forward part; numbers are names of nodes that have no others.
+    schedule : Schedule, or ids or names of nodes in order, optional
         What is changed.
 
     Returns
@@ -51,13 +53,13 @@ def what_if(
     >>> what_if(chain, keep=["B"]).names(chain)
     ['A', 'B', 'C', 'D', 'C', 'D', 'grad(D)', 'grad(C)', 'grad(B)', 'A', 'grad(A)']
     """
-    kept, again = _nodes(graph, keep), _nodes(graph, recompute)
+    kept, again = _nodes(graph, keep, "keep"), _nodes(graph, recompute, "recompute")
     both = [graph.labels[node] for node in kept if node in again]
     if both:
         raise GraphError(f"{shortened(both[0])} is named both to keep and to recompute; choose one")
     _check_free(graph, kept, again)
     if schedule is not None:
-        return _changed(graph, kept, again, schedule)
+        return _changed(graph, kept, again, as_schedule(graph, schedule))
     if kept and again:
         raise GraphError("keep and recompute together leave open what happens to the others; give one, or an order")
     flags = np.zeros(graph.n_nodes, bool) if kept else np.ones(graph.n_nodes, bool)
@@ -65,8 +67,9 @@ def what_if(
     return checkpoint_schedule(graph, flags)
 
 
-def _nodes(graph: ComputationGraph, names: Iterable[str]) -> list[int]:
-    nodes = [int(graph.producer[graph.value_id(name)]) for name in names]
+def _nodes(graph: ComputationGraph, names: str | Iterable[str | int], what: str) -> list[int]:
+    named = [names] if isinstance(names, str) else as_list(names, what)
+    nodes = [int(graph.producer[graph.value_id(name)]) for name in named]
     for node in nodes:
         if not graph.forward[node]:
             raise GraphError(f"{shortened(graph.labels[node])} is a gradient; name values of the forward part")

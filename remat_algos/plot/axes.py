@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from remat_algos.arguments import check_kind
 from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
@@ -21,15 +22,22 @@ LETTER = 0.62  # width of a letter in font sizes: slightly above the average of 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
     """`ax`, or the axes of a new figure of this size in inches, without a window."""
     if ax is not None:
-        return ax
+        return checked_axes(ax)
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
+def checked_axes(ax: Axes) -> Axes:
+    """`ax`; TypeError for anything else than axes, such as their figure."""
+    from matplotlib.axes import Axes
+
+    return check_kind(ax, Axes, "ax")
+
+
 def inches(ax: Axes) -> tuple[float, float]:
     """Width and height of axes."""
-    box = ax.get_window_extent()
+    box = checked_axes(ax).get_window_extent()
     dpi = ax.get_figure().get_dpi()  # type: ignore[union-attr]
     return box.width / dpi, box.height / dpi
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remat_algos.arguments import check_kind
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -76,6 +77,7 @@ def bag_tree(
 def _names(decomposition: TreeDecomposition, names: Sequence[str] | None, graph: Graph | None) -> Sequence[str]:
     """A name for each vertex."""
     if graph is not None:
+        check_kind(graph, ComputationGraph, "graph", UndirectedGraph)
         decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
     largest = int(decomposition.bag_indices.max(initial=-1))
     if names is not None:

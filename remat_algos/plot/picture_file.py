@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.files import write_whole
 from remat_algos.text.wording import shortened_path
 
@@ -31,6 +32,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     return kind
 
 
+@checked_arguments
 def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
     """Write a figure, whole or not at all, the same bytes each time.
 
@@ -60,6 +62,12 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
     >>> file.read_bytes()[:5]
     b'<?xml'
     """
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    check_kind(picture, Axes, "picture", Figure)
+    if dpi < 1:
+        raise ValueError(f"dpi is {dpi}; give 1 or more")
     write_whole(Path(path), picture_bytes(picture, picture_format(path), dpi))
 
 

@@ -1,5 +1,6 @@
 """The subject of a picture, and the sentences above it."""
 
+from remat_algos.arguments import check_kind
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
@@ -19,9 +20,8 @@ def simulated(subject: Subject) -> tuple[Simulation, int | None]:
         return subject.simulation, subject.limit
     if isinstance(subject, ComputationGraph):
         return baseline(subject), None
-    if isinstance(subject, Simulation):
-        return subject, None
-    raise TypeError(f"a {type(subject).__name__} cannot be drawn here; give a Plan, a Simulation or a ComputationGraph")
+    check_kind(subject, Plan, "subject", Simulation, ComputationGraph)
+    return subject, None
 
 
 def size_of(simulation: Simulation) -> str:

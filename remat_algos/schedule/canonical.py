@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
@@ -14,6 +15,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
 
 
+@checked_arguments
 def canonical_schedule(
     graph: ComputationGraph,
     lower_sets: LowerSets | Sequence[Iterable[int]],
@@ -74,6 +76,7 @@ def canonical_schedule(
     return Schedule(postpone_updates(graph, order))
 
 
+@checked_arguments
 def canonical_trace(
     graph: ComputationGraph,
     lower_sets: LowerSets | Sequence[Iterable[int]],

@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 
 
+@checked_arguments
 def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
     """The order in which kept nodes run once, and the others are recomputed where a gradient needs them, at most once.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import forced_bytes
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields, sealed
@@ -94,6 +95,7 @@ class Constraints:
             object.__setattr__(self, name, entry)
 
     @classmethod
+    @checked_arguments
     def of(cls, graph: ComputationGraph, constraints: Constraints | Mapping[str, Any] | None) -> Constraints | None:
         """Constraints on a graph from what people pass; None where nothing is constrained.
 
@@ -121,6 +123,7 @@ class Constraints:
         return constraints if anything else None
 
     @classmethod
+    @checked_arguments
     def claimed(cls, graph: ComputationGraph, record: Any) -> Constraints | None:
         """The constraints that the record of a plan has; PlanError if they are none."""
         try:

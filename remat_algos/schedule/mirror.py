@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
@@ -15,6 +16,7 @@ from remat_algos.text.wording import shortened
 LONGEST = 2**31
 
 
+@checked_arguments
 def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedule:
     """The order in which a node may run up to `mirror_count` times beyond its first run.
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import one_pass_bound, proven_one_pass
 from remat_algos.context import Progress, SearchContext, until_stopped
-from remat_algos.ir.arrays import Int32, as_whole
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.arrays import Int32
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
@@ -30,6 +31,7 @@ At 1 the limit follows the lowest peak down, and only steps near the peak count;
 """
 
 
+@checked_arguments
 def lowest_pass(
     graph: ComputationGraph,
     beam: int | None = None,
@@ -80,7 +82,6 @@ def lowest_pass(
     >>> lowest_pass(graph).names(graph)
     ['A', 'B', 'D', 'C', 'E']
     """
-    check_graph(graph)
     if not search:
         return _beam_pass(graph, beam)
     context, best = SearchContext(time_limit, progress, seed=seed), None
@@ -110,7 +111,7 @@ def lower_passes(
     >>> [each.peak_memory for each in lower_passes(graph, SearchContext(), beam=0)]
     [8, 6]
     """
-    if max_moves is not None and (as_whole(max_moves) or 0) < 1:
+    if max_moves is not None and max_moves < 1:
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from remat_algos.ir.arrays import Int32, Int64, frozen
+from remat_algos.arguments import checked_arguments
+from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.updates import changeable_reads
-from remat_algos.schedule.schedule import check_nodes
+from remat_algos.schedule.schedule import Order, as_schedule, check_nodes
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
@@ -28,7 +29,8 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
     return last_read
 
 
-def postpone_updates(graph: ComputationGraph, order: Int32) -> Int32:
+@checked_arguments
+def postpone_updates(graph: ComputationGraph, order: Order) -> Int32:
     """An order in which each update of a parameter waits for the last run that reads it; the rest is unchanged.
 
     A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
@@ -37,7 +39,7 @@ def postpone_updates(graph: ComputationGraph, order: Int32) -> Int32:
     Parameters
     ----------
     graph : ComputationGraph
-    order : int32[m]
+    order : Schedule, or ids or names of nodes in order
         A schedule that is sound otherwise.
 
     Returns
@@ -58,8 +60,8 @@ def postpone_updates(graph: ComputationGraph, order: Int32) -> Int32:
     >>> postpone_updates(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
     [7, 8, 12, 9, 10, 11, 13, 14, 15]
     """
-    order = frozen(order, np.int32, "order")
-    check_nodes(graph.n_nodes, order)
-    waits = awaited(graph, order)[order]
-    step = np.arange(order.size)
-    return order[np.lexsort((waits >= 0, np.maximum(step, waits)))] if (waits > step).any() else order
+    runs = as_schedule(graph, order, "order").order
+    check_nodes(graph.n_nodes, runs)
+    waits = awaited(graph, runs)[runs]
+    step = np.arange(runs.size)
+    return runs[np.lexsort((waits >= 0, np.maximum(step, waits)))] if (waits > step).any() else runs

@@ -1,14 +1,16 @@
 """An order of running nodes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from remat_algos.arguments import as_list, check_kind, checked_arguments
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen, whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import counted, one_line
+from remat_algos.text.wording import counted, one_line, quoted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +47,9 @@ class Schedule:
         return int(self.order.shape[0])
 
     @classmethod
-    def from_names(cls, graph: ComputationGraph, names: Iterable[str]) -> "Schedule":
-        """The schedule that runs these nodes; ScheduleError with the step for a name that is no node.
+    @checked_arguments
+    def from_names(cls, graph: ComputationGraph, names: Iterable[str | int]) -> "Schedule":
+        """The schedule that runs these nodes; ScheduleError with the step for a name that is no node. Numbers are ids.
 
         Examples
         --------
@@ -55,13 +58,14 @@ class Schedule:
         [0, 1]
         """
         order = []
-        for step, name in enumerate(names):
+        for step, node in enumerate(names):
             try:
-                order.append(graph.node_id(name))
+                order.append(graph.node_id(node) if isinstance(node, str) else whole(node, "the id of a node"))
             except ValueError as error:
                 raise ScheduleError(f"step {step}: {error}", step, -1) from error
         return cls(np.array(order, np.int32))
 
+    @checked_arguments
     def names(self, graph: ComputationGraph) -> list[str]:
         """Names of the nodes in the order they run."""
         check_nodes(graph.n_nodes, self.order)
@@ -73,6 +77,35 @@ class Schedule:
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
+
+
+Order = Schedule | Iterable[int | str] | ArrayLike
+"""What callers may pass for a schedule: ids or names of nodes, in the order they run."""
+
+
+def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -> Schedule:
+    """A schedule from what callers pass: ids of nodes, or their names.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B")])
+    >>> as_schedule(graph, [0, 1]).order.tolist(), as_schedule(graph, np.array(["A", "B"])).order.tolist()
+    ([0, 1], [0, 1])
+    """
+    if isinstance(order, Schedule):
+        return order
+    if isinstance(order, np.ndarray) and order.dtype.kind in "iu":
+        return Schedule(order)
+    if isinstance(order, np.ndarray | Iterable) and not isinstance(order, str | bytes | Mapping):
+        entries = as_list(order, what)
+        if any(isinstance(node, str) for node in entries):
+            return Schedule.from_names(graph, entries)
+        if bools := [step for step, node in enumerate(entries) if isinstance(node, bool | np.bool_)]:
+            raise TypeError(f"step {bools[0]} of {what} is {entries[bools[0]]}; give ids or names of nodes")
+        return Schedule(entries)  # type: ignore[arg-type]  # the constructor makes an array of it
+    if hasattr(order, "schedule"):
+        return check_kind(order, Schedule, what)
+    raise TypeError(f"{what} is {quoted(order)}; give a Schedule, or a list of ids or names of nodes")
 
 
 def check_nodes(n_nodes: int, order: Int32) -> None:

@@ -1,13 +1,13 @@
 """The simulator: live bytes at every step of a schedule, and its cost."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
 from remat_algos.ir.csr import row_of
@@ -24,7 +24,7 @@ from remat_algos.kernels.lifetimes import (
 )
 from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.postponed_updates import awaited
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
 
@@ -90,8 +90,7 @@ class Simulation:
     def __post_init__(self) -> None:
         # `simulate` does not come here; the figures of a caller or of a pickle must equal those of the schedule
         for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(f"{name} is a {type(getattr(self, name)).__name__}; give a {kind.__name__}")
+            check_kind(getattr(self, name), kind, name)
         expected = simulate(self.graph, self.schedule)
         for actual, computed in (
             (self.lifetimes.instance_indptr, expected.lifetimes.instance_indptr),
@@ -272,7 +271,8 @@ class Simulation:
                 yield "free", graph.value_name(value) if names else value
 
 
-def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | ArrayLike) -> Simulation:
+@checked_arguments
+def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     """Simulate a schedule: live values and bytes of every step, and the cost.
 
     A run computes all values of its node; each lives to its last read before the node is recomputed, an output from its
@@ -281,7 +281,7 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule or int32[m]
+    schedule : Schedule, or ids or names of nodes in order
 
     Returns
     -------
@@ -301,8 +301,7 @@ def simulate(graph: ComputationGraph, schedule: Schedule | Sequence[int] | Array
     >>> [simulate(graph, Schedule.from_names(graph, order)).peak_memory for order in ("ABCDE", "ABCDAE")]
     [4, 3]
     """
-    if not isinstance(schedule, Schedule):
-        schedule = Schedule(schedule)  # type: ignore[arg-type]  # the constructor makes an array of it
+    schedule = as_schedule(graph, schedule)
     law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
         schedule.order,
         graph.value_indptr,
@@ -346,9 +345,7 @@ def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> 
     Traceback (most recent call last):
     remat_algos.errors.GraphError: the simulation is of another graph: it has 2 nodes, this one 3; simulate on this one
     """
-    if not isinstance(simulation, Simulation):
-        remedy = "plan.simulation" if hasattr(simulation, "simulation") else "what simulate(graph, order) returns"
-        raise TypeError(f"a {type(simulation).__name__} is not a Simulation; give {remedy}")
+    check_kind(simulation, Simulation, "simulation")
     if graph is not None and simulation.graph is not graph and simulation.graph.hash != graph.hash:
         sizes = f"it has {counted(simulation.graph.n_nodes, 'node')}, this one {graph.n_nodes:,}"
         raise GraphError(f"the simulation is of another graph: {sizes}; simulate on this one")

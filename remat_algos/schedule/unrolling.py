@@ -2,15 +2,17 @@
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order
 from remat_algos.schedule.simulation import simulate
 
 
-def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
+@checked_arguments
+def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     """The graph whose nodes are the runs of a schedule: for drawing, export, and Chen's mirrored graph.
 
     Run in id order it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`, the
@@ -19,7 +21,7 @@ def unroll(graph: ComputationGraph, schedule: Schedule) -> ComputationGraph:
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule
+    schedule : Schedule, or ids or names of nodes in order
 
     Returns
     -------

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int32, brief, check_place
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -56,12 +57,14 @@ class Region:
 
     __repr__ = brief
 
+    @checked_arguments
     def name(self, graph: ComputationGraph) -> str:
         """Names of its first and its last node; GraphError if the graph has no such nodes."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
 
+    @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """For JSON: the first and the last node in place of all."""
         self._check(graph)
@@ -73,6 +76,7 @@ class Region:
             check_place(node, graph.n_nodes, "node")
 
 
+@checked_arguments
 def find_echo_regions(
     graph: ComputationGraph,
     mode: str = "exact",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError
@@ -356,6 +357,7 @@ def too_little(graph: ComputationGraph, family: str, budget: int, least: int) ->
 # ---------------------------------------------------------------- on paper
 
 
+@checked_arguments
 def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = CAP) -> int:
     """The minimum budget within which formula (2) has a chain of lower sets.
 
@@ -389,6 +391,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
     return formula_chains(graph, family, SearchContext(), keep_last=False, cap=cap).least_budget
 
 
+@checked_arguments
 def formula_frontier(
     graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
 ) -> list[tuple[int, int, LowerSets]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.ir.csr import check_indptr, row, row_of
@@ -97,6 +98,7 @@ class Elimination:
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
+@checked_arguments
 def eliminate(
     graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
 ) -> Elimination:
@@ -154,7 +156,7 @@ class Run:
         if rule not in _CODES:
             raise GraphError(f"unknown elimination rule {quoted(rule)}; use {', '.join(_CODES)}")
         n = graph.n_vertices
-        rank = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+        rank = np.arange(n) if seed is None else np.random.default_rng(as_seed(seed)).permutation(n)
         self._kernel = EliminationRun(
             graph.indptr,
             graph.indices,

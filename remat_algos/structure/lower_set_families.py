@@ -7,10 +7,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.arguments import as_list, check_fields, checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int32, Int64, as_whole, by_fields, check_place, frozen, sealed
+from remat_algos.ir.arrays import Int32, Int64, by_fields, check_place, frozen, sealed
 from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.lower_sets import all_lower_sets, closure_rows, pack_rows, superset_rows
 from remat_algos.structure.lower_sets import LowerSets, checked_words
 from remat_algos.text.wording import counted, one_line, quoted, shortened
@@ -59,8 +60,7 @@ class LowerSetFamily:
 
     def __post_init__(self) -> None:
         # what this module makes does not come here
-        if not isinstance(self.graph, ComputationGraph):
-            raise TypeError(f"graph is a {type(self.graph).__name__}; give a ComputationGraph")
+        check_fields(self)
         nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
         if not np.array_equal(self.nodes, nodes):
             raise GraphError("nodes are not the needed forward nodes of the graph; call lower_set_family(graph)")
@@ -74,7 +74,10 @@ class LowerSetFamily:
         object.__setattr__(self, "nodes", sealed(nodes))
         object.__setattr__(self, "words", sealed(words))
         if self.covers is not None:
-            indptr, rows = frozen(self.covers[0], np.int64, "covers"), frozen(self.covers[1], np.int32, "covers")
+            pair = as_list(self.covers, "covers")
+            if len(pair) != 2:
+                raise GraphError("covers is a pair of arrays; call lower_set_family(graph)")
+            indptr, rows = frozen(pair[0], np.int64, "covers"), frozen(pair[1], np.int32, "covers")
             check_indptr(indptr, len(self), rows.size, "covers")
             at = row_of(indptr)
             inside = not rows.size or (0 <= rows.min() <= rows.max() < len(self))
@@ -109,6 +112,7 @@ class LowerSetFamily:
         """The node ids of each set."""
         return [self.nodes[members].tolist() for members in self._members(np.arange(len(self))).view(np.bool_)]
 
+    @checked_arguments
     def chain(self, rows: Sequence[int]) -> LowerSets:
         """The chain of some of its sets, rising; the whole part is the end of every chain.
 
@@ -154,6 +158,7 @@ class LowerSetFamily:
         return wide
 
 
+@checked_arguments
 def lower_set_family(
     graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, max_sets: int | None = None
 ) -> LowerSetFamily:
@@ -192,14 +197,12 @@ def lower_set_family(
     >>> [len(lower_set_family(graph, family)) for family in ("pruned", "wide", "exact")]
     [5, 6, 6]
     """
-    check_graph(graph)
     if family not in FAMILIES:
         raise ValueError(f"family is {quoted(family)}; use {', '.join(FAMILIES)}")
-    if not 1 <= (as_whole(cap) or 0) < 2**31:
+    if not 1 <= cap < 2**31:
         raise ValueError(f"cap is {quoted(cap)}; give a whole number of lower sets, from 1 to 2**31")
-    if max_sets is not None and (as_whole(max_sets) or 0) < 1:
+    if max_sets is not None and max_sets < 1:
         raise ValueError(f"max_sets is {quoted(max_sets)}; give a whole number of lower sets, 1 or more")
-    cap = int(cap)
     nodes = np.flatnonzero(graph.forward & graph.needed)
     if family == "exact":
         return _all(graph, nodes, cap)

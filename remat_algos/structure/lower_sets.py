@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Bool, Int32, Int64, as_whole, brief, by_fields, sealed
+from remat_algos.ir.arrays import Bool, Int32, Int64, as_array, as_whole, brief, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.lower_sets import (
     LEFT_OUT,
@@ -84,18 +85,16 @@ class LowerSets:
         return int(self.words.shape[0])
 
     @classmethod
-    def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int]]) -> "LowerSets":
-        """From node ids; GraphError if a set is not lower, or the last does not contain the needed forward part."""
+    @checked_arguments
+    def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int | str]]) -> "LowerSets":
+        """From ids or names of nodes; GraphError unless each set is lower and the last has the needed forward part."""
         rows: list[list[int]] = []
         for nodes in sets:
             rows.append([])
             for node in nodes:
-                v = as_whole(node)
+                v = graph.node_id(node) if isinstance(node, str) else as_whole(node)
                 if v is None:
-                    text = quoted(node)
-                    raise GraphError(
-                        f"lower sets are sets of node ids, found {text}; `graph.labels` has the names by id"
-                    )
+                    raise GraphError(f"lower sets are sets of ids or names of nodes, found {quoted(node)}")
                 rows[-1].append(v)
         members = np.zeros((len(rows), graph.n_nodes), np.uint8)
         for i, nodes in enumerate(rows):
@@ -106,6 +105,7 @@ class LowerSets:
         chain.blocks(graph)
         return chain
 
+    @checked_arguments
     def on(self, graph: ComputationGraph) -> OnGraph:
         """Blocks, kept nodes and crossings; GraphError if the chain does not fit the graph."""
         if not self._seen or self._seen[0][0] is not graph:  # most calls are about the same graph
@@ -149,6 +149,7 @@ class LowerSets:
         """Formula (2): the greatest M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
         return int(self.terms(graph).sum(axis=1).max(initial=0))
 
+    @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
         """Formula (2) term by term, a row for each block.
 
@@ -197,7 +198,7 @@ class LowerSets:
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
     """A copy of rows of words of 64 bits; GraphError if they are none."""
-    rows = np.asarray(words)
+    rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
     return np.array(rows, np.uint64, order="C")

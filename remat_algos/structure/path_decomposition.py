@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.ir.csr import group_rows, row, row_of
@@ -71,6 +72,7 @@ class PathDecomposition:
     # ---------------------------------------------------------------- ways in
 
     @classmethod
+    @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
         """From an order of the vertices: each with the earlier ones that have a neighbour from its place on.
 
@@ -148,6 +150,7 @@ class PathDecomposition:
         """The vertices of bag i, ascending."""
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
+    @checked_arguments
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
 
@@ -166,6 +169,7 @@ class PathDecomposition:
         """The tree decomposition of these bags, each the child of the one before it."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
+    @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
         """Check the three laws of tree decompositions; GraphError names one that is broken and by whom."""
         self.tree().verify(graph)
@@ -318,7 +322,7 @@ def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
 
 def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
     check_undirected(graph)
-    order: Int32 = frozen(np.asarray(layout), np.int32, "layout", graph.n_vertices)
+    order: Int32 = frozen(layout, np.int32, "layout", graph.n_vertices)
     if not np.array_equal(np.sort(order), np.arange(graph.n_vertices)):
         raise GraphError(f"a layout must name each of the vertices 0 to {graph.n_vertices - 1} once")
     return order

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, check_sizes, frozen
 from remat_algos.ir.csr import check_indptr, group_rows, row_of
@@ -91,6 +92,7 @@ class SeparatorTree:
             raise GraphError("owner and own do not name the same vertices for each separator")
 
     @classmethod
+    @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
         """Each separator leaves pieces of at most half of its part; of two such bags the one of smaller id.
 
@@ -126,6 +128,7 @@ class SeparatorTree:
         return cls._of(decomposition, np.zeros(n_vertices, np.int64))
 
     @classmethod
+    @checked_arguments
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
         """Take as separator, of bags that balance well enough, the one that adds the fewest bytes to the upper ones.
 
@@ -160,6 +163,7 @@ class SeparatorTree:
         return cls._of(decomposition, sizes)
 
     @classmethod
+    @checked_arguments
     def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
         """The middle bag of each stretch of a path: of lo to hi that at (lo + hi) // 2.
 
@@ -186,6 +190,9 @@ class SeparatorTree:
         >>> SeparatorTree.middle(path, 5).bag.tolist()
         [1, 0, 2, 3]
         """
+        from remat_algos.structure.path_decomposition import PathDecomposition
+
+        check_kind(path, PathDecomposition, "path")
         return cls.balanced(path.tree(), n_vertices)  # of two that halve a path the left one has the smaller id
 
     @classmethod

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from remat_algos.arguments import as_list, as_whole_number, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen
 from remat_algos.ir.csr import check_indptr, gather_rows, indptr_of, row
@@ -82,6 +83,7 @@ class TreeDecomposition:
             )
 
     @classmethod
+    @checked_arguments
     def of(cls, elimination: Elimination) -> TreeDecomposition:
         """From the bags that an elimination order makes, one for each vertex.
 
@@ -108,6 +110,7 @@ class TreeDecomposition:
         return cls(bags[0], *bags_to_tree(elimination.order, *bags))
 
     @classmethod
+    @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
         """From sets of vertices and the tree's edges, pairs of places in the list of bags; bag 0 is the root.
 
@@ -155,6 +158,7 @@ class TreeDecomposition:
         pairs = np.sort(np.stack([below, self.parent[below]], axis=1), axis=1)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
+    @checked_arguments
     def check_vertices(self, n_vertices: int) -> None:
         """GraphError if a bag contains a vertex that a graph of `n_vertices` does not have."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
@@ -165,6 +169,7 @@ class TreeDecomposition:
                 "this is the decomposition of another graph"
             )
 
+    @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
         """Check the three laws: these bags and this tree decompose that graph.
 
@@ -226,7 +231,10 @@ class TreeDecomposition:
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
     """int32[b]: the tree with bag 0 as the root; GraphError if it is none."""
-    for i, j in edges:
+    pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
+    if any(len(pair) != 2 for pair in pairs):
+        raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
+    for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
             raise GraphError(f"edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags - 1}")
     if len(edges) != max(0, n_bags - 1):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
@@ -163,6 +164,7 @@ class WidthBounds:
         return self.width == self.lower_bound
 
 
+@checked_arguments
 def width_bounds(
     graph: UndirectedGraph,
     *,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, Int64, brief, by_fields, frozen, whole
 from remat_algos.ir.csr import check_indptr, row, row_keys, row_of
@@ -53,6 +54,7 @@ class UndirectedGraph:
     # ---------------------------------------------------------------- ways in
 
     @classmethod
+    @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
         """From pairs in any direction; loops and duplicate pairs are dropped.
 
@@ -83,6 +85,7 @@ class UndirectedGraph:
         return cls(indptr, (keys & 0xFFFFFFFF).astype(np.int32))
 
     @classmethod
+    @checked_arguments
     def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
         """One vertex for each node, an edge where one reads a value of the other.
 
@@ -129,9 +132,7 @@ class UndirectedGraph:
 
 def check_undirected(graph: Any) -> None:
     """TypeError unless it is an undirected graph."""
-    if not isinstance(graph, UndirectedGraph):
-        remedy = "give UndirectedGraph.of(graph)" if isinstance(graph, ComputationGraph) else "give one"
-        raise TypeError(f"a {type(graph).__name__} is not an UndirectedGraph; {remedy}")
+    check_kind(graph, UndirectedGraph, "graph")
 
 
 def _check(indptr: Int64, indices: Int32) -> None:

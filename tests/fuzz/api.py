@@ -1,4 +1,8 @@
-"""Hostile arguments to public functions over kernels, which check no bounds: a result or an error, never a crash."""
+"""Hostile arguments to public functions: a result or an error in words, never a crash.
+
+Those over kernels, which check no bounds, are given what does not belong together; all are given what is of a wrong
+kind (`hostile`).
+"""
 
 import dataclasses
 import random
@@ -9,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import remat_algos as ra
+from tests.fuzz import hostile
 
 UNIT = "calls"
 LARGEST = 2**62
@@ -16,8 +21,9 @@ REFUSALS = (ra.RematError, ValueError, TypeError)
 
 
 def case(rng, report):
-    """Calls with arguments of one graph, others of another, and some of none."""
+    """Calls with arguments of one graph, others of another, and some of none; as many with one of a wrong kind."""
     for _ in range(20):
+        hostile.play(rng, report)
         name = rng.choice(sorted(CALLS))
         report.count("calls")
         try:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats import node_link
 from remat_algos.formats.columns import Known, aliases, check_spelling, warn_ignored
@@ -63,6 +64,7 @@ GRAPH_ELSEWHERE = {
 }
 
 
+@checked_arguments
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     """The graph of what `to_json` or networkx wrote.
 
@@ -89,6 +91,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     return ComputationGraph.from_tables(_parse(text, source))
 
 
+@checked_arguments
 def to_json(graph: ComputationGraph) -> str:
     """The graph as a JSON object, one node a line.
 

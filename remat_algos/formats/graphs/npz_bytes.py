@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.files import read_limit, too_large
 from remat_algos.formats.registry import GraphFormat
@@ -31,6 +32,7 @@ REST = (
 RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 
+@checked_arguments
 def to_npz(graph: ComputationGraph) -> bytes:
     """The graph as the bytes of an npz file: the form for millions of nodes, and between processes.
 
@@ -84,6 +86,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
         return {name: np.asarray(arrays[name]) for name in arrays.files if names is None or name in names}
 
 
+@checked_arguments
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
     """The graph of what `to_npz` wrote; nothing in it is executed.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
@@ -111,6 +112,7 @@ class CapturedFunction:
             )
 
 
+@checked_arguments
 def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> CapturedFunction:
     """The graph of a function, traced with these arguments; nothing is computed.
 

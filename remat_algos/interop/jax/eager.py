@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.interop.jax.captured import CapturedFunction
 from remat_algos.interop.jax.program import Source, is_value, literal_array
 from remat_algos.interop.optional import require
@@ -12,6 +13,7 @@ from remat_algos.plan.plan import Plan
 jax = require("jax", "jax")
 
 
+@checked_arguments
 def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | None = None) -> Any:
     """The results of a captured function, computed in the order of a plan.
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.interop.jax.captured import CapturedFunction, capture
 from remat_algos.interop.jax.program import body_of, core, evaluate, primitives
 from remat_algos.interop.optional import require
@@ -17,6 +18,7 @@ jax = require("jax", "jax")
 ad_checkpoint = require("jax.ad_checkpoint", "jax")
 
 
+@checked_arguments
 def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """The names that `checkpoint_name` gave to values that a plan keeps for the backward part.
 
@@ -56,6 +58,7 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     return [name for value, _ in plan.saved for name in named.get(value, ())]
 
 
+@checked_arguments
 def apply(
     f: Callable[..., Any],
     plan: Plan,

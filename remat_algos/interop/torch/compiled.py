@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, byte_limit
@@ -59,6 +60,7 @@ class TorchBackend:
         return aot_autograd(fw_compiler=_boxed, partition_fn=self._partitioner)(module, inputs)
 
 
+@checked_arguments
 def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
     """A backend of torch.compile that keeps training within a budget.
 
@@ -136,6 +138,7 @@ def _backend_of(options: dict[str, Any]) -> Any:
     return backend(**options)
 
 
+@checked_arguments
 def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     """A partition function for AOTAutograd, for backends of one's own.
 
@@ -184,6 +187,7 @@ class Rematerialized:
         return self._call(*(state[name] for name in self._names), *args, **kwargs)
 
 
+@checked_arguments
 def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amount, **options: Any) -> Rematerialized:
     """A model that runs within a budget, for inputs of these shapes; its parameters stay those of the model.
 
@@ -226,6 +230,7 @@ def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amou
     return Rematerialized(model, call, names, (tuple(inputs), {}), partitioner.reports[0])
 
 
+@checked_arguments
 def capture(
     model: nn.Module, inputs: Sequence[Any], *, rng: str = "replay", cost: Any = "roofline", workspace: bool = False
 ) -> Captured:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import fx
 from torch.fx.node import map_arg
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
 from remat_algos.interop.torch.joint import Captured
@@ -18,6 +19,7 @@ UNCHECKED = "saved_tensor_with_no_vc_check"
 """Key in `meta` with which AOTAutograd marks tensors that a user may change between forward and backward."""
 
 
+@checked_arguments
 def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
     """One module without branches that runs a schedule of a captured model, forward and backward, for study and tests.
 

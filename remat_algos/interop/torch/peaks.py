@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.interop.torch.draws import tensors
 from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, storage_key, tree_leaves
 
@@ -29,6 +30,7 @@ class Peaks:
     allocator: int
 
 
+@checked_arguments
 def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> Peaks:
     """Call a function twice, once under the profiler and once under a dispatch mode, and give the peaks of both.
 

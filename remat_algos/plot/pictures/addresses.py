@@ -8,6 +8,7 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
@@ -162,6 +163,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
             ax.text(*middle, name, ha="center", va="center", fontsize=NAME_SIZE, color="black", bbox=box)
 
 
+@checked_arguments
 def addresses_text(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
 ) -> str:

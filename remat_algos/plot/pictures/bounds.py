@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.curve import BoundCurve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.plot.axes import axes_or_new, byte_axis, title
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@checked_arguments
 def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead that every schedule has at least, against the limit of its peak.
 
@@ -66,6 +68,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@checked_arguments
 def bounds_text(curve: BoundCurve, *, width: int = 72) -> str:
     """Lower bounds in characters: a line for each limit, its bar as long as the overhead.
 

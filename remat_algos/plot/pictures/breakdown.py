@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown
 from remat_algos.plan.breakdown import breakdown as breakdown_of
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
@@ -53,6 +54,7 @@ LETTERS = 7  # of a share, or of a number of bytes
 Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 
+@checked_arguments
 def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
     """Draw stacked bars of the memory at the peak, by type of layer and by data structure; or of the compute.
 
@@ -232,6 +234,7 @@ def _sentence(one: Breakdown) -> str:
     return f"footprint {format_bytes(one.footprint)}: peak {format_bytes(one.peak_memory)}{residents}"
 
 
+@checked_arguments
 def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
     """Breakdowns in characters: bars of bytes by type of layer and by data structure, and of compute.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
 from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
@@ -34,6 +35,7 @@ LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of the levels of separators; the last is that of all deeper ones, too."""
 
 
+@checked_arguments
 def decomposition(
     decomposition: TreeDecomposition,
     names: Sequence[str] | None = None,
@@ -227,6 +229,7 @@ def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
 # ---------------------------------------------------------------- characters
 
 
+@checked_arguments
 def decomposition_text(
     decomposition: TreeDecomposition,
     names: Sequence[str] | None = None,

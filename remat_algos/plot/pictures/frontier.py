@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 FEW = 30  # plans of a curve; of more, a marker for some only
 
 
+@checked_arguments
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
@@ -174,6 +176,7 @@ def _sentences(frontier: Frontier) -> list[str]:
     return lines
 
 
+@checked_arguments
 def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> str:
     """A frontier in characters: a line for each plan, its bar as long as its peak.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
@@ -35,6 +36,7 @@ MAX_DRAWN = 50_000
 MANY = 800  # lines; more are drawn fainter
 
 
+@checked_arguments
 def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
     """Draw nodes and edges in layers: the forward part downwards, the backward part beside it upwards.
 
@@ -237,6 +239,7 @@ def _sentences(subject: Subject) -> list[str]:
     ]
 
 
+@checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int = 72, height: int = 40) -> str:
     """A graph in characters: a line for each node, with its bytes and what it reads.
 

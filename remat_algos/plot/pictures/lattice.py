@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -31,6 +32,7 @@ MAX_DRAWN = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
 
+@checked_arguments
 def lattice(
     family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
 ) -> Axes:
@@ -114,7 +116,7 @@ def _small(family: LowerSetFamily | ComputationGraph) -> LowerSetFamily:
             return lower_set_family(family, cap=MAX_DRAWN)
         except GraphError:
             raise ValueError(f"the lower sets of the graph are too many to be drawn, {remedy}") from None
-    if len(family) > MAX_DRAWN:
+    if len(check_kind(family, LowerSetFamily, "family", ComputationGraph)) > MAX_DRAWN:
         raise ValueError(f"{len(family):,} lower sets are too many to be drawn, {remedy} or of a part of the graph")
     return family
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.colours import CELLS, GREY
@@ -74,6 +75,7 @@ def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
     return nodes, R, S
 
 
+@checked_arguments
 def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """Draw the matrices R and S side by side: stages downwards, nodes across.
 

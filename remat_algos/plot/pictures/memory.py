@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
@@ -28,6 +29,7 @@ GUTTER = 10  # columns left of the bars
 MAX_WIDE = 4  # columns of a step
 
 
+@checked_arguments
 def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the bytes of each step, stacked by role, with the budget and the live set at the peak.
 
@@ -143,6 +145,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     return rows
 
 
+@checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
     """Memory over time in characters: columns are steps, or the highest of several; below is the live set at the peak.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int8, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
@@ -58,6 +59,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     return cells
 
 
+@checked_arguments
 def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """Draw steps downwards and nodes across: where a node runs, and how long its values are live.
 
@@ -114,6 +116,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@checked_arguments
 def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     """A schedule in characters: a line for each step, with its node and the state of every node.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
@@ -33,6 +34,7 @@ WIDE, NARROW = 0.46, 0.34  # bars of a block, which has 1
 LETTERS = 7  # of a number of bytes
 
 
+@checked_arguments
 def terms(
     graph: ComputationGraph,
     lower_sets: LowerSets,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, title
@@ -23,6 +24,7 @@ GUTTER = 10  # columns left of the bars
 MAX_WIDE = 4  # columns of a step
 
 
+@checked_arguments
 def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     """Draw the bytes predicted for each step, those measured on top, and the first difference.
 
@@ -74,6 +76,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@checked_arguments
 def validation_text(validation: Validation, *, width: int = 72, height: int = 16) -> str:
     """Predicted and measured memory in characters: columns are steps, or the highest of several.
 

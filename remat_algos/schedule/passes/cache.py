@@ -4,11 +4,12 @@ from operator import index
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import replay_order, run_prices
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import quoted, shortened
 
@@ -16,8 +17,9 @@ KEYS = ("density", "chain")
 ROUNDS = 6
 
 
+@checked_arguments
 def reuse_values(
-    graph: ComputationGraph, schedule: Schedule, limit: int, *, key: str = "density", rounds: int = ROUNDS
+    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = ROUNDS
 ) -> Schedule:
     """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
 
@@ -28,7 +30,7 @@ def reuse_values(
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule
+    schedule : Schedule, or ids or names of nodes in order
     limit : int
         Bytes of peak.
     key : {"density", "chain"}

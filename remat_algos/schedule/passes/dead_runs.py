@@ -3,15 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.passes import dead_runs
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import simulate
 
 
-def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+@checked_arguments
+def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     """Remove the runs of which nothing is read before their node is recomputed.
 
     What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
@@ -20,7 +22,7 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule
+    schedule : Schedule, or ids or names of nodes in order
 
     Returns
     -------

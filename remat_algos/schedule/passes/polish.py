@@ -1,5 +1,6 @@
 """All passes over a schedule, until nothing gets better."""
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.passes.cache import KEYS, ROUNDS, bytes_limit, reuse_in_order
 from remat_algos.schedule.passes.sinking import sink
@@ -7,6 +8,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
 
 
+@checked_arguments
 def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
     """The best schedule that the passes make of a simulated one.
 

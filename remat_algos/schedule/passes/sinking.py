@@ -2,14 +2,16 @@
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import sink_order
 from remat_algos.schedule.postponed_updates import postpone_updates
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
 
-def sink_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
+@checked_arguments
+def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     """Move runs later, as long as each makes at least as many bytes as it frees.
 
     A run waits until right before its first reader, or until what it reads would stay live for it alone and is
@@ -19,7 +21,7 @@ def sink_runs(graph: ComputationGraph, schedule: Schedule) -> Schedule:
     Parameters
     ----------
     graph : ComputationGraph
-    schedule : Schedule
+    schedule : Schedule, or ids or names of nodes in order
 
     Returns
     -------

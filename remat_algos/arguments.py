@@ -1,0 +1,315 @@
+"""Arguments of public functions and methods, checked by their annotations: one sentence for each of a wrong kind.
+
+Where an annotation names several kinds, the function tells them apart itself; how large a number may be, and which
+texts are known, it checks too.
+"""
+
+import dataclasses
+import functools
+import inspect
+import operator
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from remat_algos.text.wording import quoted
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Check = Callable[[Any, str], Any]
+"""Returns an argument as its function wants it; raises TypeError with the name of the parameter."""
+
+LONGEST_TEXT = 60  # characters of an argument in a message
+SOURCES = {
+    "Allocation": "pack(Buffers.of(simulation)) returns one",
+    "BoundCurve": "bound_curve returns one",
+    "Buffers": "Buffers.of(simulation) makes them",
+    "ComputationGraph": "read_graph, from_networkx and ComputationGraph.from_edges make one",
+    "ComputeBound": "overhead_bound returns one",
+    "Elimination": "eliminate(graph) returns one",
+    "Frontier": "frontier(graph) returns one",
+    "LowerSetFamily": "lower_set_family(graph) returns one",
+    "LowerSets": "LowerSets.of(graph, sets) makes them",
+    "Module": "of torch.nn",
+    "Network": "models.build returns one",
+    "PathDecomposition": "PathDecomposition.of(graph, layout) makes one",
+    "Plan": "solve and Plan.load return one",
+    "Schedule": "Schedule(order) makes one",
+    "SeparatorTree": "SeparatorTree.balanced makes one",
+    "Simulation": "simulate(graph, schedule) returns one",
+    "Trace": "Trace.of(simulation) makes one",
+    "TreeDecomposition": "TreeDecomposition.of(eliminate(graph)) makes one",
+    "UndirectedGraph": "UndirectedGraph.of(graph) makes one",
+    "Validation": "validate(graph, plan) returns one",
+}
+"""What to call for an instance of a class."""
+
+
+def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """The function, which checks the kinds of its arguments first; whole numbers of any type arrive as int.
+
+    Examples
+    --------
+    >>> @checked_arguments
+    ... def spread(count: int, *, lazy: bool = False) -> list[int]:
+    ...     return list(range(count))
+    >>> spread(2.0)
+    [0, 1]
+    >>> spread("many")
+    Traceback (most recent call last):
+    TypeError: count is 'many'; give a whole number
+    >>> spread(2, lazy="no")
+    Traceback (most recent call last):
+    TypeError: lazy is 'no'; give True or False
+    """
+    checks: list[tuple[int, str, Check]] = []
+    by_name: dict[str, Check] = {}
+    complete, complete_checks = False, _complete_checks  # what `call` needs, it finds here
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        nonlocal complete
+        if not complete:
+            complete = complete_checks(function, checks, by_name)
+        argument = list(arguments)
+        for i, what, check in checks:
+            if i >= len(argument):
+                break
+            argument[i] = check(argument[i], what)
+        for what in options:
+            if what in by_name:
+                options[what] = by_name[what](options[what], what)
+        return function(*argument, **options)
+
+    # with the globals of the function: doctest looks there for the module that it belongs to
+    wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
+    return functools.wraps(function)(wrapper)
+
+
+def check_fields(instance: Any) -> None:
+    """Check the fields of a dataclass by their annotations, as its `__post_init__` begins; a default is not checked."""
+    for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
+        argument = getattr(instance, what)
+        if argument is not default:
+            object.__setattr__(instance, what, check(argument, what))
+
+
+@functools.cache
+def _checks_of_fields(kind: type) -> list[tuple[str, Any, Check]]:
+    hints = _hints(kind)
+    checks = [(field, check_of(hints[field.name])) for field in dataclasses.fields(kind) if field.init]
+    return [(field.name, field.default, check) for field, check in checks if check is not None]
+
+
+def _hints(subject: Any) -> dict[str, Any]:
+    """The annotations of a function or class; Any for a type of a library that type checkers alone import."""
+    names: dict[str, Any] = {}
+    while True:
+        try:
+            return typing.get_type_hints(subject, localns=names)
+        except NameError as error:
+            names[str(error.name)] = Any
+
+
+def _complete_checks(
+    function: Callable[..., Any], checks: list[tuple[int, str, Check]], by_name: dict[str, Check]
+) -> bool:
+    """Fill in the checks of a function, by position and by name, from its annotations."""
+    hints = _hints(function)
+    for i, parameter in enumerate(inspect.signature(function).parameters.values()):
+        check = check_of(hints.get(parameter.name, Any), parameter.default)
+        if check is None:
+            continue
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            checks.append((i, parameter.name, check))
+        if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            by_name[parameter.name] = check
+    return True
+
+
+def check_of(hint: Any, default: Any = None) -> Check | None:
+    """The check of one kind, or of one kind and None; no check of others."""
+    union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
+    if set(kinds) == {str, os.PathLike[str]}:
+        check: Check | None = as_path
+    elif set(kinds) == {str, Sequence[str]}:
+        check = as_texts
+    elif len(kinds) == 1:
+        check = _check_of_one(kinds[0], default)
+    else:
+        return None
+    if check is None or not (union and types.NoneType in typing.get_args(hint)):
+        return check
+    required = check
+    return lambda argument, what: None if argument is None else required(argument, what)
+
+
+def _check_of_one(kind: Any, default: Any) -> Check | None:
+    origin = typing.get_origin(kind) or kind
+    if kind in SIMPLE:
+        return SIMPLE[kind]
+    if kind is str:
+        return functools.partial(as_text, example=default if isinstance(default, str) else None)
+    if origin is Callable:
+        return check_callable
+    if isinstance(origin, type) and issubclass(origin, Iterable) and not issubclass(origin, Mapping):
+        entry = next(iter(typing.get_args(kind)), Any)
+        if origin is Sequence and entry is Any:
+            return as_sequence
+        if origin in (Iterable, Sequence):
+            return functools.partial(as_list, entry=check_of(entry), letters=origin is Iterable)
+        if origin is tuple and typing.get_args(kind)[1:] == (Ellipsis,):
+            several = functools.partial(as_list, entry=check_of(entry))
+            return lambda argument, what: tuple(several(argument, what))
+        return None  # arrays, and tuples of a length
+    if not isinstance(origin, type) or kind is Any or getattr(origin, "_is_protocol", False):
+        return None
+    return lambda argument, what: check_kind(argument, origin, what)
+
+
+# ---------------------------------------------------------------- kinds
+
+
+def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
+    """An argument that is an instance of one of these classes; TypeError for another, with what to give instead.
+
+    Examples
+    --------
+    >>> check_kind([0, 1], dict, "options")
+    Traceback (most recent call last):
+    TypeError: options is a list; give a dict
+    >>> check_kind(int, dict, "options", str)
+    Traceback (most recent call last):
+    TypeError: options is the class int; give an instance: a dict or a str
+    """
+    if isinstance(argument, (kind, *others)):
+        return argument  # type: ignore[return-value]  # its caller tells several kinds apart
+    *some, last = (_with_article(each.__name__) for each in (kind, *others))
+    wanted = f"{', '.join(some)} or {last}" if some else last
+    if isinstance(argument, type):
+        raise TypeError(f"{what} is the class {argument.__name__}; give an instance: {wanted}")
+    found, place = _with_article(type(argument).__name__), type(argument).__module__.partition(".")[0]
+    field = "graph" if kind.__name__ == "ComputationGraph" else kind.__name__.lower()
+    if place == __package__ and isinstance(getattr(argument, field, None), kind):
+        raise TypeError(f"{what} is {found}; give its `{field}`")
+    if place == "networkx" and field == "graph":
+        raise TypeError(f"{what} is a networkx {type(argument).__name__}; give from_networkx({what})")
+    made = f" ({SOURCES[kind.__name__]})" if kind.__name__ in SOURCES and not others else ""
+    raise TypeError(f"{what} is {'None' if argument is None else found}; give {wanted}{made}")
+
+
+def as_flag(argument: Any, what: str) -> bool:
+    """An argument that is True or False, or 1 or 0."""
+    if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
+        return bool(argument)
+    raise TypeError(f"{what} is {_shown(argument)}; give True or False")
+
+
+def as_whole_number(argument: Any, what: str) -> int:
+    """An argument that is a whole number, of any type; ValueError for other numbers.
+
+    Examples
+    --------
+    >>> as_whole_number(np.float32(3), "count")
+    3
+    >>> as_whole_number(2.5, "count")
+    Traceback (most recent call last):
+    ValueError: count is 2.5; give a whole number
+    """
+    number: Any = None if isinstance(argument, bool) else argument
+    try:
+        return operator.index(number)
+    except TypeError:
+        if isinstance(number, Real) and float(number).is_integer():
+            return int(float(number))
+    kind = ValueError if isinstance(number, Real) else TypeError
+    raise kind(f"{what} is {_shown(argument)}; give a whole number")
+
+
+def as_seed(argument: Any) -> int:
+    """A seed of random choices: a whole number, 0 or more."""
+    seed = as_whole_number(argument, "seed")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; give a whole number, 0 or more")
+    return seed
+
+
+def as_number(argument: Any, what: str) -> Any:
+    """An argument that is a number, of any type."""
+    if isinstance(argument, Real) and not isinstance(argument, bool):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a number")
+
+
+def as_text(argument: Any, what: str, example: str | None = None) -> str:
+    """An argument that is a text."""
+    if isinstance(argument, str):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {example!r}" if example else ""))
+
+
+def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
+    """An argument that is the path of a file."""
+    if isinstance(argument, str | os.PathLike):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give the path of a file")
+
+
+def check_callable(argument: Any, what: str) -> Any:
+    """An argument that can be called."""
+    if callable(argument):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a function")
+
+
+def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
+    """An argument of several entries, whatever holds them; each is checked. A text may be one of letters.
+
+    Examples
+    --------
+    >>> as_list(range(3), "values", as_whole_number)
+    [0, 1, 2]
+    >>> as_list("echo", "solvers", as_text)
+    Traceback (most recent call last):
+    TypeError: solvers is 'echo'; give a list, such as ['echo']
+    >>> as_list(["echo", None], "solvers", as_text)
+    Traceback (most recent call last):
+    TypeError: solvers[1] is None; give a text
+    """
+    if isinstance(argument, str) and not letters:
+        raise TypeError(f"{what} is {_shown(argument)}; give a list, such as {_shown([argument])}")
+    try:
+        entries = None if isinstance(argument, bytes | Mapping) else list(argument)
+    except TypeError:
+        entries = None
+    if entries is None:
+        raise TypeError(f"{what} is {_shown(argument)}; give a list")
+    return entries if entry is None else [entry(each, f"{what}[{i}]") for i, each in enumerate(entries)]
+
+
+def as_sequence(argument: Any, what: str) -> Sequence[Any]:
+    """An argument that is a list or tuple of anything."""
+    if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
+        return argument
+    raise TypeError(f"{what} is {_shown(argument)}; give a list or tuple")
+
+
+def as_texts(argument: Any, what: str) -> str | list[str]:
+    """An argument that is a text, or several."""
+    return argument if isinstance(argument, str) else as_list(argument, what, as_text)
+
+
+SIMPLE: dict[Any, Check] = {bool: as_flag, int: as_whole_number, float: as_number}
+
+
+def _shown(argument: Any) -> str:
+    return quoted(argument, LONGEST_TEXT)
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "AEIOUaeiou" and not noun.startswith("Un") else f"a {noun}"
