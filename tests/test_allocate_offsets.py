@@ -343,7 +343,7 @@ def test_interrupted_it_gives_the_best_so_far(news):
     assert found.interrupted
     assert not pack(buffers, time_limit=0).interrupted
     assert len(told) == news
-    assert all(0 <= done <= total == 100 for done, total, _ in told)
+    assert all(0 <= done <= total == 1000 for done, total, _ in told)
     assert f"{found.size:,} bytes, {found.method}" in told[-1][2]
 
 

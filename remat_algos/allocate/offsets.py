@@ -11,7 +11,7 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.context import WHOLE, Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64, as_whole
 from remat_algos.kernels.offsets import GapFit, SkylineFit
@@ -71,7 +71,7 @@ def pack(
     seed : int
         Random seed of the search.
     progress : callable, optional
-        Called with (percent of the time used, 100, the best result so far).
+        A `Progress`: the share of the time that is used, with the best result so far.
 
     Returns
     -------
@@ -114,6 +114,8 @@ def pack(
     )
     with until_stopped() as ending:
         packing.run()
+    if not ending.interrupted:
+        packing.context.finish()
     block = packing.blocks.of_buffer
     offset = np.append(packing.offset, 0)[block]  # buffers of 0 bytes are block -1
     storage = np.unique(buffers.first, return_inverse=True)[1]
@@ -140,6 +142,7 @@ class Packing:
         self.bound = int(blocks.live.max(initial=0))
         self.offset = np.cumsum(blocks.size) - blocks.size
         self.size, self.method = int(blocks.size.sum()), "side by side"
+        context.stage(WHOLE, "time")
 
     @property
     def enough(self) -> bool:
@@ -162,11 +165,10 @@ class Packing:
 
     def check(self) -> None:
         """Report progress; OutOfTime at the deadline."""
-        context = self.context
-        if context.report is not None:
-            share = 100 if not context.left else int(100 * context.elapsed / (context.elapsed + context.left))
-            context.report(share, 100, f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}")
-        context.check()
+        context, share = self.context, 1.0
+        if context.report is not None and context.left:
+            share = context.elapsed / (context.elapsed + context.left)
+        context.progress(int(WHOLE * share), f"best {self.size:,} bytes, {self.method} · bound {self.bound:,}")
 
     # greedy
 

@@ -23,6 +23,8 @@ GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
 LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
 FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
+PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
+LEAST_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
 MAX_OTHERS = 12  # of these are polished beside the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
@@ -157,13 +159,7 @@ class Portfolio:
         tried = (result for name, result in self.results.items() if name != START)
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
-    def run(
-        self,
-        solvers: Sequence[Solver],
-        options: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        seconds_each: float | None = None,
-    ) -> None:
+    def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Run solvers, in their order; an interrupt ends this.
 
         Parameters
@@ -171,17 +167,23 @@ class Portfolio:
         solvers : sequence of Solver
         options : mapping
             Of each of them.
-        seconds_each : float, optional
-            For each solver, in place of a share of the time that is left.
         """
         ordered = sorted(solvers, key=lambda solver: solver.order)
+        serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
+        work = [max(solver.price, LEAST_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
-            for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
+            for i, solver in enumerate(ordered):
                 if self.optimal:
                     break
-                context = self.context.share(self._part(n_left), candidates=self.candidates)
+                progress = None
+                if work[i]:
+                    number = f"method {serving.index(solver.name) + 1} of {len(serving)}, " if len(serving) > 1 else ""
+                    report = self.context.within_stage(work[i] / sum(work[i:]))
+                    progress = self._report(f"{number}{solver.name}", report)
+                part = self._part(len(ordered) - i)
+                context = self.context.share(part, progress=progress, candidates=self.candidates)
                 context.bound, context.budgets = self.bound, self.budgets
-                self._run_solver(solver, options, context.within(seconds_each))
+                self._run_solver(solver, options, context)
         self.interrupted |= ending.interrupted
 
     @property
@@ -257,7 +259,7 @@ class Portfolio:
         if result.reason:
             return
         self.running = solver.name
-        solving = context.share(SOLVING, self._report(solver.name))
+        solving = context.share(SOLVING, context.within_stage(PROGRESS_SOLVING))
 
         def consume(limit: int | None) -> None:
             stream = solver.candidates(self.problem.graph, limit, solving, options)
@@ -281,7 +283,7 @@ class Portfolio:
             result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
             try:
-                for candidate in self._polished(result, context):
+                for candidate in self._polished(result, context.share(progress=context.within_stage())):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -378,22 +380,22 @@ class Portfolio:
             best = kept.index(min(kept, key=self.problem.rank))
             result.kept.items = kept[best % 2 :: 2]
 
-    def _report(self, name: str) -> Progress | None:
+    def _report(self, name: str, report: Progress | None) -> Progress | None:
         """The progress callback of one solver, which adds its name and the best candidate so far."""
-        report, problem, bound = self.context.report, self.problem, ""
+        problem, bound = self.problem, ""
         if report is None:
             return None
         one_pass = max(1, problem.graph.needed_compute)
         if self.bound is not None and self.bound > one_pass:
             bound = f" · bound +{100 * (self.bound - one_pass) / one_pass:.1f} %"
 
-        def forward(done: int, total: int, stage: str) -> None:
+        def forward(done: int, total: int, what: str) -> None:
             best, so_far = self._best, ""
             if best is not None and problem.fits(best):
                 peak, compute = best.figures
                 extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
                 so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %{bound}"
-            report(done, total, f"{name}{so_far}")
+            report(done, total, f"{name}: {what}{so_far}")
 
         return forward
 
@@ -401,11 +403,13 @@ class Portfolio:
 
     def _polished(self, result: SolverResult, context: SearchContext) -> Iterator[Candidate]:
         """The best candidates of a solver after the passes."""
-        n_steps = 0
-        for candidate, limit in self._worth_polishing(result):
+        n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(self.budgets))
+        waiting = list(self._worth_polishing(result))
+        context.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
+        for candidate, limit in waiting:
             length = len(candidate.schedule)
             n_steps += length
-            if n_steps > MAX_POLISHED_STEPS * (1 + bool(self.budgets)) and n_steps > length:
+            if n_steps > max_steps and n_steps > length:
                 return
             if context.left is not None and length / POLISHED_A_SECOND > context.left:
                 continue
@@ -413,6 +417,7 @@ class Portfolio:
             better = self._passes(start, limit)
             if better is not start:
                 yield _improved(candidate, better)
+            context.progress(n_steps)
 
     def _worth_polishing(self, result: SolverResult) -> Iterator[tuple[Candidate, int | None]]:
         """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""

@@ -148,7 +148,7 @@ class _Annealing:
         Of other solvers.
     max_moves : int, optional
     part : float
-        Of the time that is left.
+        Of the time that is left, and of the progress.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class _Annealing:
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
             mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
-        self.max_runs, self.n_searches = max(MAX_RUNS, self._max_runs_of_seeds()), 0
+        self.max_runs, self.n_searches, self.done = max(MAX_RUNS, self._max_runs_of_seeds()), 0, 0
         self.kernel = self._kernel(context.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
@@ -190,10 +190,11 @@ class _Annealing:
         """The best schedules within a limit; if nothing fits, of the lowest peak."""
         bound, best = least_peak_bound(self.graph)[0], None
         if limit > bound:
-            best = yield from self._rounds(self._seeds(limit), limit, lowest=False)
+            fits = any(each.figures[0] <= limit for each in self.candidates)  # then the first rounds are all
+            best = yield from self._rounds(self._seeds(limit), limit, lowest=False, part=1.0 if fits else 0.4)
             if best is None or best.figures[0] <= limit:
                 return
-        lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True)
+        lowest = yield from self._rounds(self._seeds(bound, best), bound, lowest=True, part=2 / 3)
         if lowest is not None:
             self.work //= 2
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), lowest=False)
@@ -208,29 +209,29 @@ class _Annealing:
         factor = FRONTIER_WORK[self.context.effort]
         total = self.work if self.max_moves is not None else self._in_time(int(factor * self.work))
         self.work, bound = int(LOWEST_SHARE * total), least_peak_bound(self.graph)[0]
-        lowest = yield from self._rounds(self._seeds(bound), bound, lowest=True)
+        lowest = yield from self._rounds(self._seeds(bound), bound, lowest=True, part=LOWEST_SHARE)
         if lowest is None:
             return
-        lowest = (yield from self._rounds([lowest], lowest.figures[0], lowest=False)) or lowest
+        part = LOWEST_SHARE / (1 - LOWEST_SHARE)
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], lowest=False, part=part)) or lowest
         floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
         limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits)))
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best = dict[int, Candidate](), self.first
-        self.context.stage(2 * len(limits) + 1, "budgets")
+        self._begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):
             (found,) = yield from self._within_each([(limit, [best])], int(share * i))
             bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: self._rank(each, limit))
-            self.context.progress(i + 1)
         for i, limit in enumerate(limits):
             work = int(share * (len(limits) - 1 - i))
             (best,) = yield from self._within_each([(limit, [best, bests[limit]])], work)
             bests[limit] = best
-            self.context.progress(len(limits) + i + 1)
         added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // BENDS)
         beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
         points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
-        yield from self._within_each(points, int(BENDS_WORK * total) // max(1, len(points)))
-        self.context.progress(2 * len(limits) + 1)
+        work = int(BENDS_WORK * total) // max(1, len(points))
+        self._begin_stage(work * len(points), 1.0)
+        yield from self._within_each(points, work)
 
     def _within_each(
         self, points: Sequence[tuple[int, Sequence[Candidate]]], work: int
@@ -259,7 +260,8 @@ class _Annealing:
             if found is not None and self._rank(found, limit) < self._rank(bests[i], limit):
                 bests[i] = found
                 yield found
-        self.context.check()
+        self.done += work * len(points)
+        self.context.progress(self.done)
         return bests
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
@@ -278,23 +280,33 @@ class _Annealing:
         chosen = list(others.values())[:N_SEEDS]
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
+    def _begin_stage(self, work: int, part: float) -> None:
+        """Begin a stage of the progress: a part of what this search has left."""
+        part, self.done = self.part * part, 0
+        self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
+        self.context.stage(work, "moves", part=part)
+
     def _rounds(
-        self, seeds: Sequence[Candidate], limit: int, *, lowest: bool
+        self, seeds: Sequence[Candidate], limit: int, *, lowest: bool, part: float = 1.0
     ) -> Generator[Candidate, None, Candidate | None]:
-        """Some short searches, then longer ones from the best of these; the best of all."""
+        """Some short searches, then longer ones from the best of these; the best of all.
+
+        `part` is that of the progress that is left.
+        """
         graph, best = self.graph, None
         rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
         enough = int(rounds[0][0] * self.work / (FIRST_WORK * self.kernel.nodes.size + 1))
         count = max(MIN_FIRST, min(MAX_FIRST[self.context.effort], enough))
         goal = NO_GOAL if lowest else max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
+        self._begin_stage(self.work, part)
         for share, hot, cold in rounds:
             work, ended = int(share * self.work / count), list[Candidate]()
-            self.context.stage(count, "schedules")
             for i in range(count):
                 found, ending = self._anneal(
                     self.kernel, pool[i % len(pool)], limit, goal, work, (hot, cold), lowest=lowest
                 )
+                self.done += work
                 if found is None:
                     ending.pass_on()
                     continue
@@ -303,7 +315,7 @@ class _Annealing:
                     best = found
                     yield best
                 ending.pass_on()
-                self.context.progress(i + 1)
+                self.context.progress(self.done)
                 if self._ends(best, limit, goal):
                     return best
             count = max(1, count // FEWER)
@@ -339,13 +351,13 @@ class _Annealing:
         fits = seed.simulation is not None and seed.figures[0] <= limit
         if not kernel.start(seed.schedule, limit, goal=goal, lowest=lowest, within=fits):
             return None, Ending()
-        begun, ended, part = self._spent(kernel), False, 0.0
+        begun, ended, spent = self._spent(kernel), False, 0
         with until_stopped() as ending:
-            while part < 1 and not ended:
-                kernel.cool(hot, cold, part)
+            while spent < max(1, work) and not ended:
+                kernel.cool(hot, cold, spent / max(1, work))
                 ended = kernel.state.advance(PERIOD)
-                self.context.check()
-                part = (self._spent(kernel) - begun) / max(1, work)
+                before, spent = spent, self._spent(kernel) - begun
+                self.context.advance(spent - before)
         best = kernel.best
         if not len(best):
             return None, ending

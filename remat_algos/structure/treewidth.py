@@ -190,7 +190,7 @@ def width_bounds(
     time_limit : float, optional
         Seconds; the first order is always finished.
     progress : callable, optional
-        Called with (orders tried, orders in all, result of the last).
+        A `Progress`: a share of the orders, with the smallest width so far.
     seed : int
         Random ties number i have the seed `seed + i`.
 
@@ -257,14 +257,16 @@ class _Search:
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
         n_tried = 0
+        self.context.stage(len(orders), "orders")
         with until_stopped() as ending:
             for order in orders:
-                if self.best is not None and self.best.width <= self.low:
-                    break
+                if self.best is not None:
+                    if self.best.width <= self.low:
+                        break
+                    self.context.progress(n_tried, f"best {self.best.width} · bound {self.low}")
                 self.eliminate(*order)
                 n_tried += 1
-                if self.context.report is not None:
-                    self.context.report(n_tried, len(orders), order[0])
+            self.context.finish()
         if self.best is None:
             raise Interrupted("interrupted before the first elimination order was found")
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
@@ -274,8 +276,6 @@ class _Search:
         """Find one order, which is kept if it is better; the first whatever the time."""
         first = self.best is None
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
-        if not first:
-            self.context.check()
         while run.go_on():
             if not first:
                 self.context.check()
