@@ -320,7 +320,6 @@ class SearchContext:
         return SearchContext(left, progress, candidates=found, **kept)
 
 
-
 def time_left(time_limit: float | None, started: float) -> float | None:
     """Seconds for the search of a command, whose limit counts start-up, reading, printing and writing too.
 

@@ -1,17 +1,18 @@
 """Bytes that no schedule can go below."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 
 WORK = 200_000_000  # reads; about half a second
+READS_A_SECOND = 200_000_000  # on a busy core
 PAIR_WORK = 40_000_000  # reads; about a tenth of a second
 PORTION = 10_000_000  # work on cuts, some milliseconds
 ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
@@ -78,14 +79,14 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
-def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = None) -> int:
+def one_pass_bound(graph: ComputationGraph, context: SearchContext | None = None) -> int:
     """Bytes that every order of one pass has live while some needed node runs.
 
     When node v runs, the nodes that it needs have run, those that need it have not, and of the others some have. What
     the former made and the latter read is live. The fewest such bytes over all choices of the others are a minimum cut;
     this is the largest of these minima over v, or what `least_peak_bound` gives where no node may run twice. On large
-    graphs not all v are tried: those with most live bytes in order of ids come first. `look` is called between them;
-    what it raises ends the search.
+    graphs not all v are tried: those with most live bytes in order of ids come first. Where the time of `context` is
+    over, or too short to begin, it is the largest so far, or what `least_peak_bound` gives.
 
     Examples
     --------
@@ -108,7 +109,11 @@ def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = 
     >>> one_pass_bound(graph), int(forced_bytes(graph).max())
     (12, 10)
     """
-    return int(derived(graph, "one_pass_bound", lambda: _one_pass_bound(graph, look)))
+    found = [0]
+    try:
+        return int(derived(graph, "one_pass_bound", lambda: _one_pass_bound(graph, context or SearchContext(), found)))
+    except OutOfTime:
+        return max(found[0], least_peak_bound(graph)[0])
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
@@ -195,7 +200,12 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
 
 
-def _one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None) -> int:
+def _one_pass_bound(graph: ComputationGraph, context: SearchContext, found: list[int]) -> int:
+    """The bound, whose values on the way replace the number in `found`."""
+    reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
+    context.check()
+    if context.left is not None and reads > READS_A_SECOND * context.left:  # what comes first cannot be stopped
+        raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
@@ -203,8 +213,8 @@ def _one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None) 
     search = ClosureSearch(*moment_arrays(once), np.zeros(graph.n_nodes, np.int64), 0, 1, 2**61 // (graph.n_values + 2))
     at = work = 0
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
-        if look is not None:
-            look()
+        found[0] = bound
+        context.check()
         search.aim(bound)
         at = search.visit(nodes, at, PORTION)
         work += int(search.work)

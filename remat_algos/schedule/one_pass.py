@@ -115,8 +115,9 @@ def lower_passes(
         raise ValueError(f"max_moves is {shortened(repr(max_moves))}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
-    bound, graph = one_pass_bound(graph, context.check), best.graph
+    bound, graph = one_pass_bound(graph, context), best.graph
     if best.peak_memory > bound:
+        context.check()
         first = simulate(graph, _beam_pass(graph, beam))
         if first.peak_memory < best.peak_memory:
             best = first

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.context import SHORTEST, Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 
+CONTRACTED_A_SECOND = 300_000
+"""Vertices and edges, of graphs of some hundred thousand."""
 MAX_EXACT = 16
 """Vertices; the exact program has 2^n states."""
 
@@ -219,7 +221,7 @@ def width_bounds(
     if seeds < 0:
         raise ValueError(f"seeds is {seeds}; give 0 or more")
     context = SearchContext(time_limit, progress)
-    low = contraction_bound(graph)
+    low = _quick_bound(graph, context)
     if not (exact or reduced):
         return _Search(graph, low, context).run(_orders(seeds, seed))
     start = reduce(graph, low)
@@ -227,7 +229,7 @@ def width_bounds(
         best = minimum_width(start.remaining)
         bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
-        low = max(start.low, contraction_bound(start.remaining))
+        low = max(start.low, _quick_bound(start.remaining, context))
         bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=elimination_of(graph, order))
@@ -237,6 +239,15 @@ def width_bounds(
             f"vertices, and the exact program takes up to {MAX_EXACT}; use bounds"
         )
     return bounds
+
+
+def _quick_bound(graph: UndirectedGraph, context: SearchContext) -> int:
+    """The contraction bound, or where it, which cannot be stopped, may take too long the minimum degree."""
+    if context.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(
+        SHORTEST, context.left
+    ):
+        return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
+    return contraction_bound(graph)
 
 
 def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
