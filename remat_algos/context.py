@@ -168,7 +168,7 @@ class SearchContext:
         self._lock = threading.Lock()
         self._begin, self._end = 0.0, 0.0  # of the stage, as shares of the whole
         self._count, self._done, self._name = 0, 0, ""
-        self._told = 0, ""
+        self._reported = 0, ""
 
     @property
     def elapsed(self) -> float:
@@ -265,14 +265,14 @@ class SearchContext:
         self._done += max(0, steps)
         share = self._begin + (self._end - self._begin) * min(1.0, self._done / max(1, self._count))
         words = f"{100 * share:.0f} % of its {self._name}" if self.has_stages else f"candidates {self._done:,}"
-        self._tell(share, f"{words}{so_far and ' · '}{so_far}")
+        self._notify(share, f"{words}{so_far and ' · '}{so_far}")
 
-    def _tell(self, share: float, what: str) -> None:
+    def _notify(self, share: float, what: str) -> None:
         """Call back, unless all was said before."""
-        done, _ = self._told
+        done, _ = self._reported
         news = max(done, min(WHOLE, int(WHOLE * share + 1e-6))), what
-        if self.report is not None and news != self._told:
-            self._told = news
+        if self.report is not None and news != self._reported:
+            self._reported = news
             self.report(news[0], WHOLE, what)
 
     def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
@@ -293,14 +293,14 @@ class SearchContext:
 
         def forward(done: int, total: int, what: str) -> None:
             with self._lock:
-                self._tell(begin + (end - begin) * done / total, f"{name}{what}")
+                self._notify(begin + (end - begin) * done / total, f"{name}{what}")
 
         return forward
 
     def finish(self) -> None:
         """Report that all is done; an interrupt comes too late."""
         with suppress(KeyboardInterrupt), self._lock:
-            self._tell(1.0, self._told[1])
+            self._notify(1.0, self._reported[1])
 
     def cut(self) -> None:
         """Note that candidates were left out for lack of time."""

@@ -109,11 +109,11 @@ def one_pass_bound(graph: ComputationGraph, context: SearchContext | None = None
     >>> one_pass_bound(graph), int(forced_bytes(graph).max())
     (12, 10)
     """
-    found = [0]
+    proven = [0]
     try:
-        return int(derived(graph, "one_pass_bound", lambda: _one_pass_bound(graph, context or SearchContext(), found)))
+        return int(derived(graph, "one_pass_bound", lambda: _one_pass_bound(graph, context or SearchContext(), proven)))
     except OutOfTime:
-        return max(found[0], least_peak_bound(graph)[0])
+        return max(proven[0], least_peak_bound(graph)[0])
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
@@ -200,8 +200,8 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
 
 
-def _one_pass_bound(graph: ComputationGraph, context: SearchContext, found: list[int]) -> int:
-    """The bound, whose values on the way replace the number in `found`."""
+def _one_pass_bound(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> int:
+    """The bound, whose values on the way replace the number in `proven`."""
     reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     context.check()
     if context.left is not None and reads > READS_A_SECOND * context.left:  # what comes first cannot be stopped
@@ -213,7 +213,7 @@ def _one_pass_bound(graph: ComputationGraph, context: SearchContext, found: list
     search = ClosureSearch(*moment_arrays(once), np.zeros(graph.n_nodes, np.int64), 0, 1, 2**61 // (graph.n_values + 2))
     at = work = 0
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
-        found[0] = bound
+        proven[0] = bound
         context.check()
         search.aim(bound)
         at = search.visit(nodes, at, PORTION)

@@ -24,7 +24,7 @@ LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
 FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
 PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
-LEAST_PRICE = 0.03  # of a solver, for its share of the progress
+MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
 MAX_OTHERS = 12  # of these are polished beside the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
@@ -170,7 +170,7 @@ class Portfolio:
         """
         ordered = sorted(solvers, key=lambda solver: solver.order)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
-        work = [max(solver.price, LEAST_PRICE) if solver.name in serving else 0.0 for solver in ordered]
+        work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
                 if self.optimal:
