@@ -2,10 +2,11 @@
 
 import math
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -16,7 +17,15 @@ from remat_algos.text.wording import quoted
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int, str], None]
-"""Called with (steps done, steps in all as far as they are known, what is being tried)."""
+"""Called with (per mille of the whole run that are done, 1000, what is being tried).
+
+The first never falls and is 1000 at the end, unless the user stops the run. It is a share of the work that is planned,
+not of the time; work that turns out not to be needed is passed over at once. What is being tried may go on with
+" · best ..." and " · bound ...", the results so far. It is called where one of the three changes, by one thread at a
+time, which is not always the main one.
+"""
+WHOLE = 1000
+""""In all" of a progress callback."""
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 SHORTEST = 0.1  # seconds that a command searches, however long it read
@@ -101,7 +110,7 @@ class SearchContext:
     time_limit : float, optional
         Seconds from now.
     progress : callable, optional
-        Called with (steps done, steps in all as far as they are known, what is being tried).
+        A `Progress`.
     seed : int
         For random choices.
     candidates : sequence
@@ -126,11 +135,12 @@ class SearchContext:
     Examples
     --------
     >>> context = SearchContext(progress=lambda done, total, what: print(done, total, what))
-    >>> for name in ("trees", "schedules"):
-    ...     context.stage(2, name)
-    ...     context.progress(1)
-    1 2 trees
-    3 4 schedules
+    >>> context.stage(2, "trees", part=0.5)
+    >>> context.progress(1)
+    250 1000 25 % of its trees
+    >>> context.stage(4, "schedules")
+    >>> context.progress(3)
+    875 1000 88 % of its schedules
     """
 
     def __init__(
@@ -158,8 +168,11 @@ class SearchContext:
         self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = self.interrupted = False
-        self._before = self._reported = self._total = 0
-        self._stage = ""
+        self.has_stages = False  # whether one was begun
+        self._lock = threading.Lock()
+        self._begin, self._end = 0.0, 0.0  # of the stage, as shares of the whole
+        self._count, self._done, self._name = 0, 0, ""
+        self._reported = 0, ""
 
     @property
     def elapsed(self) -> float:
@@ -185,11 +198,6 @@ class SearchContext:
     def overdue(self) -> float:
         """Seconds since the deadline, 0 before it."""
         return 0.0 if self.deadline is None else max(0.0, time.monotonic() - self.deadline)
-
-    @property
-    def has_stages(self) -> bool:
-        """Whether a stage was begun."""
-        return self._total > 0
 
     def check(self) -> None:
         """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this as they go.
@@ -229,19 +237,74 @@ class SearchContext:
                     self.interrupted = True
         return results
 
-    def stage(self, count: int, name: str = "") -> None:
-        """Begin a stage of `count` steps."""
-        self._before = self._total
-        self._total += count
-        self._stage = name
+    def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
+        """Begin a stage of `count` steps, which is a part of the work that is left; `name` says what is counted.
 
-    def progress(self, done: int) -> None:
-        """Report the steps of this stage that are done; then as `check`."""
-        done += self._before
-        if self.report is not None and done > self._reported:
-            self._reported = done
-            self.report(done, max(done, self._total), self._stage)
+        Without `part` it is all that is left. A search that does not know how many stages follow gives each a small
+        part.
+        """
+        self.has_stages = True
+        self._begin = self._end
+        self._end += part * (1 - self._end)
+        self._count, self._done, self._name = count, 0, name
+
+    def progress(self, done: int, so_far: str = "") -> None:
+        """Report the steps of this stage that are done, with the result so far; then as `check`.
+
+        Without a stage it is not known how many there are: they are only told.
+        """
+        if self.report is not None:
+            with self._lock:
+                self._advance(done - self._done, so_far)
         self.check()
+
+    def advance(self, steps: int, so_far: str = "") -> None:
+        """As `progress`, for steps more; several threads may call it."""
+        if self.report is not None:
+            with self._lock:
+                self._advance(steps, so_far)
+        self.check()
+
+    def _advance(self, steps: int, so_far: str) -> None:
+        self._done += max(0, steps)
+        share = self._begin + (self._end - self._begin) * min(1.0, self._done / max(1, self._count))
+        words = f"{100 * share:.0f} % of its {self._name}" if self.has_stages else f"candidates {self._done:,}"
+        self._notify(share, f"{words}{so_far and ' · '}{so_far}")
+
+    def _notify(self, share: float, what: str) -> None:
+        """Call back, unless all was said before."""
+        done, _ = self._reported
+        news = max(done, min(WHOLE, int(WHOLE * share + 1e-6))), what
+        if self.report is not None and news != self._reported:
+            self._reported = news
+            self.report(news[0], WHOLE, what)
+
+    def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
+        """Begin a stage, a part of the work that is left, that another search reports; the callback for that.
+
+        Examples
+        --------
+        >>> context = SearchContext(progress=lambda done, total, what: print(done, total, what))
+        >>> inner = SearchContext(progress=context.within_stage(0.5, "bound: "))
+        >>> inner.stage(4, "cuts")
+        >>> inner.progress(2)
+        250 1000 bound: 50 % of its cuts
+        """
+        self.stage(1, part=part)
+        if self.report is None:
+            return None
+        begin, end = self._begin, self._end
+
+        def forward(done: int, total: int, what: str) -> None:
+            with self._lock:
+                self._notify(begin + (end - begin) * done / total, f"{name}{what}")
+
+        return forward
+
+    def finish(self) -> None:
+        """Report that all is done; an interrupt comes too late."""
+        with suppress(KeyboardInterrupt), self._lock:
+            self._notify(1.0, self._reported[1])
 
     def cut(self) -> None:
         """Note that candidates were left out for lack of time."""
@@ -257,18 +320,8 @@ class SearchContext:
         """The context of one of several searches: a part of the time that is left."""
         left = None if self.left is None else self.left * part
         found = self.candidates if candidates is None else candidates
-        return self._part(left, progress, found)
-
-    def within(self, seconds: float | None) -> "SearchContext":
-        """This context, or one whose deadline is sooner: `seconds` from now."""
-        if seconds is None or (self.left is not None and self.left <= seconds):
-            return self
-        return self._part(seconds, self.report, self.candidates)
-
-    def _part(self, seconds: float | None, progress: Progress | None, candidates: Sequence[Any]) -> "SearchContext":
-        names = ("seed", "effort", "constraints", "bound", "budgets")
-        kept = {name: getattr(self, name) for name in names}
-        return SearchContext(seconds, progress, candidates=candidates, **kept)
+        kept = {name: getattr(self, name) for name in ("seed", "effort", "constraints", "bound", "budgets")}
+        return SearchContext(left, progress, candidates=found, **kept)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

@@ -383,7 +383,7 @@ def test_pictures(remat, folder):
         (["--buffers", "buffers.csv", "--alignment", "0"], ("--alignment", "power of two")),
         (["--buffers", "buffers.csv", "--capacity", "plenty"], ("--capacity", "plenty", "4GiB")),
         (["--buffers", "buffers.csv", "--capacity", "-1"], ("--capacity",)),
-        (["--buffers", "buffers.csv", "--time-limit", "0"], ("--time-limit",)),
+        (["--buffers", "buffers.csv", "--time-limit", "-1"], ("--time-limit",)),
         (["--buffers", "buffers.csv", "--in-place"], ("--in-place", "leave it out")),
         (["--buffers", "buffers.csv", "--in-place-table", "t.csv"], ("--in-place-table", "leave it out")),
         *(

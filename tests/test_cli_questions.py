@@ -644,7 +644,7 @@ def test_however_short_the_time_limit_there_is_something(remat, folder, command)
         (["--points", "1"], ["--points 1", "2 or more"]),
         (["--points", "-3"], ["--points -3"]),
         (["--points", "many"], ["--points"]),
-        (["--time-limit", "0"], ["'0'", "seconds"]),
+        (["--time-limit", "-1"], ["'-1'", "seconds"]),
         (["--budget", "50%"], ["--budget"]),
     ],
     ids=lambda given: " ".join(given),

@@ -206,7 +206,7 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
     [
         (["square.gr", "--seeds", "-1"], "argument --seeds: '-1' is not a whole number; give 0 or more"),
         (["square.gr", "--seed", "-1"], "argument --seed: '-1' is not a whole number; give 0 or more"),
-        (["square.gr", "--time-limit", "0"], "argument --time-limit: '0' is not a time"),
+        (["square.gr", "--time-limit", "-1"], "argument --time-limit: '-1' is not a time"),
         (["square.gr", "--td", "square.gr"], "--td square.gr would overwrite the graph; name another file"),
         (["square.gr", "--td", "nowhere/x.td"], "argument --td: nowhere/x.td: there is no folder "),
         (["square.gr", "--td", "-", "--json"], "--td - and --json both use standard output"),

@@ -1,10 +1,13 @@
 """The one clock of a search: deadlines, shares of the time, stages of progress."""
 
 import time
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from remat_algos.context import SHORTEST, WRITING, OutOfTime, SearchContext, time_left
+from remat_algos.context import SHORTEST, WHOLE, WRITING, OutOfTime, SearchContext, time_left
 
 
 @pytest.fixture
@@ -43,11 +46,6 @@ def test_a_share_is_a_part_of_the_time_that_is_left(clock):
     assert SearchContext().share(0.25).left is None
 
 
-@pytest.mark.parametrize(("limit", "seconds", "left"), [(None, None, None), (None, 2, 2), (5, 2, 2), (1, 2, 1)])
-def test_within_shortens_the_time_and_never_prolongs_it(clock, limit, seconds, left):
-    assert SearchContext(limit).within(seconds).left == left
-
-
 @pytest.mark.parametrize(
     ("limit", "spent", "left"),
     [
@@ -65,15 +63,60 @@ def test_a_command_searches_for_what_reading_and_writing_leave_of_its_limit(cloc
 def test_progress_rises_over_the_stages():
     told = []
     context = SearchContext(progress=lambda *news: told.append(news))
+    context.progress(7)
     assert not context.has_stages
-    context.stage(2, "trees")
+    context.stage(2, "trees", part=0.4)
     context.progress(1)
-    context.progress(1)
+    context.progress(1)  # nothing new
     context.stage(3, "schedules")
-    context.progress(1)
-    context.progress(5)  # more than were announced
+    context.advance(1)
+    context.progress(5, "best 3")  # more than were announced
+    context.progress(1)  # it does not fall
+    context.finish()
     assert context.has_stages
-    assert told == [(1, 2, "trees"), (3, 5, "schedules"), (7, 7, "schedules")]
+    assert told == [
+        (0, 1000, "candidates 7"),
+        (200, 1000, "20 % of its trees"),
+        (600, 1000, "60 % of its schedules"),
+        (1000, 1000, "100 % of its schedules · best 3"),
+        (1000, 1000, "100 % of its schedules"),
+    ]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.integers(0, 12), st.booleans()), max_size=9))
+def test_progress_of_stages_and_searches_within_never_falls_nor_exceeds_the_whole(stages):
+    told = []
+    context = SearchContext(progress=lambda *news: told.append(news))
+    for part, count, done, inner in stages:
+        if inner:
+            within = SearchContext(progress=context.within_stage(part, "inner: "))
+            within.stage(count, "steps", part=part)
+            within.progress(done)
+        else:
+            context.stage(count, "steps", part=part)
+            context.progress(done)
+    context.finish()
+    counts = [done for done, _, _ in told]
+    assert counts == sorted(counts)
+    assert {total for _, total, _ in told} == {WHOLE}
+    assert (min(counts) >= 0, counts[-1]) == (True, WHOLE)
+    assert all(before != after for before, after in pairwise(told))
+
+
+def test_threads_share_a_stage():
+    told = []
+    context = SearchContext(progress=lambda *news: told.append(news[0]))
+    context.stage(400, "moves")
+    context.map(lambda _: [context.advance(1) for _ in range(100)], range(4))
+    assert told == sorted(told)
+    assert told[-1] == WHOLE
+
+
+def test_an_interrupt_at_the_end_is_too_late():
+    def interrupt(*news):
+        raise KeyboardInterrupt
+
+    SearchContext(progress=interrupt).finish()
 
 
 @pytest.mark.parametrize("time_limit", [-1, float("nan"), "a", True, "3"])

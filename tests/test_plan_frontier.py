@@ -287,7 +287,7 @@ def test_those_who_improve_come_last_and_get_what_others_found(plant):
     assert (given["seed"], given["left"]) == (7, None)
     assert {each.figures for each in given["candidates"]} >= {figures(plan) for plan in found.curves["chen_sqrt"]}
     assert told
-    assert all(0 < done <= listed for done, listed, _ in told)
+    assert all(0 <= done <= listed for done, listed, _ in told)
 
 
 def test_without_time_a_frontier_says_that_it_is_not_complete():
@@ -583,7 +583,7 @@ def test_limits_are_added_where_the_curve_bends(curve, count, wanted):
 
 def test_an_interrupted_search_along_the_frontier_keeps_what_it_found():
     def interrupt(done, total, stage):
-        if stage.startswith("search") and done > 30:
+        if "search: " in stage and done > 300:
             raise KeyboardInterrupt
 
     found = frontier(CHAIN, solvers=["no_remat", "search"], progress=interrupt)

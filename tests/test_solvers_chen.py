@@ -764,11 +764,11 @@ def test_a_deadline_leaves_the_smallest_allocation_so_far(limit):
 
 @pytest.mark.parametrize("limit", [None, 7])
 def test_an_interrupt_leaves_the_smallest_allocation_so_far(limit):
-    def stop_after_five(done, total, what):
-        if done == 5:
+    def stop_in_the_middle(done, total, what):
+        if done > 500:
             raise KeyboardInterrupt
 
-    context = SearchContext(progress=stop_after_five)
+    context = SearchContext(progress=stop_in_the_middle)
     stream = get_solver("chen_greedy").candidates(chain(30), limit, context, {"rank_by": "allocation"})
     assert next(stream).details["allocation"] > 0
     with pytest.raises(KeyboardInterrupt):
@@ -783,7 +783,7 @@ def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
     told = []
     context = SearchContext(progress=lambda *news: told.append(news))
     thin = list(get_solver(solver).candidates(graph, None, context, {"candidates": "all"}))
-    assert {total for _, total, _ in told} == {16}  # each with and without the last segment
+    assert len(told) == 16  # each with and without the last segment
     assert len(thin) <= 16 < len(whole)
 
 

@@ -1,6 +1,7 @@
 """Elimination orders and bounds on the treewidth, against sets and all orders."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -289,8 +290,9 @@ def test_what_cannot_be_solved_exactly_is_said():
 def test_the_search_tells_how_far_it_is_and_says_what_was_best():
     graph, told = random_graph(60, 150, 2), []
     bounds = width_bounds(graph, seeds=4, progress=lambda *words: told.append(words), reduced=False, seed=7)
-    assert [done for done, *_ in told] == list(range(1, 10))
-    assert {total for _, total, _ in told} == {9}
+    assert [done for done, *_ in told] == [1000 * tried // 9 for tried in range(1, 10)]
+    assert {total for _, total, _ in told} == {1000}
+    assert all(re.search(r"% of its orders · best \d+ · bound \d+$", what) for _, _, what in told)
     assert bounds.complete
     assert bounds.details["orders"] == 9
     again = eliminate(graph, bounds.details["rule"], seed=bounds.details["seed"])
@@ -326,7 +328,7 @@ def test_an_order_is_given_up_when_its_time_is_over(monkeypatch):
 
 def test_an_interrupt_keeps_what_was_found():
     def stop(done, total, what):
-        if done == 2:
+        if done > 200:
             raise KeyboardInterrupt
 
     graph = random_graph(60, 150, 2)

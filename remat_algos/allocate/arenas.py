@@ -225,6 +225,7 @@ def pack_arenas(
             if ending.interrupted:
                 raise KeyboardInterrupt
             raise _forced(row, packing.bound > packing.capacity, context)
+    packing.context.finish()
     arena, offset = row.places(packing.offset)
     return SplitAllocation(buffers, arena, offset, lengths, packing.method, alignment)
 
@@ -250,7 +251,7 @@ class ArenaPacking(Packing):
     @property
     def news(self) -> str:
         """What is being tried."""
-        return f"splitting over arenas, best so far {self.method}"
+        return f"splitting over arenas, by {self.method}"
 
     def search(self, rounds: int | None = None) -> None:
         """Search for a placement within the capacity, in turns with shuffles."""

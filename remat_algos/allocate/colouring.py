@@ -6,12 +6,16 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.sharing import separate_storage
 from remat_algos.arguments import checked_arguments
+from remat_algos.context import SHORTEST, SearchContext
 from remat_algos.kernels.offsets import block_colours
+
+PAIRS_A_SECOND = 1_000_000_000  # of blocks that are compared
 
 
 @checked_arguments
-def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
+def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
     """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
 
     The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, of equal ones the
@@ -24,6 +28,8 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     buffers : Buffers
     alignment : int
         A power of two that divides every offset and the size of the arena.
+    time_limit : float, optional
+        Seconds. As colouring cannot be stopped, nothing is shared where it may take longer.
 
     Returns
     -------
@@ -51,6 +57,9 @@ def colour(buffers: Buffers, *, alignment: int = 1) -> Allocation:
     np.maximum.at(end, first, buffers.end)
     units = np.unique(first)
     units = units[np.lexsort((begin[units], -buffers.size[units]))]
+    left = SearchContext(time_limit).left
+    if left is not None and units.size**2 > PAIRS_A_SECOND * max(SHORTEST, left):
+        return separate_storage(buffers, alignment=alignment)
     storage = np.empty(len(buffers), np.int64)
     storage[units] = block_colours(begin[units], end[units])
     return Allocation.side_by_side(buffers, storage[first], "colouring, largest first", alignment)

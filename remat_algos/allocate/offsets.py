@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation, check_arena
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.context import WHOLE, Progress, SearchContext, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
@@ -76,7 +76,7 @@ def pack(
     seed : int
         Random seed of the search.
     progress : callable, optional
-        Called with (percent of the time used, 100, the best result so far).
+        A `Progress`: the share of the time that is used, with the best result so far.
 
     Returns
     -------
@@ -120,6 +120,8 @@ def pack(
     packing = Packing(PackingBlocks.of(rounded), capacity, search_context(time_limit, progress, seed))
     with until_stopped() as ending:
         packing.run()
+    if not ending.interrupted:
+        packing.context.finish()
     fixed = rounded.fixed
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
     offset = np.where(fixed < 0, offset, fixed)
@@ -171,6 +173,7 @@ class Packing:
         self.offset = np.where(fixed, blocks.low, reach + np.cumsum(free) - free)
         self.size = reach + int(free.sum())
         self.method = "fixed offsets" if self.any_fixed and fixed.all() else "side by side"
+        context.stage(WHOLE, "time")
 
     @property
     def enough(self) -> bool:
@@ -193,16 +196,15 @@ class Packing:
 
     def check(self) -> None:
         """Report progress; OutOfTime at the deadline."""
-        context = self.context
-        if context.report is not None:
-            share = 100 if not context.left else int(100 * context.elapsed / (context.elapsed + context.left))
-            context.report(share, 100, self.news)
-        context.check()
+        context, share = self.context, 1.0
+        if context.report is not None and context.left:
+            share = context.elapsed / (context.elapsed + context.left)
+        context.progress(int(WHOLE * share), self.news)
 
     @property
     def news(self) -> str:
         """The best result so far, for progress reports."""
-        return f"{self.size:,} bytes, {self.method}; lower bound {self.bound:,}"
+        return f"best {self.size:,} bytes, {self.method} · bound {self.bound:,}"
 
     # greedy
 

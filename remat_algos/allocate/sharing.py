@@ -9,13 +9,16 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import checked_arguments
+from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
 
 
 @checked_arguments
-def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment: int = 1) -> Allocation:
+def share_storage(
+    buffers: Buffers, match_range: int | None = None, *, alignment: int = 1, time_limit: float | None = None
+) -> Allocation:
     """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
 
     Step by step, each buffer that begins requests a block, the largest first, and each buffer that is needed for the
@@ -30,6 +33,8 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
         0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...: a wider range is not always better.
     alignment : int
         A power of two that divides every offset and the size of the arena.
+    time_limit : float, optional
+        Seconds, after which it is the best of the ranges that were tried: of one at least.
 
     Returns
     -------
@@ -53,7 +58,7 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
     """
     if match_range is not None and match_range < 0:
         raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
-    rounded = buffers.rounded(alignment)
+    rounded, context = buffers.rounded(alignment), SearchContext(time_limit)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
@@ -67,7 +72,7 @@ def share_storage(buffers: Buffers, match_range: int | None = None, *, alignment
         )
         if best is None or length.sum() < minimum:
             best, minimum, method = block, int(length.sum()), f"sharing, match range {tried}"
-        if minimum <= bound:
+        if minimum <= bound or context.late:
             break
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 

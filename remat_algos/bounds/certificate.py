@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.memory import two_path_bound
-from remat_algos.bounds.moments import choose_moments, moment_bound
-from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, SearchContext
+from remat_algos.bounds.moments import PROGRAMS, choose_moments, moment_bound
+from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, WHOLE, SearchContext
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import quoted
 
@@ -64,19 +64,24 @@ def rising_bounds(
         return
     best = start or closure or ComputeBound(graph.needed_compute)
     yield best
+    integers = limit is not None and effort != FAST and (effort != DEFAULT or graph.n_nodes <= LARGE)
     if closure is None:
-        for closure in closure_bounds(graph, limit, start=start, look=context.check):
+        context.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
+        for closure in closure_bounds(graph, limit, start=start, advance=context.progress):
             if closure.infeasible or closure.compute > best.compute:
                 best = closure
                 yield best
-    if limit is None or effort == FAST or closure is None or closure.price is None:
-        return
-    if effort == DEFAULT and graph.n_nodes > LARGE:
+    if limit is None or not integers or closure is None or closure.price is None:
         return
     seconds = SEVERAL_MOMENTS if effort == BEST else ONE_MOMENT
     seconds = seconds if context.left is None else min(seconds, context.left)
     count = SEVERAL if effort == BEST else 1
-    for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=context.check):
+    context.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # one is begun where one is counted
+
+    def look() -> None:
+        context.advance(1)
+
+    for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=look):
         if found.infeasible or found.compute > best.compute:
             best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
             yield best

@@ -8,6 +8,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, moment_arrays, runs_once
+from remat_algos.context import WHOLE
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
 from remat_algos.ir.graph import ComputationGraph
@@ -178,8 +179,12 @@ def closure_bounds(
     *,
     start: ComputeBound | None = None,
     look: Callable[[], object] | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Iterator[ComputeBound]:
-    """The bounds on the way to `overhead_bound`, each above one pass and larger than those before."""
+    """The bounds on the way to `overhead_bound`, each above one pass and larger than those before.
+
+    `advance` is called as often as `look`, with the share of the search that is done, of `WHOLE`.
+    """
     if limit is not None:
         limit = whole(limit, "limit in bytes")
     if start is not None and start.price is not None:
@@ -206,6 +211,8 @@ def closure_bounds(
     while at < nodes.size and search.too_large < 0 and without_gain < PATIENCE:
         if look is not None:
             look()
+        if advance is not None:
+            advance(int(WHOLE * max(at / nodes.size, without_gain / PATIENCE)))
         at = search.visit(nodes, at, PORTION)
         without_gain += int(search.work)
         if search.node >= 0 and search.overhead > best:

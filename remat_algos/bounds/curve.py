@@ -84,9 +84,9 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
     found, closures = [best] * len(rising), [best] * len(rising)
     with until_stopped() as ending:
         for place, limit in reversed([*enumerate(rising)]):
-            context.stage(1, f"lower bound within {format_bytes(limit)}")
+            part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
-                own = context.share(1 / (place + 1))
+                own = context.share(part, context.within_stage(part, name))
                 for bound in rising_bounds(graph, limit, effort=effort, start=closure, context=own):
                     if bound.infeasible or bound.compute >= best.compute:
                         best = bound
@@ -99,6 +99,6 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
             found[:place] = [best] * place
             if best.infeasible:
                 break
-            context.progress(1)
+            context.check()
     complete = ending.complete and not ending.interrupted and not late
     return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), complete, ending.interrupted)

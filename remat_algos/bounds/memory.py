@@ -1,6 +1,5 @@
 """Bytes that no schedule can go below."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,12 +7,14 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.live_sets import lowest_one_pass
+from remat_algos.context import OutOfTime, SearchContext
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 
 WORK = 200_000_000  # reads; about half a second
+READS_A_SECOND = 200_000_000  # on a busy core
 PAIR_WORK = 40_000_000  # reads; about a tenth of a second
 PORTION = 10_000_000  # work on cuts, some milliseconds
 ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of a second
@@ -81,7 +82,7 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
-def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = None) -> int:
+def one_pass_bound(graph: ComputationGraph, context: SearchContext | None = None) -> int:
     """Bytes that every order of one pass has live while some needed node runs.
 
     When node v runs, the nodes that it needs have run, those that need it have not, and of the others some have. What
@@ -89,7 +90,8 @@ def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = 
     this is the largest of these minima over v, or what `least_peak_bound` gives where no node may run twice. On large
     graphs not all v are tried: those with most live bytes in order of ids come first. On graphs of up to 128 values
     `lowest_one_pass` follows: the bound is then nearly always the lowest peak of one pass up to 30 nodes, and often
-    above. `look` is called between; what it raises ends the search.
+    above. Where the time of `context` is over, or too short to begin, it is the largest so far, or what
+    `least_peak_bound` gives.
 
     Examples
     --------
@@ -112,11 +114,17 @@ def one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None = 
     >>> one_pass_bound(graph), int(forced_bytes(graph).max())
     (12, 10)
     """
-    return int(_one_pass(graph, look)[0])
+    proven = [0]
+    try:
+        return int(_one_pass(graph, context or SearchContext(), proven)[0])
+    except OutOfTime:
+        return max(proven[0], least_peak_bound(graph)[0])
 
 
-def proven_one_pass(graph: ComputationGraph, look: Callable[[], object] | None = None) -> Int64 | None:
+def proven_one_pass(graph: ComputationGraph, context: SearchContext | None = None) -> Int64 | None:
     """int64[*]: an order of one pass that meets `one_pass_bound`, if that search found one below the order of ids.
+
+    None, too, where the time of `context` is over.
 
     Examples
     --------
@@ -124,16 +132,20 @@ def proven_one_pass(graph: ComputationGraph, look: Callable[[], object] | None =
     >>> proven_one_pass(ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])).tolist()
     [0, 1, 3, 2, 4]
     """
-    order = _one_pass(graph, look)[1:]
+    try:
+        order = _one_pass(graph, context or SearchContext(), [0])[1:]
+    except OutOfTime:
+        return None
     return order if order.size else None
 
 
-def _one_pass(graph: ComputationGraph, look: Callable[[], object] | None) -> Int64:
-    """The bound of one pass, then the order that meets it, if it is known."""
+def _one_pass(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> Int64:
+    """The bound of one pass, whose values on the way replace the number in `proven`; then the order that meets it."""
 
     def found() -> Int64:
-        above = _one_pass_bound(graph, look)
-        bound, order = lowest_one_pass(graph, above, int(bytes_in_id_order(graph).max(initial=0)), look)
+        proven[0] = above = _one_pass_bound(graph, context, proven)
+        known = int(bytes_in_id_order(graph).max(initial=0))
+        bound, order = lowest_one_pass(graph, above, known, context.check)
         return np.array([bound, *([] if order is None else order.tolist())], np.int64)
 
     return derived(graph, "one_pass", found)
@@ -223,7 +235,12 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
 
 
-def _one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None) -> int:
+def _one_pass_bound(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> int:
+    """The bound, whose values on the way replace the number in `proven`."""
+    reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
+    context.check()
+    if context.left is not None and reads > READS_A_SECOND * context.left:  # what comes first cannot be stopped
+        raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
@@ -231,8 +248,8 @@ def _one_pass_bound(graph: ComputationGraph, look: Callable[[], object] | None) 
     search = ClosureSearch(*moment_arrays(once), np.zeros(graph.n_nodes, np.int64), 0, 1, 2**61 // (graph.n_values + 2))
     at = work = 0
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
-        if look is not None:
-            look()
+        proven[0] = bound
+        context.check()
         search.aim(bound)
         at = search.visit(nodes, at, PORTION)
         work += int(search.work)

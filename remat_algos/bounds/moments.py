@@ -31,6 +31,7 @@ BY_RELAXATION, BY_BYTES = 5, 3  # of these, how many have their integer program 
 FIRST_SECONDS = 3.0  # for the program of one moment
 SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of a further moment: a first try, and another
 RETRIED = 1  # of the programs that the first try did not solve
+PROGRAMS = FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for a further moment, at most
 MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # of the values at a moment, the largest, for each of which there is a rounded row of bytes

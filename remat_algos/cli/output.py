@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from remat_algos.text.layout import COLUMNS, labelled, tabulated, wrapped
+from remat_algos.text.layout import labelled, tabulated, wrapped
 from remat_algos.text.wording import printable, shortened_path
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MARGIN = 13  # where the text begins beside the labels of a plan
 SPINNER = 3  # columns
+PROGRESS_COLUMNS = 120  # of the line that is shown while a command searches
 LISTING = 25  # where the summaries begin in a list of solvers or allocators
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
@@ -120,8 +121,11 @@ def _print(lines: Sequence[str], file: TextIO) -> None:
 
 
 @contextlib.contextmanager
-def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
-    """One line on a terminal with what is being tried, how far it is and since when; None in a pipe."""
+def progress_line(*, keeps: bool = True) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A line or two on a terminal with the share that is done, since when, and what is being tried; None in a pipe.
+
+    `keeps` says whether an interrupt keeps the best so far.
+    """
     if not sys.stderr.isatty():
         yield None
         return
@@ -131,23 +135,36 @@ def progress_line() -> Iterator[Callable[[int, int, str], None] | None]:
 
     console, begun = Console(stderr=True), time.monotonic()
     with console.status("searching") as status:
-        yield lambda done, total, what: status.update(
-            progress_text(done, total, what, time.monotonic() - begun, min(COLUMNS, console.width) - SPINNER)
-        )
+
+        def show(done: int, total: int, what: str) -> None:
+            width = min(PROGRESS_COLUMNS, console.width) - SPINNER
+            status.update(progress_text(done, total, what, time.monotonic() - begun, width, keeps=keeps))
+
+        yield show
 
 
-def progress_text(done: int, total: int, what: str, seconds: float, width: int) -> str:
-    """The line, cut to a width; `what` may go on with " · " and the best so far.
+def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
+    """The parts of `what` between " · ", the share that is done and the time, in two lines at most of a width.
 
     Examples
     --------
-    >>> progress_text(303, 670, "chen_greedy · best 63 % at +4.3 %", 8, 78)
-    'chen_greedy 303/670 · best 63 % at +4.3 % · 0:08'
+    >>> what = "method 3 of 9, search: 41 % of its moves · best 62 % at +3.1 % · bound +2.0 %"
+    >>> print(progress_text(450, 1000, what, 8, 80))
+    45 % · 0:08 · method 3 of 9, search: 41 % of its moves · best 62 % at +3.1 %
+    bound +2.0 % · Ctrl-C keeps the best
     """
-    what, dot, best = printable(what).partition(" · ")
-    end = f" {done:,}/{total:,}{dot}{best} · {int(seconds) // 60}:{int(seconds) % 60:02}"
-    room = max(1, width - len(end))
-    return ((what if len(what) <= room else f"{what[: room - 1]}…") + end)[:width].replace("[", r"\[")
+    what = printable(what)
+    parts = [f"{100 * done // total} %", f"{int(seconds) // 60}:{int(seconds) % 60:02}", *what.split(" · ")]
+    parts += ["Ctrl-C keeps the best"] if keeps and " · best" in what else []
+    lines = [""]
+    for part in parts:
+        together = f"{lines[-1]} · {part}" if lines[-1] else part
+        if len(together) <= width or not lines[-1]:
+            lines[-1] = together
+        else:
+            lines.append(part)
+    cut = (line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:2])
+    return "\n".join(cut).replace("[", r"\[")
 
 
 def writable(path: str) -> str:

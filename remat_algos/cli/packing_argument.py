@@ -18,7 +18,7 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
 def add_pack(parser: argparse._ActionsContainer) -> None:
     """--time-limit, --seed, in words of packing."""
     add_time_limit(
-        parser, "for offsets: end SECONDS after the start with the best addresses found so far (5 for the search)"
+        parser, "end SECONDS after the start with the best addresses found so far (5 for the search of offsets)"
     )
     add_seed(parser, "for offsets: random seed of the search (0)")
 

@@ -37,6 +37,6 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a time; give seconds, more than 0")
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a time; give seconds, 0 or more")
     return seconds

@@ -19,7 +19,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, GraphWarning
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables, foreign
-from remat_algos.formats.columns import LONGEST, ColumnTable, aliases
+from remat_algos.formats.columns import ColumnTable, aliases
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, graph_formats
@@ -27,6 +27,7 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.models.reference import is_reference
+from remat_algos.text.amounts import LONGEST
 from remat_algos.text.wording import counted, listed, quoted, shortened, shortened_path
 
 if TYPE_CHECKING:

@@ -16,12 +16,14 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import INTERRUPTED, Plan
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio
 from remat_algos.plan.problem import RULED_OUT, Problem
-from remat_algos.plan.solve import allocator_options, solve
+from remat_algos.plan.solve import BOUNDING, allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
+
+SEARCH_SHARE = 0.9  # of the time and the progress, for the solvers; the bound comes after them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,7 +179,7 @@ def compare(
     effort : {"fast", "default", "best"}
         As in `solve`.
     time_limit : float, optional
-        Seconds for each solver.
+        Seconds, shared by the solvers.
     seed : int
     polish : bool
         Whether passes may improve each solver's schedules, as in `solve`.
@@ -186,6 +188,7 @@ def compare(
     constraints : Constraints or mapping, optional
         As in `solve`.
     progress : callable, optional
+        A `Progress`, as in `solve`.
 
     Returns
     -------
@@ -202,19 +205,22 @@ def compare(
     """
     budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, as_seed(seed)
     chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
-    SearchContext(time_limit)  # which refuses what is no number of seconds
+    context = SearchContext(time_limit, progress, seed=seed, effort=effort)
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
         problem = Problem.of(graph, budget_requested, constraints=constraints)
         problem.check_regions()
-        context = SearchContext(None, progress, seed=seed, effort=effort, constraints=problem.constraints)
-        portfolio = Portfolio(problem, context, polish=polish)
-        portfolio.run(chosen, seconds_each=time_limit)
-        entries, complete = _entries(portfolio, chosen, context.within(time_limit)), not portfolio.interrupted
+        context.constraints = problem.constraints
+        shared = context.share(SEARCH_SHARE, context.within_stage(SEARCH_SHARE))
+        portfolio = Portfolio(problem, shared, polish=polish)
+        portfolio.run(chosen)
+        entries, complete = _entries(portfolio, chosen, context), not portfolio.interrupted
     else:
-        options: dict[str, Any] = {"time_limit": time_limit, "seed": seed, "effort": effort, "polish": polish}
-        options |= {"progress": progress, "allocator": allocator, "alignment": alignment, "constraints": constraints}
-        entries, complete = _one_by_one(graph, budget_requested, chosen, options)
+        options: dict[str, Any] = {"seed": seed, "effort": effort, "polish": polish}
+        options |= {"allocator": allocator, "alignment": alignment, "constraints": constraints}
+        entries, complete = _one_by_one(graph, budget_requested, chosen, context, options)
+    if complete:
+        context.finish()
     by_peak = Problem.of(graph, budget_requested).minimizes_peak
     ordered = sorted(entries, key=partial(_rank, by_peak))
     return Comparison(graph, budget_requested, tuple(ordered), complete, allocator)
@@ -226,9 +232,11 @@ def _entries(portfolio: Portfolio, solvers: Sequence[Solver], context: SearchCon
     bound = ComputeBound(problem.graph.needed_compute)
     if not problem.minimizes_peak and not portfolio.interrupted:
         least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
-        bound = problem.compute_bound(context, effort=FAST)[0]
+        quick = context.share(progress=context.within_stage(0.5, BOUNDING))
+        bound = problem.compute_bound(quick, effort=FAST)[0]
         if least > bound.compute and context.effort != FAST:
-            bound = problem.compute_bound(context, effort=context.effort, closure=bound)[0]
+            longer = context.share(progress=context.within_stage(name=BOUNDING))
+            bound = problem.compute_bound(longer, effort=context.effort, closure=bound)[0]
     return [_entry(portfolio, solver, bound) for solver in solvers]
 
 
@@ -257,14 +265,21 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
 
 
 def _one_by_one(
-    graph: ComputationGraph, budget: Budget, solvers: Sequence[Solver], options: dict[str, Any]
+    graph: ComputationGraph,
+    budget: Budget,
+    solvers: Sequence[Solver],
+    context: SearchContext,
+    options: dict[str, Any],
 ) -> tuple[list[Entry], bool]:
     """Entries of solvers whose plans must fit an allocator, and whether all solvers came to their end."""
     entries = list[Entry]()
     with until_stopped() as ending:
-        for solver in solvers:
+        for i, solver in enumerate(solvers):
+            part = 1 / (len(solvers) - i)
+            own = context.share(part, context.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
+            limits: dict[str, Any] = {"time_limit": own.left, "progress": own.report}
             try:
-                plan = solve(graph, budget, solver=solver.name, raw=True, **options)
+                plan = solve(graph, budget, solver=solver.name, raw=True, **limits, **options)
             except BudgetError as error:
                 entries.append(Entry(solver.name, None, str(error), error.reached))
             except (GraphError, ScheduleError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Progress, until_stopped
+from remat_algos.context import Progress, SearchContext, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -38,7 +38,9 @@ class Fit:
     tried : mapping of int to str
         Why each value that was tried does not fit, "" where it does.
     complete : bool
-        Whether the search came to its end; False if the user interrupted.
+        Whether the search came to its end; False if the user interrupted, or the time was over.
+    interrupted : bool
+        Whether it was the user.
     """
 
     solver: str
@@ -46,6 +48,7 @@ class Fit:
     plan: Plan | None
     tried: Mapping[int, str]
     complete: bool = True
+    interrupted: bool = False
 
     __repr__ = brief
 
@@ -61,7 +64,7 @@ class Fit:
 
     @property
     def at_least(self) -> bool:
-        """Whether `value` is only a lower bound: no larger one is known not to fit, or the search was interrupted."""
+        """Whether `value` is only a lower bound: no larger one is known not to fit, or the search was cut short."""
         return self.value is not None and (self.too_much is None or not self.complete)
 
     def record(self) -> dict[str, Any]:
@@ -117,14 +120,15 @@ def fit(
     solvers : sequence of str, optional
         Names; by default those of "auto", and "auto" itself, the best of them.
     time_limit : float, optional
-        Seconds for each plan.
+        Seconds, shared by the solvers and the values that each tries; each tries one at least.
     seed : int
     progress : callable, optional
+        A `Progress`, as in `solve`.
 
     Returns
     -------
     list of Fit
-        One for each solver. If interrupted, the results so far, not `complete`.
+        One for each solver. If interrupted, or cut short by the time limit, the results so far, not `complete`.
 
     Raises
     ------
@@ -144,16 +148,21 @@ def fit(
     tried = _between(range(least, (most or MAX_VALUE) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
     graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0])
-    plan = partial(_plan, graph, Budget.of(budget), time_limit, seed, progress)
+    context = SearchContext(time_limit, progress, seed=seed)
+    plan = partial(_plan, graph, Budget.of(budget))
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
-    for name in sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE)):
-        if not all(entry.complete for entry in found.values()):
-            found[name] = Fit(name, None, None, {}, complete=False)
+    for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
+        if any(entry.interrupted for entry in found.values()):
+            found[name] = Fit(name, None, None, {}, complete=False, interrupted=True)
             continue
+        part = 1 / (len(names) - i)
+        own = context.share(part, context.within_stage(part, f"{name} at "))
         place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
         floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
-        found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2)
+        found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
+    if not any(entry.interrupted for entry in found.values()):
+        context.finish()
     return [found[name] for name in names]
 
 
@@ -173,19 +182,30 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
     return found
 
 
-def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[int], floor: int, stride: int) -> Fit:
+def _largest(
+    solver: str,
+    plan: Callable[[int, SearchContext], Plan | str],
+    values: Sequence[int],
+    floor: int,
+    stride: int,
+    context: SearchContext,
+) -> Fit:
     """The search of one solver over increasing values; no value is tried twice.
 
     The place `floor` is known to fit, -1 if none is; from there strides are doubled.
     """
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
-    complete = True
+    interrupted = False
     with until_stopped() as ending:
-        while low + 1 < high and complete:
-            answer = plan(values[place])
+        while low + 1 < high and not interrupted:
+            if tried:
+                context.check()
+            value, n_left = values[place], (high - low - 1).bit_length()  # plans to come: bisecting, or doubling first
+            part = 1 / (1 + n_left * (2 if high == len(values) else 1))
+            answer = plan(value, context.share(part, context.within_stage(part, f"{value}: ")))
             if isinstance(answer, Plan):
-                best, low, complete = answer, place, not answer.interrupted
+                best, low, interrupted = answer, place, answer.interrupted
             else:
                 high, floor = place, floor if floor < place else -1
             tried[values[place]] = "" if isinstance(answer, Plan) else answer
@@ -194,7 +214,9 @@ def _largest(solver: str, plan: Callable[[int], Plan | str], values: Sequence[in
                 place, stride = min(low + stride, high - 1), 2 * stride
             else:  # finally, the plan of the value that is only known to fit
                 place = (known + high) // 2 if known + 1 < high else known
-    return Fit(solver, values[low] if best is not None else None, best, tried, complete and ending.complete)
+    interrupted |= ending.interrupted
+    complete = ending.complete and not interrupted
+    return Fit(solver, values[low] if best is not None else None, best, tried, complete, interrupted)
 
 
 def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:
@@ -218,11 +240,9 @@ def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | st
 def _plan(
     build: Callable[[int], ComputationGraph | str],
     budget: Budget,
-    time_limit: float | None,
-    seed: int,
-    progress: Progress | None,
     solver: str,
     value: int,
+    context: SearchContext,
 ) -> Plan | str:
     """A plan within the budget, or why there is none; nothing is solved where no schedule can fit."""
     graph = build(value)
@@ -231,9 +251,9 @@ def _plan(
     problem = Problem.of(graph, budget)
     if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(problem.budget_error([], {}))
-    labelled_progress = progress and (lambda done, total, what: progress(done, total, f"{solver} at {value}: {what}"))
+    limits: dict[str, Any] = {"time_limit": context.left, "progress": context.report}
     try:
-        return solve(graph, budget, solver=solver, time_limit=time_limit, seed=seed, progress=labelled_progress)
+        return solve(graph, budget, solver=solver, seed=context.seed, **limits)
     except (BudgetError, GraphError, ScheduleError) as error:
         return str(error)
     except MemoryError:

@@ -193,7 +193,7 @@ def frontier(
     constraints : Constraints or mapping, optional
         As in `solve`.
     progress : callable, optional
-        Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
+        A `Progress`, as in `solve`.
 
     Returns
     -------
@@ -221,14 +221,15 @@ def frontier(
     )
     kept = problem.constraints
     context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=kept)
-    portfolio = Portfolio(problem, context, budgets=int(points))
-    lowest = lowest_run(problem, chosen, context.share(LOWEST_SHARE, progress))
+    lowest = lowest_run(problem, chosen, context.share(LOWEST_SHARE, context.within_stage(LOWEST_SHARE)))
+    portfolio = Portfolio(problem, context.share(progress=context.within_stage(0.95)), budgets=int(points))
     portfolio.take(lowest)
     if not lowest.interrupted:
         portfolio.run(chosen)
     peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
-    bounds = bound_curve(graph, shown, context, effort=BEST if effort == BEST else FAST)
+    bounding = context.share() if portfolio.interrupted else context  # who interrupts is told no more
+    bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = {}, {}
     for solver in chosen:
         result = portfolio.results.get(solver.name)
@@ -241,6 +242,8 @@ def frontier(
         else:
             stopped = "interrupted" if portfolio.interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
+    if not portfolio.interrupted:
+        context.finish()
     return Frontier(
         graph=graph,
         curves=curves,

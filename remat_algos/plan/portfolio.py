@@ -24,6 +24,9 @@ GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
 LONG_GRACE = 1.0  # the same while nothing fits: a late plan is better than none
 FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
+PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
+PROGRESS_LOWEST = 0.4  # of what is left, for the lowest peak
+MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
 MAX_OTHERS = 12  # of these are polished beside the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
@@ -116,9 +119,10 @@ class Portfolio:
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     lowest : callable, optional
-        Gives the portfolio of the same solvers after its run for the lowest peak. It is called where no peak within the
-        limit is found before the solvers that improve candidates: its candidates are then among these. If they all are
-        above the limit, the limit is `unmet`, and those solvers are not run: so no limit below the lowest peak is met.
+        Takes a callback for its progress and gives the portfolio of the same solvers after its run for the lowest peak.
+        It is called where no peak within the limit is found before the solvers that improve candidates: its candidates
+        are then among these. If they all are above the limit, the limit is unmet, and those solvers are not run: so
+        no limit below the lowest peak is met.
     """
 
     def __init__(
@@ -130,7 +134,7 @@ class Portfolio:
         budgets: int = 0,
         bound: int | None = None,
         n_fitting: int = 0,
-        lowest: "Callable[[], Portfolio] | None" = None,
+        lowest: "Callable[[Progress | None], Portfolio] | None" = None,
     ) -> None:
         self.problem = problem
         self.context = context
@@ -165,13 +169,7 @@ class Portfolio:
         tried = (result for name, result in self.results.items() if name != START)
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
-    def run(
-        self,
-        solvers: Sequence[Solver],
-        options: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        seconds_each: float | None = None,
-    ) -> None:
+    def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Run solvers, in their order; an interrupt ends this.
 
         Parameters
@@ -179,17 +177,23 @@ class Portfolio:
         solvers : sequence of Solver
         options : mapping
             Of each of them.
-        seconds_each : float, optional
-            For each solver, in place of a share of the time that is left.
         """
         ordered = sorted(solvers, key=lambda solver: solver.order)
+        serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
+        work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
-            for n_left, solver in zip(range(len(ordered), 0, -1), ordered, strict=True):
+            for i, solver in enumerate(ordered):
                 if self.optimal or (solver.improves and self._is_unmet()):
                     break
-                context = self.context.share(self._part(n_left), candidates=self.candidates)
+                progress = None
+                if work[i]:
+                    number = f"method {serving.index(solver.name) + 1} of {len(serving)}, " if len(serving) > 1 else ""
+                    report = self.context.within_stage(work[i] / sum(work[i:]))
+                    progress = self._report(f"{number}{solver.name}", report)
+                part = self._part(len(ordered) - i)
+                context = self.context.share(part, progress=progress, candidates=self.candidates)
                 context.bound, context.budgets = self.bound, self.budgets
-                self._run_solver(solver, options, context.within(seconds_each))
+                self._run_solver(solver, options, context)
             self._is_unmet()
         self.interrupted |= ending.interrupted
 
@@ -200,7 +204,7 @@ class Portfolio:
             return self.least is not None
         if any(candidate.figures[0] <= limit for candidate in self.candidates):
             return False
-        self.lowest, found = None, lowest()
+        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
         if self.interrupted:
             raise KeyboardInterrupt
@@ -291,7 +295,7 @@ class Portfolio:
         if result.reason:
             return
         self.running = solver.name
-        solving = context.share(SOLVING, self._report(solver.name))
+        solving = context.share(SOLVING, context.within_stage(PROGRESS_SOLVING))
 
         def consume(limit: int | None) -> None:
             stream = solver.candidates(self.problem.graph, limit, solving, options)
@@ -315,7 +319,7 @@ class Portfolio:
             result.skipped, result.seconds = solving.skipped, context.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
             try:
-                for candidate in self._polished(result, context):
+                for candidate in self._polished(result, context.share(progress=context.within_stage())):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -412,22 +416,22 @@ class Portfolio:
             best = kept.index(min(kept, key=self.problem.rank))
             result.kept.items = kept[best % 2 :: 2]
 
-    def _report(self, name: str) -> Progress | None:
+    def _report(self, name: str, report: Progress | None) -> Progress | None:
         """The progress callback of one solver, which adds its name and the best candidate so far."""
-        report, problem, bound = self.context.report, self.problem, ""
+        problem, bound = self.problem, ""
         if report is None:
             return None
         one_pass = max(1, problem.graph.needed_compute)
         if self.bound is not None and self.bound > one_pass:
             bound = f" · bound +{100 * (self.bound - one_pass) / one_pass:.1f} %"
 
-        def forward(done: int, total: int, stage: str) -> None:
+        def forward(done: int, total: int, what: str) -> None:
             best, so_far = self._best, ""
             if best is not None and problem.fits(best):
                 peak, compute = best.figures
                 extra = 100 * (compute - problem.graph.needed_compute) / max(1, problem.graph.needed_compute)
                 so_far = f" · best {100 * peak / max(1, problem.base):.0f} % at +{extra:.1f} %{bound}"
-            report(done, total, f"{name}{so_far}")
+            report(done, total, f"{name}: {what}{so_far}")
 
         return forward
 
@@ -435,11 +439,13 @@ class Portfolio:
 
     def _polished(self, result: SolverResult, context: SearchContext) -> Iterator[Candidate]:
         """The best candidates of a solver after the passes."""
-        n_steps = 0
-        for candidate, limit in self._worth_polishing(result):
+        n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(self.budgets))
+        waiting = list(self._worth_polishing(result))
+        context.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
+        for candidate, limit in waiting:
             length = len(candidate.schedule)
             n_steps += length
-            if n_steps > MAX_POLISHED_STEPS * (1 + bool(self.budgets)) and n_steps > length:
+            if n_steps > max_steps and n_steps > length:
                 return
             if context.left is not None and length / POLISHED_A_SECOND > context.left:
                 continue
@@ -447,6 +453,7 @@ class Portfolio:
             better = self._passes(start, limit)
             if better is not start:
                 yield _improved(candidate, better)
+            context.progress(n_steps)
 
     def _worth_polishing(self, result: SolverResult) -> Iterator[tuple[Candidate, int | None]]:
         """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""

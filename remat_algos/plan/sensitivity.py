@@ -145,7 +145,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    plans: Sequence[Plan], *, noise: float = DEVIATION, samples: int = SAMPLES, seed: int = 0
+    plans: Sequence[Plan], *, noise: float = DEVIATION, samples: int | None = None, seed: int = 0
 ) -> Sensitivity:
     """The overhead of plans where the costs of nodes are not known exactly.
 
@@ -155,7 +155,8 @@ def sensitivity(
         For the same graph, differentiated the same way.
     noise : float
         Standard deviation of each cost as a share of it, above 0 and at most 1 (`CostNoise`).
-    samples : int
+    samples : int, optional
+        By default 4,096, fewer on graphs of more than 2,048 nodes.
     seed : int
 
     Returns
@@ -181,7 +182,9 @@ def sensitivity(
     >>> [(chain.labels[v], result.variance_shares(0)[v].round(2).item()) for v in result.nodes(0, 3)]
     [('0', 0.44), ('4', 0.44), ('grad(7)', 0.01)]
     """
-    return Sensitivity(tuple(plans), CostNoise(noise, samples, seed))
+    if samples is None and plans:
+        return Sensitivity(tuple(plans), CostNoise.of(plans[0].graph, noise, seed))
+    return Sensitivity(tuple(plans), CostNoise(noise, SAMPLES if samples is None else samples, seed))
 
 
 def _share(overhead: int, one_pass: int) -> float:

@@ -4,7 +4,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
@@ -48,6 +47,7 @@ SMALL = 64  # nodes; on smaller graphs the integer program would take longer tha
 MAX_SEARCHES = 6  # for one limit, each for another peak
 MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
 SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
+BOUNDING = "lower bound: "  # in the words of the progress
 STOPPED = "interrupted before a plan within the budget was found"
 
 Search = Callable[[Problem, bool], tuple[Portfolio, Candidate]]
@@ -110,7 +110,7 @@ def solve(
         What the schedule must keep to beside the budget: `{"max_runs": 2, "fixed_order": True, "regions": {"encoder":
         ("encoder.*", "4GiB")}}`. Lower bounds are those without constraints: they hold all the same.
     progress : callable, optional
-        Called with (candidates simulated, candidates in all as far as they are known, what is being tried).
+        Called with (per mille of the work that are done, 1000, what is being tried and the best so far): a `Progress`.
     cost_noise : float, optional
         How uncertain the costs are, as a share of them: above 0 and at most 1. Of what fits, the plan is then the one
         whose overhead has the lowest 90 % quantile over thousands of samples of the costs (`CostNoise`), which is often
@@ -174,10 +174,12 @@ def solve(
         problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
         context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
         problem.check_regions()
-        closure, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=FAST)
+        quick = context.share(BOUND_SHARE, context.within_stage(0.02, BOUNDING))
+        closure, stopped = problem.compute_bound(quick, effort=FAST)
         bound = closure
         if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
-            bound, stopped = problem.compute_bound(context.share(BOUND_SHARE), effort=DEFAULT, closure=closure)
+            longer = context.share(BOUND_SHARE, context.within_stage(0.05, BOUNDING))
+            bound, stopped = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
     if target is not None and bound.source == MOMENTS:
         target += int(TOLERANCE * graph.needed_compute)
@@ -188,15 +190,19 @@ def solve(
     passes = not raw if polish is None else polish
     solvers = [*starts, *(default_solvers(graph, effort) if single is None else [single])]
 
-    @cache
-    def lowest() -> Portfolio:
+    known: list[Portfolio] = []
+
+    def lowest(report: Progress | None) -> Portfolio:
         """The run for the budget "least", once."""
-        shared = context.share(LOWEST_SHARE * part, progress)
-        return lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target)
+        if not known:
+            shared = context.share(LOWEST_SHARE * part, report)
+            known.append(lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target))
+        return known[0]
 
     def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
         compared = 0 if noise is None else n_compared(graph)
-        shared = context.share(part, progress=progress)
+        done = SEARCH_SHARE if effort == BEST or reserving.name != PEAK else 0.9  # then come addresses or a bound
+        shared = context.share(part, progress=context.within_stage(done))
         if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
             shared.effort = FAST
         portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared, lowest=lowest)
@@ -226,6 +232,7 @@ def solve(
     try:
         best, reservation = searches.run()
     except BudgetError as error:
+        context.finish()
         if error.plan is not None:
             error.plan = replace(error.plan, solver=named, options=options, seconds=context.elapsed)
         raise
@@ -234,7 +241,7 @@ def solve(
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
         tighter, stopped = problem.compute_bound(
-            context.share(),
+            context.share(progress=None if searches.interrupted else context.within_stage(name=BOUNDING)),
             effort=FAST if searches.interrupted else effort,
             peak=peak,
             closure=known,
@@ -250,6 +257,8 @@ def solve(
             details[PEAKS] = {name: each.figures[0] for name, each in bests.items()}
     if searches.interrupted or stopped:
         details[INTERRUPTED] = True
+    else:
+        context.finish()
     if searches.exhausted:
         exhausted.append(reserving.name)
     if exhausted:

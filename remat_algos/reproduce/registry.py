@@ -8,11 +8,12 @@ from difflib import get_close_matches
 from types import ModuleType
 
 import remat_algos.reproduce as room
-from remat_algos.context import Progress
+from remat_algos.context import Progress, SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.reproduce.page import Page
 from remat_algos.text.wording import quoted
 
+ONE_OF_MANY = 0.05  # the part of the progress that is left for one measurement
 MakePage = Callable[[bool, Progress | None], Page]
 _PAPER = re.compile(r"[a-z]+[0-9]{4}")  # a folder is called as its paper in docs/references.bib
 
@@ -37,13 +38,39 @@ def summary(paper: str) -> str:
 def get_page(paper: str) -> MakePage:
     """The function that measures a paper: `page(quick, progress)`, with `quick` on small networks, in seconds.
 
+    How many measurements follow is not known: each is a small part of the progress that is left.
+
     Raises
     ------
     GraphError
         If there is no such paper; the nearest names are suggested.
     """
-    page: MakePage = _module(paper, ".study").page
+    make: MakePage = _module(paper, ".study").page
+
+    def page(quick: bool, progress: Progress | None) -> Page:
+        if progress is None:
+            return make(quick, None)
+        context = SearchContext(progress=progress)
+        found = make(quick, _by_measurement(context))
+        context.finish()
+        return found
+
     return page
+
+
+def _by_measurement(context: SearchContext) -> Progress:
+    """A callback for measurements, one after the other: where its first number falls, the next has begun."""
+    last, report = 0.0, context.within_stage(ONE_OF_MANY)
+
+    def forward(done: int, total: int, what: str) -> None:
+        nonlocal last, report
+        if done / total < last:
+            report = context.within_stage(ONE_OF_MANY)
+        last = done / total
+        if report is not None:
+            report(done, total, what)
+
+    return forward
 
 
 def _module(paper: str, file: str = "") -> ModuleType:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from remat_algos.schedule.simulation import Simulation
 
+MANY = 1_000  # values, above which the names of all values at once take less time
+
 
 @dataclass(frozen=True, slots=True)
 class LiveValue:
@@ -32,11 +34,12 @@ def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
         return []
     graph, first = simulation.graph, simulation.first_run
     node = int(simulation.schedule.order[step])
-    live = []
-    for value, made_at in simulation.live_at(step):
+    live, there = [], list(simulation.live_at(step))
+    names = graph.value_names() if len(there) > MANY else {value: graph.value_name(value) for value, _ in there}
+    for value, made_at in there:
         forward = graph.forward[graph.producer[value]]
         role = "gradients" if not forward else "kept" if first[made_at] else "recomputed"
-        live.append(LiveValue(graph.value_name(value), int(graph.memory[value]), role, made_at))
+        live.append(LiveValue(names[value], int(graph.memory[value]), role, made_at))
     if graph.workspace[node]:
         live.append(LiveValue(f"workspace of {graph.labels[node]}", int(graph.workspace[node]), "workspace", step))
     return sorted(live, key=lambda entry: -entry.memory)

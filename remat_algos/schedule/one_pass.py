@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import quoted
 
 MAX_BEAM = 64
@@ -62,7 +64,7 @@ def lowest_pass(
     time_limit : float, optional
         Seconds, after which it ends with the best order so far.
     progress : callable, optional
-        Called with (searches done, searches in all, what is being tried).
+        A `Progress`: a share of the moves, with the lowest peak so far.
 
     Returns
     -------
@@ -115,11 +117,12 @@ def lower_passes(
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
-    bound, order, graph = one_pass_bound(graph, context.check), proven_one_pass(graph, context.check), best.graph
+    bound, order, graph = one_pass_bound(graph, context), proven_one_pass(graph, context), best.graph
     if best.peak_memory > bound and order is not None:
         yield simulate(graph, order.tolist())
         return
     if best.peak_memory > bound:
+        context.check()
         first = simulate(graph, _beam_pass(graph, beam))
         if first.peak_memory < best.peak_memory:
             best = first
@@ -128,14 +131,16 @@ def lower_passes(
         return
     kernel = SearchKernel.of(graph, max_runs=1, seed=context.seed)
     moves = min(MAX_MOVES, MOVES_OF_NODE * kernel.nodes.size) if max_moves is None else int(max_moves)
-    pool = [baseline(graph), first]
+    pool, done = [baseline(graph), first], 0
+    context.stage(moves, "moves")
     for count, share in ROUNDS:
         ended = []
-        context.stage(count, "orders")
         for i in range(count):
             start, kind = pool[i % len(pool)], KINDS[i // len(pool) % len(KINDS)]
+            most, so_far = max(1, int(share * moves / count)), f"best {format_bytes(best.peak_memory)}"
             with until_stopped() as ending:
-                _anneal(kernel, start, kind, max(1, int(share * moves / count)), context.check)
+                _anneal(kernel, start, kind, most, partial(context.advance, so_far=so_far))
+            done += most
             ended.append(simulate(graph, kernel.best))
             if ended[-1].peak_memory < best.peak_memory:
                 best = ended[-1]
@@ -143,7 +148,7 @@ def lower_passes(
             if best.peak_memory <= bound:
                 return
             ending.pass_on()
-            context.progress(i + 1)
+            context.progress(done, so_far)
         different = {each.peak_memory: each for each in [best, *ended]}
         pool = [different[peak] for peak in sorted(different)]
 
@@ -153,9 +158,9 @@ def _anneal(
     start: Simulation,
     kind: tuple[float, float, float],
     moves: int,
-    look: Callable[[], None],
+    advance: Callable[[int], None],
 ) -> None:
-    """One search; the kernel keeps the order of the lowest peak."""
+    """One search; the kernel keeps the order of the lowest peak, `advance` is called with the moves made."""
     state, (share, hot, cold) = kernel.state, kind
     if not kernel.start(start.schedule, int(share * start.peak_memory), goal=-1, lowest=share == 1):
         return
@@ -164,7 +169,7 @@ def _anneal(
         kernel.cool(hot, cold, done / moves)
         if state.advance(min(PERIOD, moves - done)):
             return
-        look()
+        advance(state.n_moves - begun - done)
 
 
 def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:

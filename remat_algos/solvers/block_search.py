@@ -78,7 +78,7 @@ def block_search(
     table = _BlockTable(_Blocks(chain, max_states, context), one_pass.peak_memory)
     table.fill(context)
     chosen = table.chosen(limit)
-    context.stage(len(chosen), "schedules of blocks")
+    context.stage(len(chosen), "blocks")
     for done, slots in enumerate(chosen):
         details = {"blocks": len(chain), "promise": slots * table.unit + table.pinned}
         yield evaluated(graph, table.schedule(slots), details)
@@ -348,13 +348,13 @@ class _BlockTable:
     def fill(self, context: SearchContext) -> None:
         """Compute all rows, short ones first; those of stages that run again before the others."""
         k = len(self.chain)
-        context.stage(k * len(self.times), "blocks")
-        for done, (when, length) in enumerate((when, n) for when in reversed(self.times) for n in range(1, k + 1)):
+        context.stage(k * (k + 1) // 2 * len(self.times), "blocks", part=0.9)
+        for when, length in ((when, n) for when in reversed(self.times) for n in range(1, k + 1)):
             for a in range(k - length + 1):
                 for entry in (STAYS, CHARGED):
                     state = when, entry, a, a + length - 1
                     self.rows[state] = np.min([costs for costs, _ in self._moves(state)], axis=0)
-            context.progress(done + 1)
+                context.advance(1)
 
     def points(self) -> list[int]:
         """The fewest slots for each of the different costs, rising."""

@@ -129,15 +129,15 @@ def _searched(
     context = builder.context
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
+    context.stage(sum(min(len(row), max_simulated) for row in rows))  # at most; the rounds may end before
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
-        context.stage(len(together))
-        for done, (at, place) in enumerate(together):
+        for at, place in together:
             candidate = builder.candidate(rows[at][place], evaluate=True)
             ranks[at][place] = WORST if builder.figures is None else rank(builder.figures, limit)
             if candidate is not None:
                 yield candidate
-            context.progress(done + 1)
+            context.advance(1)
         waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
 
 

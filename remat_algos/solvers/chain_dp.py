@@ -161,7 +161,7 @@ class ChainTable:
         costs = np.array(columns, np.float64) / cost_unit
         entries = np.empty(rows * width, np.float32)
         begin = end = k
-        context.stage(rows, "the table of stages")
+        context.stage(rows, "table", part=0.5)
         while end:
             reads = 0
             while begin and (reads == 0 or reads < PORTION):

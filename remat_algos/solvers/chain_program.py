@@ -35,6 +35,7 @@ STORED = 2_000_000  # steps that are stored; more are recomputed whenever they a
 PIECE = 100_000  # lower sets between two checks of the deadline
 FIRST_CAP = 16  # units of cost that the first table reaches
 GROWTH = 3.0  # factor of the work from one table to the next, which reaches a higher cost
+ONE_OF_MANY = 0.1  # the part of the progress that is left for one table, where their number is not known
 SLACK = 64  # parts of the range of costs that one pass of labels may take
 
 
@@ -110,7 +111,7 @@ class ChainProgram:
         if self.steps.size < 2:
             return 0
         search = MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
-        self._run(search, "the least budget")
+        self._run(search)
         return int(search.budget)
 
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
@@ -132,7 +133,7 @@ class ChainProgram:
             rounded = unit if unit != self.unit else 0
             # a chain has at most as many steps as there are nodes, and each is rounded by half a unit at most
             table = MinimumCost(self.steps, budget, unit, cap // unit + bool(rounded) * (self.steps.nodes // 2 + 1))
-            self._run(table, "the cheapest chain")
+            self._run(table)
             if table.best() >= 0:
                 point = self.point(table.chain(), rounded)
                 return point if not rounded or point.cost <= max_cost else None
@@ -150,7 +151,7 @@ class ChainProgram:
         if self.steps.size < 2:
             return Point(0, 0, [])
         search = MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
-        self._run(search, "the chain that caches least")
+        self._run(search)
         rows = search.chain()
         return None if rows is None else self.point(rows)
 
@@ -170,8 +171,8 @@ class ChainProgram:
         """The unit in which a cost is at most `levels`."""
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
-    def _run(self, search: Any, name: str) -> None:
-        self.context.stage(self.steps.size, name)
+    def _run(self, search: Any) -> None:
+        self.context.stage(self.steps.size, "lower sets", part=ONE_OF_MANY)
         while not search.advance(WORK):
             self.context.progress(search.current)
         self.context.progress(self.steps.size)
@@ -208,14 +209,14 @@ class ChainProgram:
                 self.context.check()
                 continue
             labels = MinimumPeaks(Completion(self.steps, high, unit, dear - 1))
-            self._run(labels, "the frontier")
+            self._run(labels)
             for rows in labels.chains():
                 yield self.point(rows, rounded)
 
 
 def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext) -> tuple[Any, ...]:
     """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
-    context.stage(len(family), "the memory of each lower set")
+    context.stage(len(family), "lower sets", part=ONE_OF_MANY)
     context.check()
     pieces = []
     for begin in range(0, len(family), PIECE):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.context import SearchContext, until_stopped
+from remat_algos.context import OutOfTime, SearchContext, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
@@ -28,6 +29,7 @@ PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
 MAX_COSTS = 16  # thresholds of compute per byte
 FEWEST_BUDGETS = 16  # for each of these
+WALKING = 0.3  # of the time and the progress, for the segmentations; the rest is for their candidates
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.06)
@@ -102,7 +104,8 @@ def _rows(
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = context.share(0.3)  # the rest is for the candidates
+    walking = context.share(WALKING)  # the rest is for the candidates
+    context.stage(len(walks), "walks", part=WALKING)
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
@@ -130,6 +133,8 @@ def _rows(
                     for segmentation in found
                 ]
             )
+        with suppress(OutOfTime):  # the rows that there are will do
+            context.progress(done + 1)
     return rows
 
 

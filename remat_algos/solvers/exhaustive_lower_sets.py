@@ -94,7 +94,7 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: Search
     states: States = [{} for _ in sets.members]
     states[0][0, 0, 0] = (0, (0, 0, 0))
     count = 1
-    context.stage(len(states), "every chain of lower sets")
+    context.stage(len(states), "lower sets")
     for i, reached in enumerate(states):
         for j in range(i + 1, len(states)):
             if sets.members[i] & ~sets.members[j]:

@@ -119,8 +119,8 @@ class _Walks:
         self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule goes against a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
-        self.done = 0
-        context.stage(0, "walks")
+        self.sweeps = 2 + TURNS * STARTS if graph.n_nodes <= MAX_NODES_RESTARTED else 1  # at most, to come
+        context.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
         """The candidate of a schedule unless it came before."""
@@ -131,8 +131,7 @@ class _Walks:
             if self.graph.n_nodes <= MAX_NODES_RESTARTED and candidate.simulation is not None:
                 self.schedules[key] = schedule
             yield candidate
-        self.done += 1
-        self.context.progress(self.done)
+        self.context.advance(1)
 
     def along(self, start: Schedule, blocks: Sequence[int], details: Details) -> Iterator[Candidate]:
         """Walks along an order, once, for many limits and sizes of blocks, in the order in which they are tried."""
@@ -140,6 +139,11 @@ class _Walks:
         if key not in self.started:
             self.started.add(key)
             yield from _LimitSweep(self, start, blocks, details).candidates()
+
+    def begin_sweep(self, n_walks: int) -> None:
+        """Begin a stage of the progress, of so many walks at most."""
+        self.context.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
+        self.sweeps -= 1
 
     def peak(self, schedule: Schedule) -> float:
         """Bytes of a schedule that has been simulated."""
@@ -175,6 +179,7 @@ class _LimitSweep:
 
     def candidates(self) -> Iterator[Candidate]:
         limits = self._limits()[::-1]
+        self.walks.begin_sweep((len(limits) + BISECTIONS) * len(self.blocks))
         for first, stride in ((0, 4), (2, 4), (1, 2)):
             for block in self.blocks:
                 yield from self._descend(limits[first::stride], block)

@@ -132,11 +132,9 @@ class _Searches:
         self.arrays = live_set_arrays(graph, self.nodes)
         usual = MAX_STATES[context.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
         self.max_states = usual if max_states is None else int(max_states)
-        self.done = 0
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
         self.known = [first]  # of this solver
         self.candidates = [*context.candidates, first]
-        context.stage(0, "sets of live values")
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The optimum within a limit; if nothing fits, of the minimum peak."""
@@ -235,6 +233,7 @@ class _Searches:
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
         """The kernel's search, in portions."""
+        self.context.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
         search = LiveSetSearch(*self.arrays, limit, ceiling, lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, BITS)
@@ -243,11 +242,10 @@ class _Searches:
             verdict = search.advance(PORTION, max_states)
             self._report(search.n_states)
         self._report(search.n_states)
-        self.done += search.n_states
         schedule = Schedule(self.nodes[search.order()]) if verdict == SOLVED else None
         return _Result(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:
         """Report the sets so far; the search itself looks at the deadline."""
         with suppress(OutOfTime):
-            self.context.progress(self.done + states)
+            self.context.progress(states)

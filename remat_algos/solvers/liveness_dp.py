@@ -14,7 +14,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.block_figures import UNUSABLE, block_figures
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.solvers.candidates import Candidate, Details, coarse_first, evaluated
-from remat_algos.solvers.chain_program import ChainProgram, Point
+from remat_algos.solvers.chain_program import ONE_OF_MANY, ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
@@ -124,7 +124,7 @@ def _program(
     sets: LowerSetFamily, lazy: bool, max_peak: int, context: SearchContext, max_recompute: int | None = None
 ) -> ChainProgram:
     """Chains of blocks that need `max_peak` bytes or less and recompute `max_recompute` or less."""
-    context.stage(sets.pairs[1].size, "blocks, simulated")
+    context.stage(sets.pairs[1].size, "blocks", part=ONE_OF_MANY)
     figures = block_figures(
         sets.graph,
         sets.on_graph(),

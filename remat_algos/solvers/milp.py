@@ -117,9 +117,7 @@ class _Programs:
         self.constraints: Constraints | None = context.constraints
         places = _Places.of(graph, self.first.schedule.order, self.constraints)
         self.rows = _Rows(places, self.first.figures[0])
-        self.done = 0
-        context.stage(3, "integer programs")
-        self._report()
+        self._report(part=0.1)
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The optimum within a limit; if nothing fits, of the minimum peak."""
@@ -198,11 +196,11 @@ class _Programs:
         self.context.check()
         return self.context.left
 
-    def _report(self) -> None:
+    def _report(self, part: float = 0.5) -> None:
         """Count the one pass or a program that is done; what was found in time is yielded all the same."""
-        self.done += 1
+        self.context.stage(1, "integer programs", part=part)
         with suppress(OutOfTime):
-            self.context.progress(self.done)
+            self.context.progress(1)
 
 
 class _Rows:

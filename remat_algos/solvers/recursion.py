@@ -166,7 +166,7 @@ def by_recursion(
     recursion = _Recursion(graph, limit, context, length_limit)
     made: list[tuple[Rank, int, Part, Tree, list[Choice]]] = []
     count = 0
-    context.stage(n_trees * len(parts), "trees")
+    context.stage(n_trees * len(parts), "trees", part=0.6)
     for number, (part, tree) in enumerate((each, tree) for each in parts for tree in trees(each)):
         if len(parts) > 1 and part is whole:
             tree = tree[0], {**tree[1], "simplified": False}
@@ -177,7 +177,7 @@ def by_recursion(
         count += len(choices)
         context.progress(number + 1)
     best = len(made) if limit is None or count * graph.n_nodes < ALL_TREES_STEPS else min(BEST_TREES, len(made))
-    context.stage(best, "best trees")
+    context.stage(best, "trees")
     for done, (_, _, part, tree, choices) in enumerate(sorted(made, key=itemgetter(0, 1))[:best]):
         yield from recursion.candidates(part, tree, choices)
         context.progress(done + 1)

@@ -155,7 +155,7 @@ class _Annealing:
         Of other solvers.
     max_moves : int, optional
     part : float
-        Of the time that is left.
+        Of the time that is left, and of the progress.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class _Annealing:
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
             mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
-        self.max_runs, self.n_searches = max(MAX_RUNS, self._max_runs_of_seeds()), 0
+        self.max_runs, self.n_searches, self.done = max(MAX_RUNS, self._max_runs_of_seeds()), 0, 0
         self.bound = least_peak_bound(graph)[0]
         self.kernel = self._kernel(context.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
@@ -201,18 +201,20 @@ class _Annealing:
         if limit > self.bound:
             yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
             return
-        lowest = yield from self._lowest(self._in_time(self.lowest_work))
+        lowest = yield from self._lowest(self._in_time(self.lowest_work), 0.9)
         if lowest is not None:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), self.work // 2)
 
-    def _lowest(self, work: int) -> Generator[Candidate, None, Candidate | None]:
-        """Schedules of lower and lower peaks; the last of them."""
-        best = yield from self._rounds(self._seeds(self.bound), self.bound, work, lowest=True)
+    def _lowest(self, work: int, part: float) -> Generator[Candidate, None, Candidate | None]:
+        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
+        part /= 1 + MAX_LOWER
+        best = yield from self._rounds(self._seeds(self.bound), self.bound, work, part=part, lowest=True)
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound)]
-            found = yield from self._rounds(seeds, limit, work, goal=ANY_GOAL)
+            part /= 1 - part  # as large as the first
+            found = yield from self._rounds(seeds, limit, work, part=part, goal=ANY_GOAL)
             if found is not None and found.figures[0] < best.figures[0]:
                 best = found
             else:
@@ -233,29 +235,29 @@ class _Annealing:
         known = [each for each in self.candidates if each.simulation is not None and each.solver not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.context.budgets else None
         if lowest is None:  # else it was searched before
-            lowest = yield from self._lowest(int(LOWEST_SHARE * total))
+            lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
         if lowest is None:
             return
-        lowest = (yield from self._rounds([lowest], lowest.figures[0], int(LOWEST_SHARE * total))) or lowest
+        work = int(LOWEST_SHARE * total)
+        lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_SHARE)) or lowest
         floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
         limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits)))
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best = dict[int, Candidate](), self.first
-        self.context.stage(2 * len(limits) + 1, "budgets")
+        self._begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):
             (found,) = yield from self._within_each([(limit, [best])], int(share * i))
             bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: self._rank(each, limit))
-            self.context.progress(i + 1)
         for i, limit in enumerate(limits):
             work = int(share * (len(limits) - 1 - i))
             (best,) = yield from self._within_each([(limit, [best, bests[limit]])], work)
             bests[limit] = best
-            self.context.progress(len(limits) + i + 1)
         added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // BENDS)
         beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
         points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
-        yield from self._within_each(points, int(BENDS_WORK * total) // max(1, len(points)))
-        self.context.progress(2 * len(limits) + 1)
+        work = int(BENDS_WORK * total) // max(1, len(points))
+        self._begin_stage(work * len(points), 1.0)
+        yield from self._within_each(points, work)
 
     def _within_each(
         self, points: Sequence[tuple[int, Sequence[Candidate]]], work: int
@@ -284,7 +286,8 @@ class _Annealing:
             if found is not None and self._rank(found, limit) < self._rank(bests[i], limit):
                 bests[i] = found
                 yield found
-        self.context.check()
+        self.done += work * len(points)
+        self.context.progress(self.done)
         return bests
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
@@ -303,12 +306,26 @@ class _Annealing:
         chosen = list(others.values())[:N_SEEDS]
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
+    def _begin_stage(self, work: int, part: float) -> None:
+        """Begin a stage of the progress: a part of what this search has left."""
+        part, self.done = self.part * part, 0
+        self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
+        self.context.stage(work, "moves", part=part)
+
     def _rounds(
-        self, seeds: Sequence[Candidate], limit: int, total: int, *, goal: int | None = None, lowest: bool = False
+        self,
+        seeds: Sequence[Candidate],
+        limit: int,
+        total: int,
+        *,
+        part: float = 1.0,
+        goal: int | None = None,
+        lowest: bool = False,
     ) -> Generator[Candidate, None, Candidate | None]:
         """Some short searches, then longer ones from the best of these, with some work in all; the best of them.
 
         They end at a compute of `goal`, by default of the lower bound, or with `lowest` at a peak within the limit.
+        `part` is that of the progress that is left.
         """
         graph, best = self.graph, None
         rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
@@ -319,12 +336,13 @@ class _Annealing:
         elif goal is None:
             goal = max(graph.needed_compute, self.context.bound or 0)
         pool = list(seeds)
+        self._begin_stage(total, part)
         for share, hot, cold in rounds:
             work, ended = int(share * total / count), list[Candidate]()
-            self.context.stage(count, "schedules")
             for i in range(count):
                 start, lower = pool[i % len(pool)], SHARES[i % len(SHARES)] if lowest else None
                 found, ending = self._anneal(self.kernel, start, limit, goal, work, (hot, cold), lower)
+                self.done += work
                 if found is None:
                     ending.pass_on()
                     continue
@@ -333,7 +351,7 @@ class _Annealing:
                     best = found
                     yield best
                 ending.pass_on()
-                self.context.progress(i + 1)
+                self.context.progress(self.done)
                 if self._ends(best, limit, goal):
                     return best
             count = max(1, count // FEWER)
@@ -368,7 +386,7 @@ class _Annealing:
         With `lower` the lowest peak is wanted: its limit is that share of the peak, and whenever it meets it, it begins
         again at what it found, for a share of that.
         """
-        found, begun, part = None, self._spent(kernel), 0.0
+        found, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
         details = {"start": seed.details.get("start") or seed.solver}
         while True:
             best = found or seed
@@ -378,17 +396,17 @@ class _Annealing:
                 return found, Ending()
             ended = False
             with until_stopped() as ending:
-                while part < 1 and not ended:
-                    kernel.cool(*temperatures, part)
+                while spent < work and not ended:
+                    kernel.cool(*temperatures, spent / work)
                     ended = kernel.state.advance(PERIOD)
-                    self.context.check()
-                    part = (self._spent(kernel) - begun) / max(1, work)
+                    before, spent = spent, self._spent(kernel) - begun
+                    self.context.advance(spent - before)
             if not len(kernel.best):
                 return found, ending
             new = evaluated(self.graph, kernel.best, {"moves": kernel.state.n_moves, **details})
             if found is None or self._rank(new, limit) < self._rank(found, limit):
                 found = new
-            ended &= ending.complete and part < 1 and new.figures[0] < best.figures[0]
+            ended &= ending.complete and spent < work and new.figures[0] < best.figures[0]
             if lower is None or not ended or found.figures[0] <= limit:
                 return found, ending
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.context import SHORTEST, Interrupted, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
@@ -15,6 +15,8 @@ from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, e
 from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.text.wording import shortened
 
+CONTRACTED_A_SECOND = 300_000
+"""Vertices and edges, of graphs of some hundred thousand."""
 MAX_EXACT = 16
 """Vertices; the exact program has 2^n states."""
 
@@ -193,7 +195,7 @@ def width_bounds(
     time_limit : float, optional
         Seconds; the first order is always finished.
     progress : callable, optional
-        Called with (orders tried, orders in all, result of the last).
+        A `Progress`: a share of the orders, with the smallest width so far.
     seed : int
         Random ties number i have the seed `seed + i`.
 
@@ -222,7 +224,7 @@ def width_bounds(
     if seeds < 0:
         raise ValueError(f"seeds is {shortened(seeds)}; give 0 or more")
     context = SearchContext(time_limit, progress)
-    low = contraction_bound(graph)
+    low = _quick_bound(graph, context)
     if not (exact or reduced):
         return _Search(graph, low, context).run(_orders(seeds, seed))
     start = reduce(graph, low)
@@ -230,7 +232,7 @@ def width_bounds(
         best = minimum_width(start.remaining)
         bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
-        low = max(start.low, contraction_bound(start.remaining))
+        low = max(start.low, _quick_bound(start.remaining, context))
         bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=elimination_of(graph, order))
@@ -240,6 +242,15 @@ def width_bounds(
             f"vertices, and the exact program takes up to {MAX_EXACT}; use bounds"
         )
     return bounds
+
+
+def _quick_bound(graph: UndirectedGraph, context: SearchContext) -> int:
+    """The contraction bound, or where it, which cannot be stopped, may take too long the minimum degree."""
+    if context.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(
+        SHORTEST, context.left
+    ):
+        return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
+    return contraction_bound(graph)
 
 
 def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
@@ -260,14 +271,16 @@ class _Search:
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
         n_tried = 0
+        self.context.stage(len(orders), "orders")
         with until_stopped() as ending:
             for order in orders:
-                if self.best is not None and self.best.width <= self.low:
-                    break
+                if self.best is not None:
+                    if self.best.width <= self.low:
+                        break
+                    self.context.progress(n_tried, f"best {self.best.width} · bound {self.low}")
                 self.eliminate(*order)
                 n_tried += 1
-                if self.context.report is not None:
-                    self.context.report(n_tried, len(orders), order[0])
+            self.context.finish()
         if self.best is None:
             raise Interrupted("interrupted before the first elimination order was found")
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
@@ -277,8 +290,6 @@ class _Search:
         """Find one order, which is kept if it is better; the first whatever the time."""
         first = self.best is None
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
-        if not first:
-            self.context.check()
         while run.go_on():
             if not first:
                 self.context.check()

@@ -8,6 +8,7 @@ from remat_algos.context import SearchContext
 from remat_algos.schedule.simulation import Simulation
 
 SECONDS = 5.0  # for one packing
+PART = 0.3  # of the progress that is left
 LAST_SECOND = 1.0  # for one packing after the deadline
 
 
@@ -29,8 +30,9 @@ def arena(simulation: Simulation, context: SearchContext, *, alignment: int = 1)
     (128, [64, 0, 64])
     """
     seconds = SECONDS if context.left is None else min(SECONDS, max(LAST_SECOND, context.left))
+    progress = context.within_stage(PART, "addresses: ")
     allocation = pack(
-        Buffers.of(simulation), alignment=alignment, time_limit=seconds, seed=context.seed, progress=context.report
+        Buffers.of(simulation), alignment=alignment, time_limit=seconds, seed=context.seed, progress=progress
     )
     allocation.verify()
     return Reservation(

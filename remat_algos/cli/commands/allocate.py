@@ -171,7 +171,7 @@ def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """The buffers of the schedule, perhaps in place, named by values and the steps that compute them."""
+    """The buffers of the schedule, perhaps in place; for a file or a picture named by values and their steps."""
     from dataclasses import replace
 
     from remat_algos.allocate.buffers import Buffers
@@ -183,9 +183,12 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
         table = None if arguments.in_place_table is None else read_in_place(arguments.in_place_table)
         over = find_overwrites(simulation, table)
     found = Buffers.of(simulation, over)
-    graph, order, value = simulation.graph, simulation.schedule.order, simulation.lifetimes.value
+    if not (arguments.output or arguments.plot):
+        return found
+    graph, order, value = simulation.graph, simulation.schedule.order.tolist(), simulation.lifetimes.value.tolist()
+    nodes, values = graph.node_names(), graph.value_names()
     names = [
-        f"{graph.value_name(int(value[i])) if i >= 0 else f'workspace({graph.labels[int(order[step])]})'}@{step}"
+        f"{values[value[i]] if i >= 0 else f'workspace({nodes[order[step]]})'}@{step}"
         for i, step in zip(found.instance.tolist(), found.begin.tolist(), strict=True)
     ]
     return replace(found, names=tuple(names))
@@ -196,14 +199,17 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.sharing import separate_storage, share_storage
+    from remat_algos.context import time_left
 
-    alignment = arguments.alignment or 1
+    alignment, left = arguments.alignment or 1, time_left(arguments.time_limit, arguments.started)
     if arguments.method == "offsets":
         with progress_line() as progress:
             return pack(buffers, capacity=_capacity(arguments), progress=progress, **_search(arguments))
     if arguments.method == "sharing":
-        return share_storage(buffers, arguments.match_range, alignment=alignment)
-    return (colour if arguments.method == "colouring" else separate_storage)(buffers, alignment=alignment)
+        return share_storage(buffers, arguments.match_range, alignment=alignment, time_limit=left)
+    if arguments.method == "colouring":
+        return colour(buffers, alignment=alignment, time_limit=left)
+    return separate_storage(buffers, alignment=alignment)
 
 
 def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:

@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     raw = "report each solver's plan unchanged, without the passes that improve it"
     parser.add_argument("--raw", action="store_true", help=raw)
     add_effort(parser)
-    add_time_limit(parser, "stop each solver after SECONDS, with its best plan so far")
+    limit = "end SECONDS after the start, reading included, with each solver's best plan so far"
+    add_time_limit(parser, limit)
     add_seed(parser)
     add_reservation(parser)
     add_constraints(parser)
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
+    from remat_algos.context import time_left
     from remat_algos.ir.budget import LEAST, Budget
     from remat_algos.plan.compare import compare
     from remat_algos.text.units import fine_percent, format_bytes
@@ -58,7 +60,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             graph,
             budget,
             solvers=names,
-            time_limit=arguments.time_limit,
+            time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
             effort=arguments.effort,
             polish=not arguments.raw,

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
     parser.add_argument("--values", metavar="N,...", help="values to try (default: all that the family allows)")
     parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, without --values)")
-    add_time_limit(parser, "stop the search for each plan after SECONDS")
+    add_time_limit(parser, "end SECONDS after the start with the largest values found so far")
     add_seed(parser)
     add_encode(parser)
     add_json(parser)
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
+    from remat_algos.context import time_left
     from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import read_reference
     from remat_algos.plan.fit import fit
@@ -81,19 +82,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             least=1 if values is None else values[0],
             most=arguments.most,
             solvers=solvers,
-            time_limit=arguments.time_limit,
+            time_limit=time_left(arguments.time_limit, arguments.started),
             seed=arguments.seed,
             progress=progress,
         )
-    complete = all(entry.complete for entry in fits)
+    complete, interrupted = all(entry.complete for entry in fits), any(entry.interrupted for entry in fits)
     if arguments.json:
         request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
         print_json({**request, "complete": complete, "solvers": [entry.record() for entry in fits]})
     else:
         _print(arguments.vary, fits, refused)
         if not complete:
-            print_text("interrupted; these are the largest values found so far")
-    if not complete:
+            stopped = "interrupted" if interrupted else "incomplete: the time limit was reached"
+            print_text(f"{stopped}; these are the largest values found so far")
+    if interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if any(entry.value is not None for entry in fits) else ExitCode.INFEASIBLE
 

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
-    from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
+    from remat_algos.bounds.memory import one_pass_bound
     from remat_algos.context import SearchContext, time_left, until_stopped
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
@@ -61,15 +61,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         with until_stopped() as ending:
             for lower in lower_passes(graph, context, beam=arguments.beam, search=arguments.search):
                 best = lower
-    bound = least_peak_bound(graph)[0]
-    with until_stopped():
-        bound = one_pass_bound(graph, context.check)  # known by now, unless the search was stopped before
+    if ending.complete:
+        context.finish()
+    bound = one_pass_bound(graph, context)  # known by now, unless there was no time for it
     record = _record(best, first, bound, ending.complete)
     if arguments.output:
         _write(best, arguments.output)
         record["written"] = arguments.output
     if arguments.json:
-        print_json(record)
+        print_json({**record, "schedule": _steps(best)})
     else:
         print_table(("", ""), _rows(best, record), headed=False)
     draw(arguments.plot, "memory", best, json=arguments.json)
@@ -103,7 +103,6 @@ def _record(best: Simulation, first: Simulation, bound: int, complete: bool) -> 
         "optimal": best.peak_memory <= bound,
         "resident_memory": graph.resident_memory,
         "complete": complete,
-        "schedule": _steps(best),
         "written": None,
     }
 

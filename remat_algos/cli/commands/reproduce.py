@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     make = get_page(arguments.paper)
     folder = _folder(arguments)
     with _output_folder(folder):
-        with progress_line() as progress:
+        with progress_line(keeps=False) as progress:
             page = make(arguments.quick, progress)
         written = [str(file) for file in page.write(folder)] if folder is not None else []
     if arguments.json:

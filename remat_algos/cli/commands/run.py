@@ -149,7 +149,7 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     )
     check_budget(budget, arguments.overhead, graph)
     limits: dict[str, Any] = {"time_limit": time_left(arguments.time_limit, arguments.started), "seed": arguments.seed}
-    with progress_line() as progress:
+    with progress_line(keeps=False) as progress:
         try:
             plan = solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)
         except (TypeError, ValueError) as error:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deviation = "standard deviation of each cost as a share of it (default: 20%%)"
     parser.add_argument("--noise", type=noise, default=DEVIATION, metavar="SHARE", help=deviation)
     parser.add_argument(
-        "--samples", type=whole_number, default=SAMPLES, metavar="N", help=f"number of samples ({SAMPLES})"
+        "--samples", type=whole_number, metavar="N", help=f"number of samples ({SAMPLES}, fewer on large graphs)"
     )
     add_seed(parser)
     add_json(parser)

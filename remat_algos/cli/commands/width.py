@@ -16,6 +16,7 @@ from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_numb
 from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
     from remat_algos.structure.treewidth import Progress, WidthBounds
     from remat_algos.structure.undirected import UndirectedGraph
 
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--exact", action="store_true", help=exact)
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    add_time_limit(parser, "end SECONDS after the start, reading included, with the best decomposition found so far")
+    limit = "end SECONDS after the start, reading included, with the best decomposition so far, of one order at least"
+    add_time_limit(parser, limit)
     add_seed(parser)
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     _check(arguments)
     alone = arguments.td == OUT  # the decomposition is all that standard output gets
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
-        graph, names, note = _graph(arguments)
+        graph, directed, note = _graph(arguments)
         if not arguments.json:
             print_text(note)
         context = SearchContext()
@@ -72,6 +74,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_table(("", ""), _rows(record), headed=False)
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
+    if not arguments.plot:
+        return ExitCode.INTERRUPTED if bounds.interrupted else ExitCode.DONE
+    names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
     draw(
         arguments.plot,
         "decomposition",
@@ -100,8 +105,8 @@ def _check(arguments: argparse.Namespace) -> None:
 # ---------------------------------------------------------------- the graph
 
 
-def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], str]:
-    """The graph without directions, the names of its vertices, and a line about what was read.
+def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
+    """The graph without directions, the graph whose nodes its vertices are, and a line about what was read.
 
     A graph of PACE has no directions, and is taken as it is.
     """
@@ -114,10 +119,10 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, list[str], s
                 f"--nodes {shortened_path(arguments.nodes)}: the width needs no sizes; leave it out"
             )
         graph = read_gr(arguments.graph)
-        return graph, [str(v + 1) for v in range(graph.n_vertices)], f"{arguments.graph}: undirected, taken as it is"
+        return graph, None, f"{arguments.graph}: undirected, taken as it is"
     directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes, which the width does not use
     directed, note = as_planned(directed, arguments.graph, GradientOptions.of(arguments))
-    return UndirectedGraph.of(directed), [directed.labels[v] for v in range(directed.n_nodes)], note
+    return UndirectedGraph.of(directed), directed, note
 
 
 def _is_pace(path: str) -> bool:
