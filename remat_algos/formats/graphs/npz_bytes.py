@@ -123,8 +123,9 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     if rest["version"] != VERSION:
         version = shortened(repr(rest["version"]))
         raise GraphError(f"{source}: version {version} is not supported; this release reads version {VERSION}")
-    if any(array.ndim != 1 for array in stored.values()):
-        raise ValueError("an array has several dimensions")
+    for name, array in stored.items():
+        if array.ndim != 1:  # one number would be taken for as many as there are nodes or values
+            raise ValueError(f"{name} has {array.ndim} dimensions, expected 1")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
     arguments |= {name: stored.get(name) for name in OPTIONAL_ARRAYS}
     if "backward.saved_indptr" in stored:
