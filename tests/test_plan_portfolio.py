@@ -34,6 +34,12 @@ def keeping(distance, graph=GRAPH):
 SCHEDULES = [keeping(distance) for distance in range(1, 9)]
 
 
+PARETO = [  # peaks rise, computes fall, and so do lengths
+    checkpoint_schedule(GRAPH, (np.arange(GRAPH.n_nodes) % 3 == 0) | (np.arange(GRAPH.n_nodes) < kept))
+    for kept in (0, 2, 3, 5, 6)
+]
+
+
 def solver_of(function, **facts):
     return Solver(function, **({"paper": "", "needs": any_graph, "optimal_in": None} | facts))
 
@@ -105,6 +111,14 @@ def test_many_candidates_are_thinned_and_the_best_stays():
     everything = [evaluated(graph, schedule) for schedule in schedules]
     assert len(found.candidates) <= MAX_KEPT
     assert found.best().figures == min(everything, key=problem.rank).figures
+
+
+@pytest.mark.parametrize("place", range(len(PARETO)))
+def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
+    monkeypatch.setattr(module, "MAX_KEPT", len(PARETO) - 1)
+    found = asked(yielding(*PARETO), budget=simulate(GRAPH, PARETO[place]).peak_memory)
+    assert len(found.candidates) == (len(PARETO) + (place % 2 == 0)) // 2
+    assert found.best().schedule is PARETO[place]
 
 
 # ---------------------------------------------------------------- how solvers end
@@ -211,6 +225,14 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
 # ---------------------------------------------------------------- polishing, the guard, reports
 
 
+@pytest.fixture
+def polished(monkeypatch):
+    """(schedule, limit) of each run of the passes, which change nothing."""
+    runs = []
+    monkeypatch.setattr(module, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
+    return runs
+
+
 @pytest.mark.parametrize("budget", ["50%", "70%", "least", Budget(overhead="30%")], ids=str)
 @given(data=st.data())
 def test_polishing_and_more_candidates_are_never_worse(budget, data):
@@ -238,6 +260,40 @@ def test_a_candidate_that_its_solver_proves_optimal_ends_the_search():
     proven = Candidate(SCHEDULES[0], bound=simulate(GRAPH, SCHEDULES[0]).compute, scope="any order")
     found = asked(yielding(proven), yielding(SCHEDULES[1], name="zweite"), budget="100%", bound=0)
     assert [candidate.solver for candidate in found.candidates] == ["toy"]
+
+
+def test_a_candidate_that_meets_the_bound_ends_the_search():
+    least = simulate(GRAPH, SCHEDULES[0]).compute
+    for bound, run in ((least, ["toy"]), (least - 1, ["toy", "zweite"])):
+        found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zweite"), budget="100%", bound=bound)
+        assert list(found.results) == run
+
+
+@pytest.mark.parametrize(
+    ("budget", "limits"),
+    [(8, [8]), (12, [12]), (7, [0, 8]), ("least", [0, 8]), (Budget(overhead="1%"), [8]), (Budget(8, "1%"), [8])],
+    ids=str,
+)
+def test_a_candidate_is_polished_within_the_limit_or_else_its_own_peak(polished, budget, limits):
+    """What is above the limit is lowered first, and so it is where only the peak counts."""
+    asked(yielding(PARETO[0]), budget=budget, polish=True)
+    assert polished == [(PARETO[0], limit) for limit in limits]
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("spare", [-1, 0, 1])
+def test_as_many_are_polished_as_there_are_steps_for_and_the_best_always(monkeypatch, polished, room, spare):
+    lengths = [len(schedule) for schedule in PARETO]
+    monkeypatch.setattr(module, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
+    asked(yielding(*PARETO), budget="least", polish=True)
+    assert [schedule for schedule, limit in polished if limit] == PARETO[: max(1, room - (spare < 0))]
+
+
+def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
+    lengths = [len(schedule) for schedule in PARETO]
+    monkeypatch.setattr(module, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
+    asked(yielding(*PARETO), budget="100%", polish=True, context=SearchContext(40))
+    assert [schedule for schedule, _ in polished] == PARETO[-1:]
 
 
 def test_the_guard_is_the_run_without_rematerialization_unless_a_mark_forbids_it():
