@@ -1,18 +1,17 @@
 """Mutants of a module: one line is changed in a copy of the project, and the module's tests must fail.
 
-`python -m tests.mutants remat_algos/plan/portfolio.py --count 20`, or `remat_algos.plan.portfolio`, `kernels/search.pyx`.
-A line is printed for each mutant, with the difference for those that no test noticed; then the exit code is 1. An
-equivalent mutant is a reason to make the code simpler. Options of pytest follow `--`.
+`python -m tests.mutants remat_algos/plan/portfolio.py --count 20`; `remat_algos.plan.portfolio` is the same, and
+`kernels/search.pyx` is a kernel, which alone is built again. A line is printed for each mutant, with the difference for
+those that no test noticed; then the exit code is 1. An equivalent mutant is a reason to make the code simpler.
 
-Tokens are mutated, of Python and of Cython alike: comparisons, arithmetic, `and`, `not`, whole numbers, `min`, the order
-of two arguments; conditions are negated, statements dropped. Texts, signatures, declarations and annotations stay.
+Tokens are mutated, of Python and of Cython alike: comparisons, arithmetic, `and`, `not`, whole numbers, `min`, the
+order of two arguments; conditions are negated, statements dropped. Texts, signatures, declarations, annotations stay.
 
-By default the tests are the doctests of the module and the test files that import it, those that bear its name first; of
-a kernel also those of the modules that import it.
+By default the tests are the doctests of the module and the test files that import it, those that bear its name first;
+of a kernel also those of the modules that import it. Options of pytest follow `--`.
 """
 
 import argparse
-import contextlib
 import difflib
 import io
 import os
@@ -43,6 +42,7 @@ COMPOUND = (*CONDITIONS, "for", "else", "try", "except", "finally", "with", "mat
 DECLARATIONS = ("def", "cpdef", "ctypedef", "class", "from", "import", "cimport", "@", "async", "global")
 DROPPED = re.compile(r" [-+*/|&]?= |\)$|^(raise|break|continue)\b")  # statements that need not be there
 CAST = re.compile(r"<[a-z]\w*\*?>")  # of Cython
+WORDS = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
 FIRST, FACTOR = 20.0, 5.0  # seconds allowed a mutant, and how often what the tests take without one
 KILLED, SURVIVED, TIMEOUT, INVALID = "killed", "survived", "timeout", "invalid"
 
@@ -99,10 +99,13 @@ def statements(source: str) -> Iterator[list[tokenize.TokenInfo]]:
             if any(each.type != tokenize.STRING for each in tokens):
                 yield tokens
             tokens = []
-        elif token.type in (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING):
-            row = token.line.splitlines()[0] if token.type == tokenize.OP else ""
-            if not any(match.start() <= token.start[1] < match.end() for match in CAST.finditer(row)):
-                tokens.append(token)
+        elif token.type in WORDS and token.start[1] not in _in_casts(token.line):
+            tokens.append(token)
+
+
+def _in_casts(line: str) -> set[int]:
+    """The columns of a line that are those of casts."""
+    return {column for cast in CAST.finditer(line) for column in range(*cast.span())}
 
 
 def replacement(words: Sequence[str], place: int) -> str | None:
@@ -145,7 +148,7 @@ def module_file(name: str) -> Path:
     raise SystemExit(f"no module {name}; name one such as remat_algos/plan/portfolio.py or kernels/search.pyx")
 
 
-def tests_of(file: Path) -> list[str]:
+def default_tests(file: Path) -> list[str]:
     """The test files of a module by the rule that stands above."""
     names = [".".join(file.with_suffix("").parts).removeprefix("remat_algos.")]
     if file.parts[0] == "kernels":
@@ -169,9 +172,10 @@ def imports(file: Path, name: str) -> bool:
 def compiles(folder: Path, file: Path) -> bool:
     """Whether a module of the copy compiles; of kernels, only this one is built."""
     if file.suffix == ".py":
-        with contextlib.suppress(SyntaxError):
+        try:
             return compile((folder / file).read_text("utf-8"), file, "exec") is not None
-        return False
+        except SyntaxError:
+            return False
     for compiled in (folder / file).parent.glob(f"{file.stem}.*.so"):
         compiled.unlink()
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
@@ -212,7 +216,7 @@ def main(words: Sequence[str] | None = None) -> int:
     low, _, high = (arguments.lines or "1-1000000").partition("-")
     found = [each for each in mutants(source) if int(low) <= each.number <= int(high or low)]
     random.Random(arguments.seed).shuffle(found)
-    tests = arguments.tests or tests_of(file)
+    tests = arguments.tests or default_tests(file)
     command = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.pytest, *tests]
     print(f"{len(found)} mutants of {file}; tests: {' '.join(tests)}", flush=True)
     counts = dict.fromkeys((KILLED, SURVIVED, TIMEOUT), 0)
@@ -231,9 +235,7 @@ def main(words: Sequence[str] | None = None) -> int:
             counts[ending] += 1
             print(f"{ending:9}{file}:{mutant.number}: {mutant.change}", flush=True)
             if ending == SURVIVED:
-                print(
-                    "".join(difflib.unified_diff(*(text.splitlines(keepends=True) for text in (source, mutated)), n=1))
-                )
+                print(*difflib.unified_diff(source.splitlines(), mutated.splitlines(), n=1, lineterm=""), sep="\n")
     print(", ".join(f"{count} {ending}" for ending, count in counts.items()))
     return int(counts[SURVIVED] > 0)
 
