@@ -209,15 +209,16 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which ones (default 0)")
     parser.add_argument("--lines", metavar="A-B", help="only of these lines")
     parser.add_argument("--tests", nargs="+", help="test files, in place of those that import the module")
-    parser.add_argument("pytest", nargs="*", metavar="-- OPTION", help="options of pytest")
-    arguments = parser.parse_args(words)
+    words = sys.argv[1:] if words is None else [*words]
+    end = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_args(words[:end])
     file = module_file(arguments.module)
     source = (ROOT / file).read_text("utf-8")
     low, _, high = (arguments.lines or "1-1000000").partition("-")
     found = [each for each in mutants(source) if int(low) <= each.number <= int(high or low)]
     random.Random(arguments.seed).shuffle(found)
     tests = arguments.tests or default_tests(file)
-    command = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments.pytest, *tests]
+    command = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *words[end + 1 :], *tests]
     print(f"{len(found)} mutants of {file}; tests: {' '.join(tests)}", flush=True)
     counts = dict.fromkeys((KILLED, SURVIVED, TIMEOUT), 0)
     with tempfile.TemporaryDirectory() as name:
