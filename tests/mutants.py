@@ -25,6 +25,7 @@ import time
 import tokenize
 from collections.abc import Iterator, Sequence
 from importlib.util import cache_from_source
+from keyword import iskeyword
 from pathlib import Path
 from typing import NamedTuple
 
@@ -123,7 +124,7 @@ def replacement(words: Sequence[str], place: int) -> str | None:
 def two_arguments(words: Sequence[str], place: int) -> tuple[int, int] | None:
     """Where the first two arguments by position of a call end; None if it has no two, or is no call."""
     depth, ends = 0, []
-    if not words[place].isidentifier() or words[place + 1 : place + 2] != ["("]:
+    if not words[place].isidentifier() or iskeyword(words[place]) or words[place + 1 : place + 2] != ["("]:
         return None
     for at in range(place + 1, len(words)):
         depth += (words[at] in "([{") - (words[at] in ")]}")

@@ -408,5 +408,17 @@ def test_a_bound_of_8000_nodes():
     assert closure_proof(graph, limit, bound.nodes[0], bound.price) == bound.compute
 
 
+@pytest.mark.parametrize("price", [None, (3, 2)])
+def test_a_record_has_the_nodes_and_the_price_and_both_are_checked(price):
+    graph = chain()
+    bound = ComputeBound(13, (2, 3), price)
+    again = ComputeBound.claimed(graph, 13, bound.record(graph))
+    assert (again.nodes, again.price, again.source) == (bound.nodes, price, bound.source)
+    with pytest.raises(ValueError, match="node 99 is not needed"):
+        ComputeBound(13, (2, 99), price).record(graph)
+    with pytest.raises(ValueError, match="neither number may be negative"):
+        ComputeBound(13, (2,), (1, -1)).record(graph)
+
+
 def test_a_bound_of_one_pass_has_no_cut():
     assert closure_cut(chain(), 99, ComputeBound(12)) is None
