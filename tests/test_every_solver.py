@@ -492,7 +492,7 @@ def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
 
 
 @given(graph=served)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_auto_is_the_best_of_all_who_can_serve(graph):
     for budget in None, "least", base_peak(graph):
         asked = [solver.name for solver in default_solvers(graph)]
@@ -512,7 +512,7 @@ def test_auto_is_the_best_of_all_who_can_serve(graph):
 
 
 @given(graph=served)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_where_nothing_fits_auto_tells_the_lowest_that_anybody_reached(graph):
     unpolished = min(function_peak(solver, graph, 0) for solver in default_solvers(graph))
     lowest = solve(graph, "least").peak_memory
