@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from remat_algos.kernels.closure import ClosureSearch
 
 import remat_algos as ra
-from remat_algos.bounds.compute import ComputeBound, closure_cut, closure_proof, overhead_bound
+from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_cut, closure_proof, overhead_bound
 from remat_algos.bounds.memory import _one_pass_bound as cut_of_one_pass
-from remat_algos.bounds.memory import bytes_in_id_order, forced_bytes, least_peak_bound
+from remat_algos.bounds.memory import bytes_in_id_order, forced_bytes, least_peak_bound, one_pass_bound
 from remat_algos.context import SearchContext
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
@@ -214,6 +215,15 @@ def test_below_the_forced_bytes_nothing_fits(graph):
         assert overhead_bound(graph, 0).infeasible
 
 
+@given(GRAPHS)
+def test_below_the_forced_bytes_no_cut_is_searched(graph):
+    def look():
+        raise AssertionError("a cut is searched")
+
+    forced = int(forced_bytes(graph).max())
+    assert forced == 0 or [bound.forced for bound in closure_bounds(graph, forced - 1, look=look)] == [forced]
+
+
 def test_what_nodes_that_run_once_force_together_is_a_proof_too():
     """When 4 runs, 1 and 2 are live, or 0, from which they are recomputed: it runs only once. Bytes:
 
@@ -254,6 +264,37 @@ def test_costs_and_bytes_near_2_to_the_53():
         for graph, unit, factor in ((large, b, c), (expensive, 1, c), (heavy, b, 1)):
             overhead = overhead_bound(graph, limit * unit).compute - graph.needed_compute
             assert overhead == pytest.approx(closure.whole_steps(graph, exact * factor), rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_bytes_that_must_stay_may_be_worth_more_than_all_nodes_together(size):
+    """When 3 runs, 1 is live, or it is recomputed and 0 is live, which has a byte less. That byte costs what 1 does:
+
+    0 (size, once) -> 1 (size + 1) -> 2 (1) -> 3 (1) -> 4 (1)        4 reads 1 too; every node costs 1
+    """
+    once, memory = [True, *[False] * 4], [size, size + 1, 1, 1, 1]
+    graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (1, 4)], memory=memory, once=once)
+    assert [closure_proof(graph, size + room, 3, (1, 0)) for room in (3, 2)] == [5, 6]
+
+
+@pytest.mark.parametrize("total", [2**20, 2**53 - 1])
+@given(graph=strategies.graphs(max_nodes=5, min_nodes=1))
+def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph):
+    """Those that its docstring states, below which no sum of flows overflows."""
+    graph, made = graph.with_costs(compute=total // graph.n_nodes), []
+
+    def search(*arrays):
+        made.append(arrays)
+        return ClosureSearch(*arrays)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("remat_algos.bounds.compute.ClosureSearch", search)
+        patch.setattr("remat_algos.bounds.memory.ClosureSearch", search)
+        one_pass_bound(graph)
+        closure_proof(graph, 9, int(np.flatnonzero(graph.needed)[0]), (1, 0))
+    assert len(made) == 2
+    for *_, cost, _, _, most in made:
+        assert max(int(cost.sum()) + 1, most) * (graph.n_values + 2) <= 2**61
 
 
 # ---------------------------------------------------------------- what proves a bound
@@ -367,6 +408,18 @@ def test_a_bound_of_8000_nodes():
     assert overhead == pytest.approx(4.605, abs=0.001)
     assert len(calls) > 1
     assert closure_proof(graph, limit, bound.nodes[0], bound.price) == bound.compute
+
+
+@pytest.mark.parametrize("price", [None, (3, 2)])
+def test_a_record_has_the_nodes_and_the_price_and_both_are_checked(price):
+    graph = chain()
+    bound = ComputeBound(13, (2, 3), price)
+    again = ComputeBound.claimed(graph, 13, bound.record(graph))
+    assert (again.nodes, again.price, again.source) == (bound.nodes, price, bound.source)
+    with pytest.raises(ValueError, match="node 99 is not needed"):
+        ComputeBound(13, (2, 99), price).record(graph)
+    with pytest.raises(ValueError, match="neither number may be negative"):
+        ComputeBound(13, (2,), (1, -1)).record(graph)
 
 
 def test_a_bound_of_one_pass_has_no_cut():

@@ -46,7 +46,7 @@ from tests.strategies import captured_graphs, graphs, rows, stage_chains, traini
 
 ROOT = Path(__file__).resolve().parents[1]
 SOLVERS = list_solvers()
-PLAYED = settings(max_examples=12)  # for each of many solvers
+PLAYED = settings(max_examples=6)  # for each of many solvers
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 served = training_graphs(max_nodes=16) | captured_graphs(max_nodes=16)
 tiny = training_graphs(max_nodes=7) | captured_graphs(max_nodes=7)
@@ -122,11 +122,10 @@ def base_peak(graph):
 
 
 def function_peak(solver, graph, limit, **options):
-    """The lowest peak of what a solver yields by itself."""
-    return min(
-        slow_simulation(graph, found.schedule.order).peak
-        for found in list_candidates(graph, solver.name, limit, **options)
-    )
+    """The lowest peak of what a solver yields by itself, which may be thousands of schedules."""
+    lowest = min(list_candidates(graph, solver.name, limit, **options), key=lambda found: found.figures)
+    assert lowest.figures[0] == slow_simulation(graph, lowest.schedule.order).peak
+    return lowest.figures[0]
 
 
 def served_by(solver):
@@ -271,13 +270,13 @@ def test_graphs_that_people_forget_are_solved(solver, graph):
         assert graph.mark is not None
         return
     for budget in None, "100%", "least", Budget(overhead="100%"):
-        check_plan(graph, solve(graph, budget, solver=solver.name))
+        check_plan(graph, solve(graph, budget, solver=solver.name, effort="fast"))
 
 
 @each_graph
 def test_auto_solves_graphs_that_people_forget(graph):
     for budget in None, "100%", "least", Budget(overhead="100%"):
-        check_plan(graph, solve(graph, budget))
+        check_plan(graph, solve(graph, budget, effort="fast"))
 
 
 @each_solver
@@ -494,7 +493,7 @@ def test_auto_says_who_was_not_tried_on_a_graph_without_a_backward_part():
 
 
 @given(graph=served)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_auto_is_the_best_of_all_who_can_serve(graph):
     for budget in None, "least", base_peak(graph):
         asked = [solver.name for solver in default_solvers(graph)]
@@ -514,7 +513,7 @@ def test_auto_is_the_best_of_all_who_can_serve(graph):
 
 
 @given(graph=served)
-@settings(max_examples=30)
+@settings(max_examples=10)
 def test_where_nothing_fits_auto_tells_the_lowest_that_anybody_reached(graph):
     unpolished = min(function_peak(solver, graph, 0) for solver in default_solvers(graph))
     lowest = solve(graph, "least").peak_memory
@@ -785,9 +784,11 @@ def test_an_unsound_solver_is_told_the_law(monkeypatch):
 @pytest.mark.parametrize("budget", [None, "80%", "least", Budget(overhead="50%")], ids=str)
 def test_auto_survives_a_solver_that_should_not_be(monkeypatch, function, budget):
     graph = chain(8)
-    wanted = solve(graph, budget)
-    plant(monkeypatch, function)
-    plan = solve(graph, budget)
+    wanted = solve(graph, budget, effort="fast")
+    asked = []
+    plant(monkeypatch, lambda *arguments: asked.append(1) or function(*arguments), price=0.0)
+    plan = solve(graph, budget, effort="fast")
+    assert asked
     assert (plan.method, plan.peak_memory, plan.overhead) == (wanted.method, wanted.peak_memory, wanted.overhead)
 
 

@@ -1280,6 +1280,15 @@ def test_what_is_no_npz_graph_is_refused(read_text, data):
         read_text(data, "g.npz")
 
 
+@pytest.mark.parametrize("name", sorted({*entries(rich())} - {"remat_graph"}))
+@pytest.mark.parametrize("shape", [(), (1, -1), (-1, 1)], ids=str)
+def test_an_array_of_an_npz_graph_has_one_dimension(read_text, name, shape):
+    array = entries(rich())[name]
+    array = array.reshape(shape) if shape else array[0]
+    with pytest.raises(GraphError, match=rf"^g.npz: not an npz graph \({name} has {array.ndim} dimensions"):
+        read_text(npz_of({name: array}), "g.npz")
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [

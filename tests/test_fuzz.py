@@ -21,7 +21,7 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.random_graphs import random_graph
 
 ROOT = Path(__file__).parent.parent
-SHORT = {"graphs": 60, "bounds": 10, "portfolio": 30, "files": 100, "api": 40, "signals": 2}
+SHORT = {"graphs": 60, "bounds": 3, "portfolio": 6, "files": 100, "api": 40, "signals": 2}
 real_solve = ra.solve
 
 

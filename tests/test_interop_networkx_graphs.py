@@ -43,6 +43,15 @@ def test_an_edge_says_that_its_head_reads_its_tail():
     assert graph.output.tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("edges", "names"),
+    [([(3, "a"), ("a", 1)], ("3", "a", "1")), ([(3, 10), (1, 10)], None), ([("b", "c"), ("a", "c")], ("b", "a", "c"))],
+)
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_nodes_stand_in_their_order_and_numbers_alone_in_that_of_numbers(edges, names):
+    assert from_networkx(networkx.DiGraph(edges)).labels.names == (names or ("1", "3", "10"))
+
+
 WAYS = {
     "the name of an attribute": "memory",
     "a mapping": SIZES,

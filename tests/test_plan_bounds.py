@@ -1,5 +1,6 @@
 """Lower bounds on compute in plans, comparisons and frontiers, and on the command line."""
 
+import functools
 import json
 import re
 import warnings
@@ -24,6 +25,16 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline_peak
 
 GRAPH = differentiate(build("resnet18").graph)
+
+
+@functools.cache
+def plan_at_half():
+    return solve(GRAPH, "50%", effort="fast")
+
+
+def record_at_half():
+    """The record of that plan, for a test to change."""
+    return json.loads(json.dumps(plan_at_half().record()))
 
 
 def bounds(graph, limit, **options):
@@ -127,7 +138,7 @@ def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, eff
     ],
 )
 def test_a_bound_that_names_no_node_or_no_price_is_no_plan(claim):
-    record = solve(GRAPH, "50%", effort="fast").record()
+    record = record_at_half()
     nodes = record["details"]["bound"]["nodes"]
     if isinstance(claim, dict) and claim.get("nodes", 0) is None:
         claim = claim | {"nodes": nodes}
@@ -147,14 +158,14 @@ def test_a_bound_that_names_no_node_or_no_price_is_no_plan(claim):
     ],
 )
 def test_a_narrower_bound_is_one_and_does_not_contradict_the_plan(narrower, error):
-    record = solve(GRAPH, "50%", effort="fast").record()
+    record = record_at_half()
     record["details"]["narrower_bound"] = narrower
     with pytest.raises(error):
         verify(GRAPH, record)
 
 
 def test_a_bound_by_a_solver_that_proves_none_is_refused():
-    record = solve(GRAPH, "50%", effort="fast").record()
+    record = record_at_half()
     record |= {"bound": record["compute"], "gap": 0.0, "bound_source": "greedy_remat"}
     with pytest.raises(ClaimError, match="by greedy_remat, which proves none"):
         verify(GRAPH, record)
@@ -173,14 +184,14 @@ def test_what_is_proven_to_fit_nowhere_is_said_with_the_proof():
 
 
 def test_another_source_than_the_proof_is_refused():
-    record = solve(GRAPH, "50%", effort="fast").record()
+    record = record_at_half()
     record["bound_source"] = "moments"
     with pytest.raises(PlanError, match="bound_source"):
         verify(GRAPH, record)
 
 
 def test_a_node_or_a_price_that_proves_less_is_refused():
-    record = solve(GRAPH, "50%", effort="fast").record()
+    record = record_at_half()
     record["details"]["bound"]["price"] = "0/2^0"
     with pytest.raises(ClaimError, match="that proves"):
         verify(GRAPH, record)

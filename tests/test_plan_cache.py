@@ -13,6 +13,7 @@ import remat_algos as ra
 from remat_algos.cache_folder import cache_folder
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
+from remat_algos.models.registry import build
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from tests.strategies import graphs
@@ -80,6 +81,14 @@ def test_equal_limits_share_a_plan(solved):
     heavier = replace(graph, resident=residents(graph, [100]))
     assert solve_cached(heavier, ra.Budget(device=plan.limit + 100)).limit == plan.limit
     assert len(solved) == 1
+
+
+def test_a_graph_that_updates_its_residents_is_not_the_one_without(solved):
+    """Nodes that read a parameter must not run after its update: such a plan is of that graph alone."""
+    graph = build("feed_forward", depth=2, optimizer="sgd").graph
+    for other in (replace(graph, resident=None, derivation=None), graph):
+        assert solve_cached(other, "90%", effort="fast").graph is other
+    assert len(solved) == 2
 
 
 @pytest.mark.parametrize(

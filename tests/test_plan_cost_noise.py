@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -203,6 +204,18 @@ def test_for_the_lowest_peak_the_peak_comes_first():
     graph = ComputationGraph.from_edges([(0, 1), (2, 3), (1, 4), (3, 4)], memory=[8, 1, 8, 1, 1])
     candidates = candidates_of(graph, [0, 2, 1, 3, 4], [0, 1, 0, 1, 2, 3, 4])
     assert robust_of(candidates, CostNoise(0.5), "least", graph).schedule is candidates[1].schedule
+
+
+def test_what_is_not_better_in_each_half_and_in_all_is_not_chosen():
+    """The quantiles of the first are 5 and 2 in the halves, 3 in all."""
+    candidates = candidates_of(ComputationGraph.from_edges([(0, 1)]), [0, 1], [0, 0, 1])
+    noise = SimpleNamespace(deviation=0.2, samples=20, seed=0)
+    rows = [[0] * 8 + [5, 5] + [0] * 8 + [2, 3], [0] * 8 + [4, 4] + [0] * 8 + [1, 3]]
+    for last, ninth, chosen in ((4, 1, 0), (3.5, 1, 0), (2.5, 1, 1), (2.5, 2, 0)):
+        rows[1][8:10], rows[1][18] = (last, last), ninth
+        noise.overheads = lambda graph, simulations: np.array(rows, float)
+        found = robust_of(candidates, noise, graph=candidates[0].simulated.graph)
+        assert found.schedule is candidates[chosen].schedule
 
 
 @FEW

@@ -132,6 +132,12 @@ def test_names_of_the_plans_are_used():
     ]
 
 
+def test_both_plans_have_a_name():
+    apart = difference(plan_of(small(), range(5)), plan_of(small(), [0, 1, 2, 3, 1, 4]))
+    with pytest.raises(ValueError, match="zip"):
+        list(apart.lines(["a.json"]))
+
+
 def test_another_order_of_the_same_runs():
     graph = graph_of([[], [], [0, 1]])
     apart = difference(plan_of(graph, [0, 1, 2]), plan_of(graph, [1, 0, 2]))

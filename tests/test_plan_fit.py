@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import BudgetError, GraphError
@@ -99,14 +99,13 @@ def test_what_is_found_fits_and_the_next_does_not(sizes, memory, overhead, solve
         assert (found.too_much, found.at_least) == (None, True)
 
 
-@settings(max_examples=12)
-@given(memory=st.integers(3, 9), overhead=st.sampled_from([None, "10%", "40%"]))
+@pytest.mark.parametrize(("memory", "overhead"), [(3, None), (5, "40%"), (8, "10%")])
 def test_every_solver_fits_what_no_rematerialization_does_and_auto_what_any_does(memory, overhead):
     found = {
-        entry.solver: entry.value or 0 for entry in fit(training, Budget(memory=memory, overhead=overhead), most=24)
+        entry.solver: entry.value or 0 for entry in fit(training, Budget(memory=memory, overhead=overhead), most=12)
     }
     assert list(found) == [*NAMES, "auto"]
-    assert found["no_remat"] == min(memory - 2 if memory > 3 else 1, 24)
+    assert found["no_remat"] == min(memory - 2 if memory > 3 else 1, 12)
     assert all(found["no_remat"] <= value <= found["auto"] for value in found.values())
 
 
@@ -126,10 +125,10 @@ def test_no_value_is_solved_twice_by_a_solver_and_graphs_are_shared(asked):
 
 
 def test_the_number_of_plans_grows_with_the_logarithm_of_the_answer(asked):
-    """Doubled up to 998 < 1023, then halved: 10 + 9."""
-    (found,) = fit(training, 1000, solvers=["no_remat"])
-    assert found.value == 998
-    assert len(asked) <= 20
+    """Doubled up to 248 < 255, then halved: 8 + 7."""
+    (found,) = fit(training, 250, solvers=["no_remat"])
+    assert found.value == 248
+    assert len(asked) <= 16
     assert sorted(found.tried) == sorted((n // 2 for _, n in asked))
 
 

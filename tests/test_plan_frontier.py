@@ -41,11 +41,11 @@ from remat_algos.solvers.search import bends, search
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
-PLAYED = settings(max_examples=15)
+PLAYED = settings(max_examples=8)
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
 THAT_RECOMPUTE = [solver.name for solver in default_solvers() if solver.name != "no_remat"]
 each_chen = pytest.mark.parametrize("solver", CHEN)
-served = training_graphs(max_nodes=18)
+served = training_graphs(max_nodes=12)
 CHAIN = differentiate(chain(12))
 
 
@@ -173,7 +173,7 @@ def test_marks_are_honoured_by_every_plan(graph, data):
 
 
 def test_a_mark_that_one_solver_cannot_honour_is_its_reason():
-    marked = replace(CHAIN, mark=[RECOMPUTE] + [0] * (CHAIN.n_nodes - 1), derivation=None)
+    marked = replace(differentiate(chain(6)), mark=[RECOMPUTE] + [0] * 11, derivation=None)
     found = frontier(marked)
     assert list(found.reasons) == ["no_remat", "live_set_search"]
     assert "marked to be recomputed" in found.reasons["no_remat"]
@@ -229,14 +229,20 @@ def test_a_solver_is_asked_once_for_its_whole_frontier(plant):
         assert found.best(each.peak_memory).simulation.compute <= each.compute
 
 
-@pytest.mark.parametrize("network", ["resnet18", "mobilenet_v2"])
-def test_a_frontier_is_hardly_worse_than_a_plan_for_the_budget(network):
+@pytest.mark.parametrize(
+    ("network", "effort"),
+    [
+        ("unet", "fast"),
+        *(pytest.param(name, "default", marks=pytest.mark.slow) for name in ("resnet18", "mobilenet_v2")),
+    ],
+)
+def test_a_frontier_is_hardly_worse_than_a_plan_for_the_budget(network, effort):
     """At any of the budgets within which it is polished: at most a tenth of the overhead and 0.2 points."""
     graph = differentiate(build(network).graph)
-    found = frontier(graph)
+    found = frontier(graph, effort=effort)
     one_pass = graph.needed_compute
     for budget in "50%", "70%", "90%":
-        overhead = solve(graph, budget).overhead / one_pass
+        overhead = solve(graph, budget, effort=effort).overhead / one_pass
         assert found.best(budget).overhead / one_pass <= 1.1 * overhead + 0.002
 
 
@@ -343,7 +349,7 @@ def test_the_best_under_a_limit_is_the_cheapest_that_fits(graph, data):
 
 def test_a_limit_is_given_as_everywhere():
     graph = differentiate(chain(12, memory=1000))
-    found = frontier(graph)
+    found = frontier(graph, effort="fast")
     assert found.best("100%").overhead == 0
     assert found.best("50%") is found.best(found.base // 2)
     assert found.best("9kB") is found.best(9000)
@@ -440,10 +446,10 @@ def test_the_record_is_json_and_has_every_point_of_every_curve(graph):
 
 def test_a_long_chain_costs_ever_more_to_hold_less():
     """From 2 n values without rematerialization down to about 2 sqrt(2 n), each step with its price."""
-    found = frontier(differentiate(chain(64)))
-    assert len(found.plans) >= 20
+    found = frontier(differentiate(chain(32)), effort="fast")
+    assert len(found.plans) >= 12
     assert found.plans[-1].overhead == 0
-    assert found.plans[0].peak_memory <= 30 < found.base
+    assert found.plans[0].peak_memory <= 16 < found.base
     assert all(plan.method != "no_remat" for plan in found.plans[:-1])
 
 
@@ -460,7 +466,6 @@ def answers(found, points):
 SEARCHED = {
     "chain": CHAIN,
     "layered": differentiate(layered_dag(40, seed=2)),
-    "unet": differentiate(build("unet").graph),
 }
 
 
@@ -477,14 +482,15 @@ def test_with_the_search_no_budget_costs_more_and_tight_ones_cost_less(graph):
 
 def test_the_search_goes_along_the_frontier_the_same_way_each_time():
     graph = differentiate(layered_dag(60, seed=1))
+    contexts = [SearchContext(budgets=8, seed=seed) for seed in (0, 0, 1)]
     first, again, other = (
-        [figures(plan) for plan in frontier(graph, solvers=["search"], points=8, seed=seed, effort="fast").plans]
-        for seed in (0, 0, 1)
+        [candidates.evaluated(graph, each.schedule).figures for each in search(graph, None, context, max_moves=20_000)]
+        for context in contexts
     )
     assert first == again
     assert len(first) > 8
     assert first != other
-    assert first[-1][1] == other[-1][1] == graph.needed_compute
+    assert min(compute for _, compute in first) == min(compute for _, compute in other) == graph.needed_compute
 
 
 @pytest.mark.parametrize("points", [2, 3, 50])

@@ -34,6 +34,12 @@ def keeping(distance, graph=GRAPH):
 SCHEDULES = [keeping(distance) for distance in range(1, 9)]
 
 
+PARETO = [  # peaks rise, computes fall, and so do lengths
+    checkpoint_schedule(GRAPH, (np.arange(GRAPH.n_nodes) % 3 == 0) | (np.arange(GRAPH.n_nodes) < kept))
+    for kept in (0, 2, 3, 5, 6)
+]
+
+
 def solver_of(function, **facts):
     return Solver(function, **({"paper": "", "needs": any_graph, "optimal_in": None} | facts))
 
@@ -68,7 +74,7 @@ def test_the_pareto_set_of_what_was_yielded_is_kept(schedules):
     assert [candidate.figures for candidate in found.candidates] == wanted
     assert {candidate.solver for candidate in found.candidates} <= {"toy"}
     result = found.results["toy"]
-    assert (result.simulated, result.complete, result.reason) == (len(schedules), True, "")
+    assert (result.simulated, result.complete, result.reason, result.cut) == (len(schedules), True, "", False)
 
 
 def test_nothing_is_simulated_twice(monkeypatch):
@@ -107,6 +113,14 @@ def test_many_candidates_are_thinned_and_the_best_stays():
     assert found.best().figures == min(everything, key=problem.rank).figures
 
 
+@pytest.mark.parametrize("place", range(len(PARETO)))
+def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
+    monkeypatch.setattr(module, "MAX_KEPT", len(PARETO) - 1)
+    found = asked(yielding(*PARETO), budget=simulate(GRAPH, PARETO[place]).peak_memory)
+    assert len(found.candidates) == (len(PARETO) + (place % 2 == 0)) // 2
+    assert found.best().schedule is PARETO[place]
+
+
 # ---------------------------------------------------------------- how solvers end
 
 
@@ -122,6 +136,28 @@ def test_a_late_solver_is_not_run_where_there_is_a_candidate():
     assert found.results["toy"].simulated == 1
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
+
+
+def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
+    def staged(graph, limit, context):
+        context.stage(9)
+        yield from SCHEDULES
+
+    assert asked(solver_of(staged), context=SearchContext(0)).results["staged"].simulated == 1
+
+
+def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 0)
+    result = asked(yielding(*SCHEDULES), context=SearchContext(60)).results["toy"]
+    assert (result.simulated, result.complete) == (len(SCHEDULES), True)
+
+
+def test_of_equals_that_violate_a_constraint_the_first_is_remembered():
+    found = Portfolio(Problem.of(GRAPH, Budget("100%"), constraints={"max_runs": 1}), SearchContext(), polish=False)
+    found.run([yielding(SCHEDULES[1], SCHEDULES[2], Schedule(SCHEDULES[1].order))])
+    assert found.dropped[0].schedule is SCHEDULES[1]
+    assert found.candidates == []
+    assert found.reasons == {"toy": "its schedules violate a constraint"}
 
 
 def test_what_is_neither_candidate_nor_schedule_is_refused():
@@ -211,6 +247,14 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
 # ---------------------------------------------------------------- polishing, the guard, reports
 
 
+@pytest.fixture
+def polished(monkeypatch):
+    """(schedule, limit) of each run of the passes, which change nothing."""
+    runs = []
+    monkeypatch.setattr(module, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
+    return runs
+
+
 @pytest.mark.parametrize("budget", ["50%", "70%", "least", Budget(overhead="30%")], ids=str)
 @given(data=st.data())
 def test_polishing_and_more_candidates_are_never_worse(budget, data):
@@ -238,6 +282,58 @@ def test_a_candidate_that_its_solver_proves_optimal_ends_the_search():
     proven = Candidate(SCHEDULES[0], bound=simulate(GRAPH, SCHEDULES[0]).compute, scope="any order")
     found = asked(yielding(proven), yielding(SCHEDULES[1], name="zweite"), budget="100%", bound=0)
     assert [candidate.solver for candidate in found.candidates] == ["toy"]
+
+
+def test_a_candidate_that_meets_the_bound_ends_the_search():
+    least = simulate(GRAPH, SCHEDULES[0]).compute
+    for bound, run in ((least, ["toy"]), (least - 1, ["toy", "zweite"])):
+        found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zweite"), budget="100%", bound=bound)
+        assert list(found.results) == run
+
+
+@pytest.mark.parametrize(
+    ("budget", "limits"),
+    [(8, [8]), (12, [12]), (7, [0, 8]), ("least", [0, 8]), (Budget(overhead="1%"), [8]), (Budget(8, "1%"), [8])],
+    ids=str,
+)
+def test_a_candidate_is_polished_within_the_limit_or_else_its_own_peak(polished, budget, limits):
+    """What is above the limit is lowered first, and so it is where only the peak counts."""
+    asked(yielding(PARETO[0]), budget=budget, polish=True)
+    assert polished == [(PARETO[0], limit) for limit in limits]
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("spare", [-1, 0, 1])
+def test_as_many_are_polished_as_there_are_steps_for_and_the_best_always(monkeypatch, polished, room, spare):
+    lengths = [len(schedule) for schedule in PARETO]
+    monkeypatch.setattr(module, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
+    asked(yielding(*PARETO), budget="least", polish=True)
+    assert [schedule for schedule, limit in polished if limit] == PARETO[: max(1, room - (spare < 0))]
+
+
+def test_polishing_ends_where_the_bound_is_met(monkeypatch):
+    once, runs = simulate(GRAPH, SCHEDULES[0]), []
+    monkeypatch.setattr(module, "polish", lambda graph, run, limit: runs.append(run) or once)
+    found = asked(yielding(*PARETO), budget="100%", polish=True, bound=once.compute)
+    assert (len(runs), found.best().figures) == (1, (once.peak_memory, once.compute))
+
+
+def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_others(monkeypatch, polished):
+    """Half of the steps of all is what one limit may take."""
+    one_limit = [(PARETO[4], 14), (PARETO[2], 10)]  # of the budgets 14, 10, 7 and 3
+    everything = [(each, limit) for each, own in zip(PARETO, range(8, 13), strict=True) for limit in (0, own, own)]
+    others = [(PARETO[i], limit) for limit, last in ((14, 3), (10, 1)) for i in range(last, -1, -1)]
+    steps = sum(len(each) for each, limit in one_limit + everything + others if limit)
+    monkeypatch.setattr(module, "MAX_POLISHED_STEPS", steps // 2 + 1)
+    asked(yielding(*PARETO), budget=None, polish=True, budgets=4)
+    assert polished == one_limit + everything + others
+
+
+def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
+    lengths = [len(schedule) for schedule in PARETO]
+    monkeypatch.setattr(module, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
+    asked(yielding(*PARETO), budget="100%", polish=True, context=SearchContext(40))
+    assert [schedule for schedule, _ in polished] == PARETO[-1:]
 
 
 def test_the_guard_is_the_run_without_rematerialization_unless_a_mark_forbids_it():

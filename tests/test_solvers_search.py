@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels.search import MOVES
+from remat_algos.kernels.search import BLOCK, MOVES
 
 from remat_algos.context import OutOfTime, SearchContext, until_stopped
 from remat_algos.errors import BudgetError
@@ -165,6 +165,18 @@ def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
         if kernel.state.fits:
             assert rules is None or rules.violation(best) is None
             assert best.peak_memory <= (kernel.state.best_peak if lowest else limit)
+
+
+def test_the_state_is_exact_where_values_live_across_whole_blocks_of_slots():
+    """The bytes of a block are changed as one where a value lives throughout."""
+    graph = differentiate(chain(4 * BLOCK))
+    kernel = kernel_of(graph)
+    kernel.state.checking = False  # after every move it takes too long
+    assert kernel.start(baseline(graph).schedule, baseline_peak(graph) // 2, goal=-1, lowest=False)
+    kernel.state.temperature = 1
+    for _ in range(8):
+        kernel.state.advance(150)
+        assert kernel.state.check() == 0
 
 
 @given(problem=problems(), data=st.data())

@@ -102,8 +102,7 @@ class CostNoise:
         for begin in range(0, graph.n_nodes, portion):
             nodes = slice(begin, min(begin + portion, graph.n_nodes))
             costs = rng.standard_normal((nodes.stop - begin, self.samples))
-            costs *= sqrt(variance)
-            costs -= variance / 2
+            costs *= sqrt(variance)  # a mean other than 1, which all factors share, is divided out below
             np.exp(costs, out=costs)
             costs *= graph.compute[nodes, None] * unit
             np.rint(costs, out=costs)

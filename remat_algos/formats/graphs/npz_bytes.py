@@ -134,8 +134,9 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
         raise GraphError(f"{source}: {quoted(min(unknown))} is no part of an npz graph; remove it")
-    if any(array.ndim != 1 for array in stored.values()):
-        raise ValueError("an array has several dimensions")
+    for name, array in stored.items():
+        if array.ndim != 1:  # one number would be taken for as many as there are nodes or values
+            raise ValueError(f"{shortened(name)} has {array.ndim} dimensions, expected 1")
     if any(array.dtype.kind not in "biu" for array in stored.values()):
         raise ValueError("an array is not of whole numbers")
     arguments: dict[str, Any] = {name: stored[name] for name in ARRAYS}
