@@ -19,7 +19,7 @@ from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.text.wording import first_line, quoted
+from remat_algos.text.wording import first_line, quoted, shortened
 
 VERSION = 1
 ARRAYS = ("value_indptr", "read_indptr", "read_indices", "memory", "compute", "workspace", "once", "output")
