@@ -250,7 +250,7 @@ def as_text(argument: Any, what: str, example: str | None = None) -> str:
     """An argument that is a text."""
     if isinstance(argument, str):
         return argument
-    raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {example!r}" if example else ""))
+    raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {quoted(example)}" if example else ""))
 
 
 def as_path(argument: Any, what: str) -> str | os.PathLike[str]:

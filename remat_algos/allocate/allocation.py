@@ -93,8 +93,8 @@ class Allocation:
         if (buffers.offset >= 0).any():
             name = shortened(buffers.name(int(np.argmax(buffers.offset))))
             raise AllocationError(
-                f"{method} puts blocks side by side and cannot keep the fixed offset of buffer {name}; use pack "
-                "(--method offsets), or leave the offsets free"
+                f"{shortened(method)} puts blocks side by side and cannot keep the fixed offset of buffer {name}; "
+                "use pack (--method offsets), or leave the offsets free"
             )
         rounded = buffers.rounded(alignment)
         storage = _numbers(storage, "storage", len(buffers))

@@ -18,7 +18,7 @@ from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
-from remat_algos.text.wording import counted, listed, quoted, shortened
+from remat_algos.text.wording import LONGEST_PATH, counted, listed, quoted, shortened
 
 MAX_ARENAS = 1000
 MAX_STEPS = 50
@@ -436,8 +436,9 @@ class _ArenaRow:
             end = int(fixed[i] + self.rounded.size[i])
             if end > self.length[own[i]]:
                 raise AllocationError(
-                    f"buffer {shortened(buffers.name(i))} has the fixed offset {fixed[i]} and ends at {end}, beyond "
-                    f"the {self.capacities[own[i]]} bytes of arena {own[i]}; move it, or give another or a larger arena"
+                    f"buffer {shortened(buffers.name(i))} has the fixed offset {int(fixed[i])} and ends at {end}, "
+                    f"beyond the {self.capacities[own[i]]} bytes of arena {own[i]}; "
+                    "move it, or give another or a larger arena"
                 )
 
     def check_sizes(self) -> None:
@@ -551,8 +552,9 @@ def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
                 members = sorted((row.of_block(b) for b in there.tolist() if b >= row.n_walls), key=row.by_size)
                 step = max(int(row.buffers.begin[i]) for i in members)
                 raise CapacityError(
-                    f"at step {step} the buffers {row.largest(members)} do not fit into {row.arenas}, however they are "
-                    "split; give larger arenas, or another schedule",
+                    f"at step {step} the buffers {row.largest(members)} do not fit into "
+                    f"{shortened(row.arenas, LONGEST_PATH)}, however they are split; "
+                    "give larger arenas, or another schedule",
                     members,
                     True,
                 )
@@ -562,8 +564,8 @@ def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
 
 def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityError:
     """The error where no split was found, with one of the largest buffers without which the others fit, if any is."""
-    known = f"no split of the {counted(len(row.buffers), 'buffer')} over {row.arenas}"
-    known += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
+    fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {shortened(row.arenas, LONGEST_PATH)}"
+    fault += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
     within = _part_of(context, 1)
     with until_stopped() as ending:
@@ -572,12 +574,12 @@ def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityErr
             if _outcome(others, row.total, within):
                 i = row.of_block(block)
                 return CapacityError(
-                    f"{known}; without {row.sized(i)} the others fit; give larger arenas", (i,), proven
+                    f"{fault}; without {row.sized(i)} the others fit; give larger arenas", (i,), proven
                 )
     if ending.interrupted:
         raise KeyboardInterrupt
     largest = [row.of_block(b) for b in blocks]
-    return CapacityError(f"{known}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
+    return CapacityError(f"{fault}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
 
 
 def _part_of(context: SearchContext, share: float) -> SearchContext:

@@ -252,7 +252,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
                 i = int(np.argmax(differs))
                 raise AllocationError(
                     f"buffer {shortened(self.name(i))} has the fixed {what} {own[i]}, but is written over, or by, a "
-                    f"buffer with the fixed {what} {of_chain[i]}; give both one {what}"
+                    f"buffer with the fixed {what} {shortened(of_chain[i])}; give both one {what}"
                 )
         for number in np.unique(arena[fixed >= 0]).tolist():
             among = np.flatnonzero((fixed >= 0) & (arena == number))
@@ -260,10 +260,10 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             if i >= 0:
                 i, j = int(among[i]), int(among[j])
                 names = f"{shortened(self.name(i))} and {shortened(self.name(j))}"
-                lie = " and ".join(f"{fixed[b]}:{fixed[b] + self.size[b]}" for b in (i, j))
+                where = " and ".join(f"{int(fixed[b])}:{int(fixed[b] + self.size[b])}" for b in (i, j))
                 raise AllocationError(
                     f"buffers {names} overlap: both are needed at step {max(self.begin[i], self.begin[j])}, and their "
-                    f"fixed offsets are {lie}; move one of them, or leave its offset free"
+                    f"fixed offsets are {where}; move one of them, or leave its offset free"
                 )
 
     def _check_over(self) -> None:

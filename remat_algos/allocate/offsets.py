@@ -144,8 +144,8 @@ def _check_fixed(buffers: Buffers, capacity: int) -> None:
     if end.max(initial=0) > capacity:
         i = int(np.argmax(end))
         raise AllocationError(
-            f"buffer {shortened(buffers.name(i))} has the fixed offset {buffers.fixed[i]} and ends at {end[i]}, beyond "
-            f"the capacity of {capacity} bytes; move it, or give more"
+            f"buffer {shortened(buffers.name(i))} has the fixed offset {int(buffers.fixed[i])} and ends at {end[i]}, "
+            f"beyond the capacity of {capacity} bytes; move it, or give more"
         )
 
 

@@ -13,6 +13,7 @@ from remat_algos.context import SearchContext
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
+from remat_algos.text.wording import shortened
 
 
 @checked_arguments
@@ -57,7 +58,9 @@ def share_storage(
     (205, 112, 112, 107)
     """
     if match_range is not None and match_range < 0:
-        raise AllocationError(f"the match range is {match_range}; give a whole number, 0 or more, such as 16")
+        raise AllocationError(
+            f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"
+        )
     rounded, context = buffers.rounded(alignment), SearchContext(time_limit)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))

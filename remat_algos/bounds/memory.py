@@ -142,13 +142,13 @@ def proven_one_pass(graph: ComputationGraph, context: SearchContext | None = Non
 def _one_pass(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> Int64:
     """The bound of one pass, whose values on the way replace the number in `proven`; then the order that meets it."""
 
-    def found() -> Int64:
+    def computed() -> Int64:
         proven[0] = above = _one_pass_bound(graph, context, proven)
         known = int(bytes_in_id_order(graph).max(initial=0))
         bound, order = lowest_one_pass(graph, above, known, context.check)
         return np.array([bound, *([] if order is None else order.tolist())], np.int64)
 
-    return derived(graph, "one_pass", found)
+    return derived(graph, "one_pass", computed)
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:

@@ -21,7 +21,7 @@ from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ def train(
     True
     """
     if steps < 1:
-        raise GraphError(f"steps is {steps!r}; give a whole number, 1 or more")
+        raise GraphError(f"steps is {quoted(steps)}; give a whole number, 1 or more")
     simulation = _simulation(network, plan)
     operators = LayerOperators(network, simulation.graph, seed=seed, values=values, learning_rate=learning_rate)
     if not operators.gradients:

@@ -24,7 +24,7 @@ from remat_algos.executor.validation import Validation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import quoted, shortened
 
 ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
 MAX_SHARE = 0.9  # of the free memory
@@ -95,7 +95,7 @@ def validate(
     (True, 7168, 7168, 0)
     """
     if repeats < 0:
-        raise ValueError(f"repeats is {repeats!r}; give a whole number, 0 or more")
+        raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
     graph, steps = simulation.graph, len(simulation.schedule)

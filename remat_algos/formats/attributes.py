@@ -48,7 +48,7 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
     used = {name for record in drawing.nodes.values() for name in record}
     sized = any(means(name, "memory", NODE_ATTRIBUTES) for name in used)
     attributes = DATA_ATTRIBUTES if data and not sized else NODE_ATTRIBUTES
-    reader = _Reader(source)
+    reader = _AttributeReader(source)
     records = reader.known(list(drawing.nodes.values()), attributes, lambda i: f"node {quoted(names[i])}")
     nodes = dict(zip(names, records, strict=True))
     of_nodes = {name: column for name, column in OF_NODES.items() if name != "size" or attributes is DATA_ATTRIBUTES}
@@ -86,7 +86,7 @@ def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
     return meaning is not None and meaning.column == column
 
 
-class _Reader:
+class _AttributeReader:
     """Reads attributes: their texts by column, the units of costs among them, and those that mean nothing."""
 
     def __init__(self, source: str) -> None:
@@ -112,7 +112,7 @@ class _Reader:
                 if meaning is None:
                     continue
                 if meaning.column in texts:
-                    raise GraphError(f"{self.source}, {called(i)}: {meaning.column} occurs twice; keep one")
+                    raise GraphError(f"{self.source}, {called(i)}: {shortened(meaning.column)} occurs twice; keep one")
                 text = str(entry)
                 texts[meaning.column] = with_unit(text, meaning.unit) if meaning.column in SIZES else text
                 if meaning.column in COSTS and text.strip():

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
-FOUND = 4  # names of columns in a note
+COLUMNS_SHOWN = 4  # names of columns in a note
 TABLE_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 TABLES = ".nodes.csv"  # the ending of tables that are written
 TABLE = GraphFormat("table", csv_tables.parse_edges)
@@ -102,7 +102,8 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     graph, notes = _noted(path, nodes)
     doubtful = [note.text for note in notes if note.doubtful]
     if doubtful:
-        warnings.warn(f"{shortened_path(Path(path).name)}: {'; '.join(doubtful)}", GraphWarning, stacklevel=2)
+        fault = "; ".join(doubtful)
+        warnings.warn(f"{shortened_path(Path(path).name)}: {fault}", GraphWarning, stacklevel=2)
     return graph
 
 
@@ -253,7 +254,7 @@ def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: s
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
-    other = listed(list(dict.fromkeys(tables.ignored)), FOUND)  # names, one of which may be meant for a size
+    other = listed(list(dict.fromkeys(tables.ignored)), COLUMNS_SHOWN)  # names, one of which may be meant for a size
     for noun, missing, whole, each, giver in (
         ("size", tables.unsized, "every value counts as 1 byte", "1 byte", form.size_from),
         ("cost", tables.uncosted, "every node counts as 1", "1", form.cost_from),

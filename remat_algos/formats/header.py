@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import listed, quoted, shortened
+from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 SIZES = frozenset(("memory", "memory_bytes", "workspace", "grad_memory", "grad_workspace", "param_memory"))
 COSTS = frozenset(("compute", "grad_compute"))
@@ -127,5 +127,5 @@ def check_place(where: str, unknown: Iterable[str], elsewhere: Mapping[str, Mapp
     for name in unknown:
         for place, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:
-                quoted = shortened(repr(name)[1:-1])  # on one line
-                raise GraphError(f"{where}: {what} `{quoted}` belongs to {place}; give it there, or remove it")
+                own = shortened(place, LONGEST_PATH)
+                raise GraphError(f"{where}: {what} `{shortened(name)}` belongs to {own}; give it there, or remove it")

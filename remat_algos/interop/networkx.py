@@ -116,7 +116,7 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
             lost.append(what)
         elif missing:
             some = listed([quoted(node_of[name]) for name in missing[:NAMED]], NAMED, len(missing))
-            raise GraphError(f"the {SOURCE} has no {what} for {some}; set the attribute {what!r}")
+            raise GraphError(f"the {SOURCE} has no {what} for {some}; set the attribute {quoted(what)}")
     if lost and tables.ignored and tables.nodes:
         noun = " or a ".join({"memory": "size", "compute": "cost"}[what] for what in lost)
         named = " and ".join(f"{what}=NAME" for what in lost)
@@ -151,7 +151,7 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
             raise _absent(digraph, amounts)
         base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever is before it
         name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what
-        name, remedy = name if means(name, what) else what, f"set the attribute {amounts!r}"
+        name, remedy = name if means(name, what) else what, f"set the attribute {quoted(amounts)}"
     elif callable(amounts):
         entries, remedy = {node: amounts(node) for node in digraph.nodes}, "return a number for each node"
     elif isinstance(amounts, Mapping):

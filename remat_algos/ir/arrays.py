@@ -57,7 +57,9 @@ def frozen(
     if array.dtype.kind == "O":
         array = _plain(array)
     if array.dtype.kind not in ("iuf" if np.dtype(dtype).kind in "iu" else "biuf"):
-        raise GraphError(f"{what} {_not_a_number(values, array)}; give whole numbers within {np.dtype(dtype).name}")
+        raise GraphError(
+            f"{what} {_not_a_number(values, array)}; give whole numbers within {shortened(np.dtype(dtype).name)}"
+        )
     if array.dtype == dtype:
         if isinstance(array.base, bytes) and array.flags.c_contiguous:
             return array  # already immutable: no copy
@@ -124,13 +126,13 @@ def numbers(values: Any, read: Reading, what: str, size: int | None = None, per:
     return [_read(entry, read, f"{what}[{i}]") for i, entry in enumerate(values if listed else array)]
 
 
-def _read(entry: Any, read: Reading, place: str) -> Any:
+def _read(entry: Any, read: Reading, what: str) -> Any:
     try:
         amount = read(entry)
     except ValueError as error:
-        raise GraphError(f"{place}: {error}") from error
+        raise GraphError(f"{what}: {error}") from error
     if amount < 0 and amount != -1:
-        raise GraphError(f"{place} is {amount}; sizes and costs are 0 or more")
+        raise GraphError(f"{what} is {shortened(amount)}; sizes and costs are 0 or more")
     return amount
 
 

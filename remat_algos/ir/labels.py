@@ -125,7 +125,7 @@ class Labels:
     def compute(self, amount: float) -> str:
         """Compute in the unit that was read, scaled for reading."""
         if not math.isfinite(amount):
-            raise ValueError(f"amount is {amount}; give a number")
+            raise ValueError(f"amount is {shortened(amount)}; give a number")
         return format_compute(amount / self.compute_scale if self.compute_scale != 1 else amount, self.compute_unit)
 
 

@@ -268,9 +268,9 @@ class Builder(Names):
         try:
             amount = read(entry)
         except ValueError as error:
-            raise GraphError(f"{self.model}: {what} of {name}: {error}") from error
+            raise GraphError(f"{self.model}: {what} of {shortened(name)}: {error}") from error
         if read is cost_of and amount % 1:
-            raise GraphError(f"{self.model}: {what} of {name} is {amount}; give a whole number")
+            raise GraphError(f"{self.model}: {what} of {shortened(name)} is {shortened(amount)}; give a whole number")
         return whole_bytes([amount], f"{self.model}: {what} of {name}")[0]
 
     def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:

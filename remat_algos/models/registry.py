@@ -207,7 +207,7 @@ def build(model: str, **options: Any) -> Network:
     model, named = read_reference(model) if isinstance(model, str) else (model, {})
     twice = next((name for name in options if name in named), None)
     if twice is not None:
-        raise GraphError(f"{model}: {twice} is given twice; leave one out")
+        raise GraphError(f"{shortened(model)}: {shortened(twice)} is given twice; leave one out")
     options = {**named, **options}
     chosen = get_family(model)
     own, others = _options(chosen, model, options)

@@ -190,10 +190,10 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
     prover = find_solver(source)
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
-        known = ", ".join([ONE_PASS, *PROVEN, *able])
+        known = listed([ONE_PASS, *PROVEN, *able])
         _deny(f"the plan claims a bound by {quoted(source)}, which proves none; bounds are by {known}")
     if prover.optimal_in not in (scope, ANY_ORDER):
-        _deny(f"the plan claims a bound by {source}, which proves none for schedules of the scope {scope!r}")
+        _deny(f"the plan claims a bound by {source}, which proves none for schedules of the scope {quoted(scope)}")
     reason = prover.needs(graph)
     if reason is not None:
         _deny(f"the plan claims a bound by {source}, which cannot serve this graph: {reason}")
@@ -221,7 +221,10 @@ def _prove_by_solver(
                     continue
                 peak, compute = found.figures
                 if found.simulation is not None and peak <= limit and compute < bound:
-                    _deny(f"the plan claims the lower bound {bound} on compute, by {prover.name}; {compute} is reached")
+                    _deny(
+                        f"the plan claims the lower bound {shortened(bound)} on compute, by {shortened(prover.name)}; "
+                        f"{int(compute)} is reached"
+                    )
                 if found.scope == ANY_ORDER and (found.bound or 0) >= bound:
                     return
     doubts["bound"] = f"the plan claims the lower bound {bound} on compute, by {prover.name}; it was not proven here"
@@ -316,7 +319,7 @@ def _arena(
     if bound > live:
         again = allocator.reserve(simulation, SearchContext(PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
-            _deny(f"the plan claims packed_bound {bound}; its schedule packs into {again.memory} bytes")
+            _deny(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
         found = replace(found, bound=min(bound, max(live, again.bound or 0)))
     return replace(claimed, bound=found.bound, allocation=found)
 

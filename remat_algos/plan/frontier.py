@@ -22,7 +22,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import counted, one_line
+from remat_algos.text.wording import counted, one_line, shortened
 
 POINTS = 20
 LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier begins
@@ -213,7 +213,7 @@ def frontier(
     [(4, 28), (7, 4), (10, 1)]
     """
     if points < 2:
-        raise ValueError(f"points is {points}; give a whole number, 2 or more")
+        raise ValueError(f"points is {shortened(points)}; give a whole number, 2 or more")
     problem = Problem.of(graph, Budget(), constraints=constraints)
     problem.check_regions()
     chosen = (

@@ -212,17 +212,17 @@ class Portfolio:
             self.least = best
         return self.least is not None
 
-    def take(self, found: "Portfolio") -> Candidate | None:
+    def take(self, other: "Portfolio") -> Candidate | None:
         """Take over the candidates of a run for another limit; its best."""
-        for name, result in found.results.items():
+        for name, result in other.results.items():
             own = self.results.setdefault(name, SolverResult(complete=result.complete))
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
                 own.kept.add(candidate)
                 self._note(candidate)
-        self.interrupted |= found.interrupted
-        return found.best()
+        self.interrupted |= other.interrupted
+        return other.best()
 
     @property
     def optimal(self) -> bool:

@@ -137,7 +137,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     while waiting:
         value = waiting.pop()
         if isinstance(value, float) and not isfinite(value):
-            raise PlanError(f"the plan holds {value} in its options or details, which is no number of JSON")
+            raise PlanError(f"the plan holds {shortened(value)} in its options or details, which is no number of JSON")
         if isinstance(value, Mapping):
             waiting += value.values()
         elif isinstance(value, list | tuple):

@@ -160,7 +160,9 @@ def solve(
     if single is None and options:
         raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):
-        raise AllocationError(f"alignment is {alignment!r}, which is not a power of two below 2**53; give 1, 2, 4, ...")
+        raise AllocationError(
+            f"alignment is {quoted(alignment)}, which is not a power of two below 2**53; give 1, 2, 4, ..."
+        )
     alignment, seed = int(alignment), as_seed(seed)
     starts = [] if start is None else [_as_solver(graph, start, single)]
     options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
@@ -286,8 +288,8 @@ def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
 def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) -> Solver:
     """A solver that gives one schedule; ValueError beside one that begins at nothing."""
     if single is not None and not single.improves:
-        able = " or ".join(each.name for each in list_solvers() if each.improves)
-        raise ValueError(f"{single.name} takes no start; name {able}, or leave out the solver")
+        able = listed([each.name for each in list_solvers() if each.improves])
+        raise ValueError(f"{shortened(single.name)} takes no start; name one of {able}, or leave out the solver")
     try:
         simulation = simulate(graph, as_schedule(graph, schedule, "start"))
     except ScheduleError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.files import write_whole
-from remat_algos.text.wording import shortened_path
+from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
 
     check_kind(picture, Axes, "picture", Figure)
     if dpi < 1:
-        raise ValueError(f"dpi is {dpi}; give 1 or more")
+        raise ValueError(f"dpi is {shortened(dpi)}; give 1 or more")
     write_whole(Path(path), picture_bytes(picture, picture_format(path), dpi))
 
 

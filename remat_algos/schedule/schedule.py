@@ -10,7 +10,7 @@ from remat_algos.arguments import as_list, check_kind, checked_arguments
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen, whole
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import counted, one_line, quoted
+from remat_algos.text.wording import counted, one_line, quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +101,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
         if any(isinstance(node, str) for node in entries):
             return Schedule.from_names(graph, entries)
         if bools := [step for step, node in enumerate(entries) if isinstance(node, bool | np.bool_)]:
-            raise TypeError(f"step {bools[0]} of {what} is {entries[bools[0]]}; give ids or names of nodes")
+            raise TypeError(f"step {bools[0]} of {what} is {shortened(entries[bools[0]])}; give ids or names of nodes")
         return Schedule(entries)  # type: ignore[arg-type]  # the constructor makes an array of it
     if hasattr(order, "schedule"):
         return check_kind(order, Schedule, what)

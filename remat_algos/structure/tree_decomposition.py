@@ -25,6 +25,7 @@ from remat_algos.kernels.decomposition import (
     shrink_bags,
 )
 from remat_algos.structure.undirected import UndirectedGraph, check_undirected
+from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.structure.elimination import Elimination
@@ -236,7 +237,9 @@ def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
         raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")
     for i, j in pairs:
         if not (0 <= i < n_bags and 0 <= j < n_bags):
-            raise GraphError(f"edge {i} {j} of the tree leaves the bags, which are 0 to {n_bags - 1}")
+            raise GraphError(
+                f"edge {shortened(i)} {shortened(j)} of the tree leaves the bags, which are 0 to {n_bags - 1}"
+            )
     if len(edges) != max(0, n_bags - 1):
         raise GraphError(f"a tree of {n_bags} bags has {max(0, n_bags - 1)} edges, here are {len(edges)}")
     parent: Int32 = root_tree(n_bags, np.array(edges, np.int32).reshape(-1, 2))

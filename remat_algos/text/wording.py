@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
-MOST_LISTED = 40  # names in a list
+MAX_LISTED = 40  # names in a list
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
 _LAYOUT = re.compile(r"\n +")
 
@@ -22,7 +22,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def listed(names: Sequence[str], limit: int = MOST_LISTED, total: int | None = None) -> str:
+def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
     """The first names, shortened, and how many more there are: of a total, where not all names are given.
 
     Examples

@@ -125,7 +125,7 @@ def _check(arguments: argparse.Namespace) -> None:
         )
     if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
         raise argparse.ArgumentTypeError(
-            f"--method {arguments.method} knows one arena; give one --capacity, or --method offsets"
+            f"--method {shortened(arguments.method)} knows one arena; give one --capacity, or --method offsets"
         )
     sources += [
         Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None

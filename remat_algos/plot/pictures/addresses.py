@@ -17,7 +17,7 @@ from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.simulation import ROLES as ROLE_NAMES
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -275,7 +275,8 @@ def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> s
 
 def _sentences(allocation: Allocation, split: SplitAllocation | None) -> list[str]:
     first, last = _span(allocation)
-    what = f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}, {allocation.method}"
+    what = f"{counted(len(allocation.buffers), 'buffer')} over {counted(last - first, 'step')}"
+    what += f", {shortened(allocation.method)}"
     if split is not None:
         arenas = zip(split.sizes, split.capacities, strict=True)
         return [what, "; ".join(f"arena {i}: {_of(size, room)}" for i, (size, room) in enumerate(arenas))]
