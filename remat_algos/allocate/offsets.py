@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ ROUNDS = 200
 def pack(
     buffers: Buffers,
     *,
-    capacity: int | None = None,
+    capacity: int | Sequence[int] | None = None,  # a sequence is refused with the remedy
     alignment: int = 1,
     time_limit: float = 5.0,
     seed: int = 0,

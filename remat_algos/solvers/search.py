@@ -39,8 +39,10 @@ USUAL_WORK = 30  # of one move
 SHARES = (0.9, 0.8)
 """Of the lowest peak so far: limits of the searches for a lower one, in turn."""
 LOWER_SHARES = (0.9, 0.97)  # the same, of what follows: as often as there is a lower one, then the next share
-MAX_LOWER = 4  # of these, each with the work within one limit
-LOWEST_WORK_OF_NODE = 3  # times the work of a node within one limit
+MAX_LOWER = 3  # of these
+FIRST_LOWEST, NEXT_LOWEST = 0.6, 0.4
+"""Of the work within one limit: what the first searches for the lowest peak take, and each that follows."""
+LOWEST_WORK_OF_NODE = {FAST: 2, DEFAULT: 1, BEST: 1}  # times the work of a node within one limit
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
@@ -180,7 +182,7 @@ class _Annealing:
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         most = WORK_OF_NODE[context.effort] * self.kernel.nodes.size
-        self.work, self.lowest_work = min(work, most), min(work, LOWEST_WORK_OF_NODE * most)
+        self.work, self.lowest_work = min(work, most), min(work, LOWEST_WORK_OF_NODE[context.effort] * most)
         if self.max_moves is not None:
             self.work = self.lowest_work = USUAL_WORK * self.max_moves
 
@@ -208,7 +210,8 @@ class _Annealing:
     def _lowest(self, work: int, part: float) -> Generator[Candidate, None, Candidate | None]:
         """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
         part /= 1 + MAX_LOWER
-        best = yield from self._rounds(self._seeds(self.bound), self.bound, work, part=part, lowest=True)
+        first, work = int(FIRST_LOWEST * work), int(NEXT_LOWEST * work)
+        best = yield from self._rounds(self._seeds(self.bound), self.bound, first, part=part, lowest=True)
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
