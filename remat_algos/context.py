@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from remat_algos.arguments import as_seed
 from remat_algos.text.wording import quoted
 
 Item = TypeVar("Item")
@@ -158,6 +157,8 @@ class SearchContext:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.report = progress
+        from remat_algos.arguments import as_seed  # which imports NumPy
+
         self.seed = as_seed(seed)
         if effort not in EFFORTS:
             raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -175,3 +177,12 @@ class StaleValueError(RematError):
 
 class GraphWarning(UserWarning):
     """Something was ignored or rounded, or counts as 1 since no size or cost was found."""
+
+
+def warn(message: str, category: type[Warning] = GraphWarning) -> None:
+    """Warn at the line that called the package, however deep in it this is called."""
+    package = __name__.partition(".")[0]
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,12 +62,12 @@ def read_source(source: str, nodes: str | None) -> ComputationGraph:
 
 def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[ComputationGraph, list[str]]:
     """The graph as it is, and what its file does not give: sizes and costs; with --json that is a warning instead."""
-    from remat_algos.errors import GraphWarning
+    from remat_algos.errors import warn
 
     graph, notes = _read(source, nodes)
     if notes and json:
         fault = "; ".join(notes)
-        warnings.warn(f"{shortened_path(source)}: {fault}", GraphWarning, stacklevel=2)
+        warn(f"{shortened_path(source)}: {fault}")
         notes = []
     return graph, notes
 

@@ -18,7 +18,7 @@ from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import print_error, print_json
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError
 from remat_algos.namespace import modules_in
-from remat_algos.text.wording import did_you_mean, first_line, quoted, shortened, shortened_path
+from remat_algos.text.wording import LONGEST_PATH, did_you_mean, first_line, quoted, shortened, shortened_path, spelled
 
 REMEDIES = {
     errno.ENOSPC: "make room, or choose another folder",
@@ -121,7 +121,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
     except Exception as error:
         if os.environ.get("REMAT_TRACEBACK"):
             raise
-        message = f"{type(error).__name__}: {first_line(error)}"
+        message = f"{type(error).__name__}: {shortened(' '.join(spelled(error).split()), LONGEST_PATH)}"
         return _print_error(
             f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", ExitCode.BUG
         )

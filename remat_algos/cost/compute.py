@@ -79,7 +79,7 @@ def compute_costs(
     if cost in TIMED:
         return _roofline(work, moved, _chosen(cost, device), dtype), "ns"
     if device is not None:
-        raise GraphError(f'cost "{quoted(cost)}" needs no device; leave it out, or use cost "roofline"')
+        raise GraphError(f'cost "{shortened(cost)}" needs no device; leave it out, or use cost "roofline"')
     if cost == "flops":
         return work, "FLOPs"
     heavy = _convolutions(ops) if cost == "paper" else set()

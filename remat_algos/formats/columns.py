@@ -1,11 +1,10 @@
 """Rows as texts under the names of columns, with messages that name the file and the place."""
 
 import re
-import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.errors import GraphError, warn
 from remat_algos.formats.header import spellings, with_unit
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.wording import listed, quoted, shortened
@@ -180,7 +179,7 @@ def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> No
     """One notice of the columns that mean nothing here."""
     ignored = listed(list(dict.fromkeys(names)), MAX_NAMED)
     if ignored:
-        warnings.warn(f"{source}: ignored {what} {ignored}", GraphWarning, stacklevel=2)
+        warn(f"{source}: ignored {what} {ignored}")
 
 
 def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:

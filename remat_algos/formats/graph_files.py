@@ -7,7 +7,6 @@ import functools
 import gc
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.errors import GraphError, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables, foreign
 from remat_algos.formats.columns import ColumnTable, aliases
@@ -103,7 +102,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
     doubtful = [note.text for note in notes if note.doubtful]
     if doubtful:
         fault = "; ".join(doubtful)
-        warnings.warn(f"{shortened_path(Path(path).name)}: {fault}", GraphWarning, stacklevel=2)
+        warn(f"{shortened_path(Path(path).name)}: {fault}")
     return graph
 
 

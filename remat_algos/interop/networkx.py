@@ -1,13 +1,12 @@
 """Graphs and plans, undirected graphs and tree decompositions from and to networkx."""
 
-import warnings
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.errors import GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.header import split_unit
@@ -122,7 +121,7 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
         named = " and ".join(f"{what}=NAME" for what in lost)
         found = listed(tables.ignored, NAMED)
         remedy = f"{named} may name an attribute (found: {found})"
-        warnings.warn(f"no node of the {SOURCE} has a {noun}: each counts as 1; {remedy}", GraphWarning, stacklevel=3)
+        warn(f"no node of the {SOURCE} has a {noun}: each counts as 1; {remedy}")
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:

@@ -1,13 +1,12 @@
 """A plan verified: simulated anew, and everything that it claims compared."""
 
 import os
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import PlanError
+from remat_algos.errors import PlanError, warn
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.claims import Checked, checked
 from remat_algos.plan.plan import Plan
@@ -60,7 +59,7 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """
     found = verified(graph, plan)
     for doubt in found.doubts.values():
-        warnings.warn(doubt, UserWarning, stacklevel=2)
+        warn(doubt, UserWarning)
     return found.simulation
 
 

@@ -1,11 +1,10 @@
 """Whole numbers from decimals: bytes round up, costs are scaled until they are whole."""
 
 import re
-import warnings
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
-from remat_algos.errors import GraphWarning
+from remat_algos.errors import warn
 from remat_algos.text.wording import quoted
 
 FINEST_SCALE = 10**6
@@ -49,5 +48,5 @@ def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list
         return list(amounts)  # type: ignore[arg-type]
     whole = [a if isinstance(a, int) else int(a.to_integral_value(rounding)) for a in amounts]
     if any(a != b for a, b in zip(amounts, whole, strict=True)):
-        warnings.warn(notice, GraphWarning, stacklevel=2)
+        warn(notice)
     return whole

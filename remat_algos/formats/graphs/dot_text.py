@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import IO, Any, NoReturn
 
-from remat_algos.errors import GraphError, GraphWarning
+from remat_algos.errors import GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.registry import GraphFormat
@@ -183,9 +183,7 @@ def _dump(graph: ComputationGraph) -> str:
     lines += [f"  {_text(u)} -> {_text(v)}{_list(record)};" for u, v, record in drawing.edges]
     text = "\n".join(["digraph {", *lines, "}", ""])
     if len(text) > MAX_READ:
-        warnings.warn(
-            f"{_too_long(text)}; write JSON, npz or GraphML to read the graph again", GraphWarning, stacklevel=2
-        )
+        warn(f"{_too_long(text)}; write JSON, npz or GraphML to read the graph again")
     return text
 
 

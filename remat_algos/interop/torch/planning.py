@@ -1,7 +1,6 @@
 """A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
 
 import time
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from torch import fx
 
 from remat_algos.cost.roofline import Cost
-from remat_algos.errors import BudgetError, GraphWarning
+from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.joint import Captured, captured, tidied
@@ -83,9 +82,7 @@ class Request:
             plan = error.plan
             if self.infeasible == "raise" or plan is None:
                 raise
-            warnings.warn(
-                f"{error}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}", GraphWarning, stacklevel=2
-            )
+            warn(f"{error}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}")
             return plan
 
 
