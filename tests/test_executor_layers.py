@@ -247,13 +247,13 @@ def test_a_gradient_reads_only_what_it_may():
 @pytest.mark.parametrize(
     ("without", "dropped", "sentence"),
     [
-        ("network", 0.1, "network is a NoneType; give a Network"),
-        ("graph", 0.1, "graph is a NoneType; give differentiate"),
+        ("network", 0.1, "network is None; give a Network"),
+        ("graph", 0.1, "graph is None; give a ComputationGraph"),
         ("", 2.0, "dropped is 2.0; give a share"),
         ("", 1, "dropped is 1; give a share"),
         ("", -0.5, "dropped is -0.5; give a share"),
         ("", float("nan"), "dropped is nan; give a share"),
-        ("", "half", "dropped is 'half'; give a share"),
+        ("", "half", "dropped is 'half'; give a number"),
     ],
 )
 def test_what_no_layers_are_made_of(without, dropped, sentence):
@@ -262,7 +262,7 @@ def test_what_no_layers_are_made_of(without, dropped, sentence):
         None if name == without else part
         for name, part in zip(("network", "graph"), (network, network.graph), strict=True)
     )
-    with pytest.raises(GraphError, match=sentence):
+    with pytest.raises((GraphError, TypeError), match=sentence):
         LayerOperators(network, graph, dropped=dropped)
 
 

@@ -39,7 +39,7 @@ def test_claims_of_a_plan_are_verified_before_it_runs():
         ({"schedule": simulate(OTHER, [0, 1])}, GraphError, "the simulation is of another graph; give the graph"),
         ({"operators": SyntheticOperators(OTHER)}, GraphError, "these operators were made for another graph; make"),
         ({"operators": 3}, TypeError, "operators are 3; give an object with the methods of Operators: prepare"),
-        ({"operators": SyntheticOperators}, TypeError, "SyntheticOperators'>; give an object with the methods"),
+        ({"operators": SyntheticOperators}, TypeError, "yntheticOperators'>; give an object with the methods"),
         (
             {"allocation": 3},
             TypeError,

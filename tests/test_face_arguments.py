@@ -116,7 +116,7 @@ def test_none_is_no_name_of_a_node():
 
 
 def test_flags_are_no_sizes():
-    with pytest.raises(ra.GraphError, match="memory has True at position 0; give whole numbers"):
+    with pytest.raises(ra.GraphError, match="True is not a size; write bytes"):
         ra.ComputationGraph.from_edges([(0, 1)], memory=[True, True])
 
 

@@ -28,7 +28,7 @@ from remat_algos.solvers.registry import Solver, any_graph, default_solvers, lis
 
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_sqrt", "chen_greedy", "chen_recursive"]  # in the order in which they run
-STOPPED = "stopped      interrupted; this is the best plan found so far"
+STOPPED = "stopped interrupted; this is the best plan found so far"
 each_sweep = pytest.mark.parametrize("solver", [*CHEN, "approximate_dp", "liveness_dp"])
 
 
@@ -105,7 +105,7 @@ def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver,
             wanted = min(fitting, key=figures if limit is None else lambda j: (j.compute, j.peak_memory))
             assert figures(plan.simulation) == figures(wanted)
             assert plan.interrupted
-            assert STOPPED in str(plan)
+            assert STOPPED in " ".join(str(plan).split())
             assert plan.details["simulated"] == stop - 1
             assert plan.details["complete"] is False
 
@@ -153,7 +153,7 @@ def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(
     if calls == 1:
         plan = solve(graph, base, solver=solver)
         assert (plan.method, plan.overhead, plan.interrupted) == ("no_remat", 0, True)
-        assert STOPPED in str(plan)
+        assert STOPPED in " ".join(str(plan).split())
         counted.clear()
     with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
         solve(graph, base // 2, solver=solver)

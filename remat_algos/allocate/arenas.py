@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, search_context
 from remat_algos.allocate.packing_blocks import PackingBlocks
+from remat_algos.arguments import checked_arguments
 from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
@@ -147,6 +146,7 @@ class SplitAllocation:
                 raise AllocationError(f"arena {arena} has {capacity} bytes, and its buffers reach to {part.size}")
 
 
+@checked_arguments
 def pack_arenas(
     buffers: Buffers,
     capacities: Sequence[int],
@@ -202,8 +202,6 @@ def pack_arenas(
     remat_algos.errors.CapacityError: buffer b of 11 bytes is larger than every arena, of which the largest has \
 8 bytes; give an arena of 11 bytes or more
     """
-    if not isinstance(buffers, Buffers):
-        raise TypeError(f"buffers is a {type(buffers).__name__}; give Buffers")
     lengths = _capacities(capacities)
     context = search_context(time_limit, progress, seed)
     row = _ArenaRow.of(buffers, lengths, alignment)
@@ -607,20 +605,16 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 # ---------------------------------------------------------------- capacities
 
 
-def _capacities(capacities: ArrayLike) -> tuple[int, ...]:
+def _capacities(capacities: Sequence[int]) -> tuple[int, ...]:
     """Checked; AllocationError unless they are whole numbers of bytes, one or more."""
-    try:
-        numbers: list[Any] = list(capacities)  # type: ignore[arg-type]  # what is no sequence ends below
-    except TypeError:
-        numbers = []
-    if isinstance(capacities, str | bytes) or not 0 < len(numbers) <= MAX_ARENAS:
+    if not 0 < len(capacities) <= MAX_ARENAS:
         raise AllocationError(
             f"the capacities are {quoted(capacities)}; give the bytes of each arena, such as (98304, 65536)"
         )
-    for capacity in numbers:
-        if (as_whole(capacity) or 0) < 0 or as_whole(capacity) is None:
+    for capacity in capacities:
+        if capacity < 0:
             raise AllocationError(f"a capacity is {quoted(capacity)}; give whole bytes, 0 or more")
-    return tuple(int(capacity) for capacity in numbers)
+    return tuple(capacities)
 
 
 def _numbered(capacities: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.allocate.buffers import Buffers
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.files import read_text, write_whole
 from remat_algos.formats.columns import ColumnTable, Known
@@ -89,6 +89,7 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
         raise AllocationError(f"{table.source}: {error}") from error
 
 
+@checked_arguments
 def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.PathLike[str]) -> None:
     """Write buffers with their addresses, whole or not at all.
 
@@ -113,6 +114,7 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
     >>> file.read_text()
     'id,lower,upper,size,offset\\nx,0,2,64,0\\ny,1,3,32,64\\n'
     """
+    check_kind(allocation, Allocation, "allocation", SplitAllocation)
     buffers = allocation.buffers
     names = buffers.names or range(len(buffers))
     arena = {"arena": allocation.arena} if isinstance(allocation, SplitAllocation) else {}

@@ -182,6 +182,7 @@ def _blank(amount: Any) -> bool:
     return amount is None or (isinstance(amount, str) and not amount.strip())
 
 
+@checked_arguments
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
     """A graph, or what a plan or simulation decides for each node of its graph, as a networkx DiGraph.
 

@@ -208,7 +208,7 @@ class ComputationGraph:
         if n_values >= MAX_VALUES:
             raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
         amounts, scale = costs(compute, "compute", n, "node")
-        labels = labels or Labels()
+        labels = Labels() if labels is None else labels
         if scale != 1:
             labels, backward = _scaled(labels, backward, scale)
         if output is None:
@@ -227,7 +227,7 @@ class ComputationGraph:
             resident=resident,
             mark=mark,  # type: ignore[arg-type]
             derivation=derivation,
-            labels=Labels() if labels is None else labels,
+            labels=labels,
         )
 
     @classmethod

@@ -85,6 +85,7 @@ class Labels:
     def __getitem__(self, node: int) -> str:
         return self.names[node] if self.names is not None else str(int(node))
 
+    @checked_arguments
     def names_of(self, nodes: Iterable[int]) -> list[str]:
         """The names of some nodes; none where nodes have ids alone.
 

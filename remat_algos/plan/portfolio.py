@@ -122,7 +122,7 @@ class Portfolio:
         Takes a callback for its progress and gives the portfolio of the same solvers after its run for the lowest peak.
         It is called where no peak within the limit is found before the solvers that improve candidates: its candidates
         are then among these. If they all are above the limit, the limit is unmet, and those solvers are not run: so
-        no limit below the lowest peak is met.
+        no limit below the lowest peak is met. A solver that proves optima, named alone, is run first.
     """
 
     def __init__(
@@ -179,11 +179,12 @@ class Portfolio:
             Of each of them.
         """
         ordered = sorted(solvers, key=lambda solver: solver.order)
+        searches = any(solver.improves and solver.optimal_in is None for solver in ordered)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
-                if self.optimal or (solver.improves and self._is_unmet()):
+                if self.optimal or (solver.improves and searches and self._is_unmet()):
                     break
                 progress = None
                 if work[i]:

@@ -46,7 +46,7 @@ def cost_of(entry: Any) -> int | Decimal:
     if number is not None:
         return number
     point = " with a decimal point and no other marks" if isinstance(entry, str) and "," in entry else ""
-    shown = quoted(entry)
+    shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
     raise ValueError(f"{shown} is not a cost; write a number{point}")
 
 

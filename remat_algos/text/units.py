@@ -40,7 +40,7 @@ def parse_bytes(text: str) -> int:
 
 def no_size(entry: object) -> ValueError:
     """The error for what is no size."""
-    shown = quoted(entry)
+    shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
     return ValueError(f"{shown} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
 
 

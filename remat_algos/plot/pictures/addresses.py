@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
@@ -30,6 +30,7 @@ GUTTER = 10  # columns left of the rows
 MAX_WIDE = 4  # columns of a step
 
 
+@checked_arguments
 def addresses(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -94,6 +95,7 @@ def addresses(
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
     """An allocation as it is, or the used parts of several arenas as one, and the arenas."""
+    check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
     offset = allocation.offset + _starts(allocation)[allocation.arena]
