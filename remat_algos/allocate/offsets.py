@@ -110,7 +110,7 @@ def pack(
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
     (5, [0, 3, 3, 0], True)
     """
-    if capacity is not None and not _is_count(capacity):
+    if capacity is not None and (not _is_count(capacity) or isinstance(capacity, Sequence)):
         several = "; for several arenas call pack_arenas" if isinstance(capacity, list | tuple) else ""
         raise AllocationError(f"the capacity is {quoted(capacity)}; give whole bytes, 0 or more{several}")
     check_arena(buffers)

@@ -192,9 +192,9 @@ class Problem:
                 f"the device budget {shortened(self.budget.device)} is less than the residents, {resident}; give more"
             )
         elif within:
-            least = min(within) - graph.needed_compute
+            extra = min(within) - graph.needed_compute
             limit = graph.labels.compute(self.overhead_limit or 0)
-            message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(least)}"
+            message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
         elif self.limit is None:
             message = "no schedule was found"
         else:

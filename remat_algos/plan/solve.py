@@ -192,14 +192,15 @@ def solve(
     passes = not raw if polish is None else polish
     solvers = [*starts, *(default_solvers(graph, effort) if single is None else [single])]
 
-    known: list[Portfolio] = []
+    lowest_runs: list[Portfolio] = []
 
     def lowest(report: Progress | None) -> Portfolio:
         """The run for the budget "least", once."""
-        if not known:
+        if not lowest_runs:
             shared = context.share(LOWEST_SHARE * part, report)
-            known.append(lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target))
-        return known[0]
+            run = lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target)
+            lowest_runs.append(run)
+        return lowest_runs[0]
 
     def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
         compared = 0 if noise is None else n_compared(graph)
