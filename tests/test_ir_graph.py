@@ -574,7 +574,7 @@ def test_mappings_of_ids_leave_the_road_of_topological_ids():
         ({"conv": 1, "relu": 1}, "memory has no entry for loss; give one for each of the 3 nodes"),
         ({}, "memory has no entry for conv, relu, loss; give one for each of the 3 nodes"),
         ({"conv": 1, "relu": 1, "los": 1}, "memory has an entry for 'los', which is no node; did you mean loss?"),
-        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), "memory has an entry for 'xxxxxxxxxxxxxxxxxxxx…xx"),
+        (dict.fromkeys(["conv", "relu", "loss", "x" * 10**6], 1), "memory has an entry for 'xxxxxxxxxxxxxxxxxxx…xx"),
         ({"conv": 1, "relu": None, "loss": 1}, "memory[1]: None is not a size; write bytes, or a number with a unit"),
         (
             {"conv": 1, "relu": "8 M5", "loss": 1},
