@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, search_context
 from remat_algos.allocate.packing_blocks import PackingBlocks
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
 from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
@@ -71,8 +71,7 @@ class SplitAllocation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        if not isinstance(self.buffers, Buffers):
-            raise TypeError(f"buffers is a {type(self.buffers).__name__}; give Buffers")
+        check_kind(self.buffers, Buffers, "buffers")
         object.__setattr__(self, "capacities", _capacities(self.capacities))
         for field in ("arena", "offset"):
             try:
@@ -605,8 +604,9 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 # ---------------------------------------------------------------- capacities
 
 
-def _capacities(capacities: Sequence[int]) -> tuple[int, ...]:
+def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
     """Checked; AllocationError unless they are whole numbers of bytes, one or more."""
+    capacities = as_list(capacities, "capacities", as_whole_number)
     if not 0 < len(capacities) <= MAX_ARENAS:
         raise AllocationError(
             f"the capacities are {quoted(capacities)}; give the bytes of each arena, such as (98304, 65536)"

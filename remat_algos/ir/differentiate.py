@@ -76,7 +76,10 @@ def differentiate(
         raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
-    source, bits = graph, BITS * bool(encode) if isinstance(encode, bool | np.bool_) else as_whole_number(encode, "encode")
+    source, bits = (
+        graph,
+        BITS * bool(encode) if isinstance(encode, bool | np.bool_) else as_whole_number(encode, "encode"),
+    )
     if bits:
         graph = encoded(graph, bits=bits)
     backward = graph.backward or everything_saved(graph)
