@@ -377,7 +377,7 @@ def test_parts_are_allocations_of_their_own():
     assert split.sizes == (6, 4)
     with pytest.raises(AllocationError, match="unknown arena 2; there are 2 arenas, 0 to 1"):
         split.part(2)
-    with pytest.raises(TypeError, match="buffers is a str; give Buffers"):
+    with pytest.raises(TypeError, match="buffers is a str; give a Buffers"):
         SplitAllocation("a", [], [], (1,), "by hand")
     for again in (pickle.loads(pickle.dumps(split)), copy.deepcopy(split)):
         again.verify()

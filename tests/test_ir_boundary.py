@@ -84,7 +84,7 @@ def test_what_has_no_boundary_is_refused():
         add_boundary(replace(graph, forward_of=None))
     with pytest.raises(GraphError, match="no backward node reads an input that no forward node reads; give the read"):
         add_boundary(replace(graph, resident=None))
-    with pytest.raises(GraphError, match="^no node is called 'a'"):
+    with pytest.raises(GraphError, match=r"^no node is called 'a'"):
         add_boundary(graph, ["a"])
     for readers, word in (([0], "0"), ([6], "6"), ([-1], "-1")):
         with pytest.raises(GraphError, match=f"^{word} is no backward node; give ids of nodes that read a gradient$"):

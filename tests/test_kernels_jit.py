@@ -372,7 +372,7 @@ def test_what_is_made_is_for_its_user_alone(home, tmp_path):
     assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o600
 
 
-NOT_PRIVATE = "{}/asked/numba is a link, or may be written by other users"
+NOT_PRIVATE = "'{}/asked/numba' is a link, or may be written by other users"
 
 
 def link(folder):

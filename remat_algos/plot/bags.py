@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +44,7 @@ class BagTree:
 
 def bag_tree(
     decomposition: TreeDecomposition,
-    names: Sequence[str] | None = None,
+    names: Iterable[str] | None = None,
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
 ) -> BagTree:
@@ -74,16 +74,17 @@ def bag_tree(
     return BagTree(order, children, depth, [row or ["∅"] for row in words], level)
 
 
-def _names(decomposition: TreeDecomposition, names: Sequence[str] | None, graph: Graph | None) -> Sequence[str]:
+def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph: Graph | None) -> Sequence[str]:
     """A name for each vertex."""
     if graph is not None:
         check_kind(graph, ComputationGraph, "graph", UndirectedGraph)
         decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
     largest = int(decomposition.bag_indices.max(initial=-1))
     if names is not None:
-        if len(names) <= largest:
-            raise ValueError(f"{counted(len(names), 'name')}, but a bag contains vertex {largest}; name each vertex")
-        return names
+        named = list(names)
+        if len(named) <= largest:
+            raise ValueError(f"{counted(len(named), 'name')}, but a bag contains vertex {largest}; name each vertex")
+        return named
     if isinstance(graph, ComputationGraph):
         return [graph.labels[v] for v in range(largest + 1)]
     return [str(v) for v in range(largest + 1)]

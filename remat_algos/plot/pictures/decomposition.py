@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,7 @@ LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 @checked_arguments
 def decomposition(
     decomposition: TreeDecomposition,
-    names: Sequence[str] | None = None,
+    names: Iterable[str] | None = None,
     *,
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
@@ -232,7 +232,7 @@ def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
 @checked_arguments
 def decomposition_text(
     decomposition: TreeDecomposition,
-    names: Sequence[str] | None = None,
+    names: Iterable[str] | None = None,
     *,
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
