@@ -220,7 +220,7 @@ class Plan:
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
-            "peak_bound": self.peak_bound,
+            "peak_bound": least_peak_bound(graph)[0],
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
@@ -347,7 +347,7 @@ class Plan:
         if not self.claimed:
             yield from searched
         if self.bound is not None:
-            yield "compute bound" if self.lowest else "lower bound", self._certificate()
+            yield "lower bound", self._certificate()
         narrower = self.details.get(NARROWER)
         if isinstance(narrower, Mapping):
             yield from self._narrower(narrower)
@@ -421,7 +421,7 @@ class Plan:
         above = self.simulation.compute - bound
         if above > one_pass * TOLERANCE:
             return f"{source}; this plan is {fine_percent(above, bound)} above it"
-        limit = " within its peak" if self.lowest else " within the limit" if bound > one_pass else ""
+        limit = "" if bound <= one_pass else " within its peak" if self.lowest else " within the limit"
         to = ", to 0.0001 % of one pass" if above else ""
         return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
 
