@@ -34,11 +34,11 @@ from tests.strategies import differentiation, graphs, rows, training_graphs
 
 KEYS = [
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
-    *("schedule", "peak_memory", "resident_memory", "compute", "overhead", "bound"),
+    *("schedule", "peak_memory", "peak_bound", "resident_memory", "compute", "overhead", "bound"),
     *("bound_scope", "bound_source", "gap"),
     *("compute_unit", "compute_scale", "seconds", "details"),
 ]
-OPTIONAL = ["bound_source", "details"]
+OPTIONAL = ["bound_source", "details", "peak_bound"]
 NUMBERS = ["peak_memory", "resident_memory", "compute", "overhead"]
 
 
