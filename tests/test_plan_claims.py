@@ -40,7 +40,7 @@ PLANS = {
 }
 RESERVED = ("reserved_memory", "used_memory", "least_reserved_memory", "ties", "fragmentation", "allocator")
 PARTS = [
-    *(("auto", name) for name in (*KINDS, "format", "version", "frees", "bound_source", "details")),
+    *(("auto", name) for name in (*KINDS, "format", "version", "frees", "bound_source", "peak_bound", "details")),
     *((name, "details") for name in PLANS if name not in ("auto", "arena", "pool")),
     *((name, each) for name in ("arena", "pool") for each in RESERVED),
     *(("arena", each) for each in ("packed_memory", "packed_bound", "alignment", "offsets")),

@@ -16,7 +16,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import (
-    LONGEST_PATH,
     counted,
     did_you_mean,
     first_line,
@@ -241,8 +240,10 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
         str(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
         for dim in first.type.tensor_type.shape.dim
     )
-    example = ", ".join(f'"{name}": 1' for name in dict.fromkeys(missing))
-    remedy = f"give their lengths, as in dims={{{shortened(example, LONGEST_PATH)}}}"
+    named = list(dict.fromkeys(missing))
+    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MAX_NAMED])
+    behind = "&".join(f"{shortened(name)}=1" for name in named[:MAX_NAMED])
+    remedy = f"give their lengths, as in dims={{{lengths}}} or MODEL.onnx?{behind}"
     raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
 
 

@@ -220,7 +220,7 @@ class Portfolio:
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
-                own.kept.add(candidate)
+                own.polished.append(candidate)  # apart from what it yields here, which may be equal and proven
                 self._note(candidate)
         self.interrupted |= other.interrupted
         return other.best()

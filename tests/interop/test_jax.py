@@ -376,7 +376,7 @@ def test_a_plan_for_another_graph_is_refused():
 def test_what_is_no_plan_or_no_function_is_refused():
     w, x = arrays((8, 2), (4, 8))
     captured = capture(lambda w, x: x @ w, w, x)
-    with pytest.raises(TypeError, match=r"plan is a Schedule; give what remat_algos.solve"):
+    with pytest.raises(TypeError, match=r"plan is a Schedule; give a Plan"):
         run(captured, solve(captured.graph).schedule, w, x)
     with pytest.raises(TypeError, match="f is a int; give a function"):
         capture(3, x)

@@ -448,7 +448,7 @@ def test_a_long_path_is_read_whole(tmp_path):
 
 @pytest.mark.parametrize("dims", [3, [("batch", 8)], "batch"])
 def test_dims_that_are_no_mapping_are_refused(dims):
-    with pytest.raises(TypeError, match=re.escape('give a mapping such as {"batch": 8}')):
+    with pytest.raises(TypeError, match="give a Mapping"):
         capture(mlp(), dims)
 
 
