@@ -221,7 +221,8 @@ def frontier(
     )
     kept = problem.constraints
     context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=kept)
-    lowest = lowest_run(problem, chosen, context.share(LOWEST_SHARE, context.within_stage(LOWEST_SHARE)))
+    shared = context.share(LOWEST_SHARE, context.within_stage(LOWEST_SHARE))
+    lowest = lowest_run(problem, chosen, shared, guard=False)
     portfolio = Portfolio(problem, context.share(progress=context.within_stage(0.95)), budgets=int(points))
     portfolio.take(lowest)
     if not lowest.interrupted:

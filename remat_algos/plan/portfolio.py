@@ -216,7 +216,7 @@ class Portfolio:
     def take(self, other: "Portfolio") -> Candidate | None:
         """Take over the candidates of a run for another limit; its best."""
         for name, result in other.results.items():
-            own = self.results.setdefault(name, SolverResult(complete=result.complete))
+            own = self.results.setdefault(name, SolverResult(complete=result.complete, reason=result.reason))
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit

@@ -378,7 +378,7 @@ def test_what_is_no_plan_or_no_function_is_refused():
     captured = capture(lambda w, x: x @ w, w, x)
     with pytest.raises(TypeError, match=r"plan is a Schedule; give a Plan"):
         run(captured, solve(captured.graph).schedule, w, x)
-    with pytest.raises(TypeError, match="f is a int; give a function"):
+    with pytest.raises(TypeError, match="f is 3; give a function"):
         capture(3, x)
     with pytest.raises(GraphError, match="the function computes nothing"):
         capture(lambda x: x, x)
