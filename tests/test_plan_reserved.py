@@ -317,7 +317,7 @@ def test_what_is_none_is_refused_before_the_search():
         solve(GRAPH, 1, allocator="jemalloc")
     with pytest.raises(AllocationError, match="'none' is called 'peak'"):
         solve(GRAPH, 1, allocator="none")
-    with pytest.raises(AllocationError, match="no allocator is called None"):
+    with pytest.raises(TypeError, match="allocator is None; give a text, such as 'peak'"):
         solve(GRAPH, 1, allocator=None)
     with pytest.raises(ValueError, match="alignment=64 goes with allocator='arena'"):
         solve(GRAPH, 1, allocator="cupy_pool", alignment=64)
