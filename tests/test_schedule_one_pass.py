@@ -136,7 +136,7 @@ def test_an_interrupt_or_a_deadline_keeps_the_best_order_so_far():
 
 @pytest.mark.parametrize("moves", [0, -1, 2.5, "many"])
 def test_a_number_of_moves_below_one_is_refused(moves):
-    with pytest.raises(ValueError, match="whole number of moves, 1 or more"):
+    with pytest.raises((TypeError, ValueError), match="give a whole number"):
         lowest_pass(LAYERED, search=True, max_moves=moves)
 
 
