@@ -110,7 +110,9 @@ def test_a_start_against_a_constraint_is_no_plan():
 
 
 def test_a_solver_that_begins_at_nothing_takes_no_start():
-    with pytest.raises(ValueError, match="twremat takes no start; name one of live_set_search, search, or leave out the"):
+    with pytest.raises(
+        ValueError, match="twremat takes no start; name one of live_set_search, search, or leave out the"
+    ):
         ra.solve(GRAPH, "50%", solver="twremat", start=OPTIMUM.schedule)
 
 
