@@ -145,6 +145,8 @@ def _one_pass(graph: ComputationGraph, context: SearchContext, proven: list[int]
     def computed() -> Int64:
         proven[0] = above = _one_pass_bound(graph, context, proven)
         known = int(bytes_in_id_order(graph).max(initial=0))
+        if graph.updates.any():  # some may have to wait for readers that come later
+            known = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
         bound, order = lowest_one_pass(graph, above, known, context.check)
         return np.array([bound, *([] if order is None else order.tolist())], np.int64)
 

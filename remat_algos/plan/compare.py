@@ -14,7 +14,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import INTERRUPTED, Plan
-from remat_algos.plan.portfolio import RAN_OUT, Portfolio
+from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
 from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.plan.solve import BOUNDING, allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
@@ -24,6 +24,7 @@ from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
 
 SEARCH_SHARE = 0.9  # of the time and the progress, for the solvers; the bound comes after them
+LOWEST_SHARE = 0.5  # of that, for the lowest peak where none within the limit is found at first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +213,12 @@ def compare(
         problem.check_regions()
         context.constraints = problem.constraints
         shared = context.share(SEARCH_SHARE, context.within_stage(SEARCH_SHARE))
-        portfolio = Portfolio(problem, shared, polish=polish)
+
+        def lowest(report: Progress | None) -> Portfolio:
+            """The run for the budget "least": below its peak nothing is reached."""
+            return lowest_run(problem, chosen, shared.share(LOWEST_SHARE, report), guard=False, polish=polish)
+
+        portfolio = Portfolio(problem, shared, polish=polish, lowest=lowest)
         portfolio.run(chosen)
         entries, complete = _entries(portfolio, chosen, context), not portfolio.interrupted
     else:

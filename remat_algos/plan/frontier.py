@@ -171,10 +171,10 @@ def frontier(
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
-    Each solver runs once and yields its whole frontier; `search` goes down and up `points` budgets from the schedules
-    of all others, then through half as many between, where the curve bends. It runs in as many threads as there are
-    cores; their number changes nothing. Schedules are polished within their own peaks, and within `points` budgets,
-    evenly spaced up to the peak without rematerialization.
+    Each solver runs for the lowest peak, as for the budget "least", then yields its whole frontier; `search` goes down
+    and up `points` budgets from the schedules of all others, then through half as many between, where the curve bends.
+    It runs in as many threads as there are cores; their number changes nothing. Schedules are polished within their own
+    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        complete=not (portfolio.cut or portfolio.exhausted or portfolio.interrupted),
+        complete=not (portfolio.cut or lowest.cut or portfolio.exhausted or lowest.exhausted or portfolio.interrupted),
         interrupted=portfolio.interrupted,
     )
 

@@ -18,7 +18,7 @@ from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.plan import BOUND, OVERHEADS, TRIED, Plan
+from remat_algos.plan.plan import BOUND, OVERHEADS, PEAKS, TRIED, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
@@ -101,7 +101,7 @@ def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGra
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
     """The plan for a graph of the same ids, with the proof of its bound and those details that name no nodes."""
-    details = {name: plan.details[name] for name in (TRIED, OVERHEADS) if name in plan.details}
+    details = {name: plan.details[name] for name in (TRIED, OVERHEADS, PEAKS) if name in plan.details}
     if BOUND in plan.details and plan.bound is not None:
         details[BOUND] = ComputeBound.claimed(plan.graph, plan.bound, plan.details[BOUND]).record(graph)
     simulation = simulate(graph, plan.schedule)

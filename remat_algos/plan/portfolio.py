@@ -205,7 +205,9 @@ class Portfolio:
             return self.least is not None
         if any(candidate.figures[0] <= limit for candidate in self.candidates):
             return False
-        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST))
+        if limit >= self.problem.base and self.problem.graph.mark is None and self.problem.constraints is None:
+            return False  # the run without rematerialization fits
+        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST, "lowest peak: "))
         best = self.take(found)
         if self.interrupted:
             raise KeyboardInterrupt
@@ -216,7 +218,9 @@ class Portfolio:
     def take(self, other: "Portfolio") -> Candidate | None:
         """Take over the candidates of a run for another limit; its best."""
         for name, result in other.results.items():
-            own = self.results.setdefault(name, SolverResult(complete=result.complete, reason=result.reason))
+            own = self.results.setdefault(
+                name, SolverResult(complete=result.complete, reason=result.reason, error=result.error)
+            )
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
@@ -295,6 +299,7 @@ class Portfolio:
             result.reason = NOT_TRIED
         if result.reason:
             return
+        result.complete, result.error = False, None
         self.running = solver.name
         solving = context.share(SOLVING, context.within_stage(PROGRESS_SOLVING))
 

@@ -35,7 +35,7 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> unroll(graph, Schedule.from_names(graph, "ABAC")).labels.names
+    >>> unroll(graph, ["A", "B", "A", "C"]).labels.names
     ('A', 'B', 'A#1', 'C')
     """
     order = simulate(graph, schedule).schedule.order
