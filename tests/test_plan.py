@@ -404,9 +404,7 @@ def test_a_plan_for_the_forward_part_alone_is_refused_after_differentiation():
 
 
 KINDS_OF_RUBBISH = {
-    **{
-        f"no {name}": lambda made, name=name: made.pop(name) for name in KEYS if name not in ("details", "bound_source")
-    },
+    **{f"no {name}": lambda made, name=name: made.pop(name) for name in KEYS if name not in OPTIONAL},
     "another format": {"format": "remat-graph"},
     "a later version": {"version": 2},
     "a version that is true": {"version": True},

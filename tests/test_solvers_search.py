@@ -488,14 +488,13 @@ def test_the_same_seed_gives_the_same_schedule_in_another_process():
 @pytest.mark.parametrize("limit", [TIGHT, TIGHT * 2 // 3, "least"], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 7, 30])
 def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, limit, stop):
-    calls = 0
+    calls, later = 0, error is OutOfTime  # of the search within the limit, after that for the lowest peak
 
     def stopping(*place):
         nonlocal calls
         calls += 1
-        if calls == stop:
+        if calls >= stop:
             raise error
-        assert calls < stop, "it went on"
         return cool(*place)
 
     cool = SearchKernel.cool
@@ -504,9 +503,9 @@ def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, lim
         plan = solve(TRAINING, limit, solver="search", raw=True, max_moves=60_000)
     except (KeyboardInterrupt, BudgetError):
         assert limit != "least"
-        assert calls == stop
+        assert calls - stop in (0, later)
         return
-    assert calls == stop
+    assert calls - stop in (0, later)
     slow = slow_simulation(TRAINING, plan.schedule.order)
     assert (slow.peak, slow.compute) == (plan.peak_memory, plan.simulation.compute)
     assert limit == "least" or slow.peak <= limit

@@ -87,10 +87,10 @@ def test_a_short_name_is_quoted_as_it_is():
 
 def test_a_misspelled_key_with_a_line_break_is_quoted_on_one_line(tmp_path):
     file = tmp_path / "g.json"
-    file.write_text('{"format": "remat-graph", "version": 1, "nodes": [{"name": "a", "values": [{"memory\\n": 4}]}]}')
+    file.write_text('{"format": "remat-graph", "version": 1, "nodes": [{"name": "a", "values": [{"memori\\n": 4}]}]}')
     with pytest.raises(ra.GraphError) as caught:
         ra.read_graph(file)
-    assert r"`memory\n` is not known; did you mean `memory`?" in str(caught.value)
+    assert r"`memori\n` is not known; did you mean `memory`?" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -207,7 +207,7 @@ class Portfolio:
             return False
         if limit >= self.problem.base and self.problem.graph.mark is None and self.problem.constraints is None:
             return False  # the run without rematerialization fits
-        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST, "lowest peak: "))
+        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
         if self.interrupted:
             raise KeyboardInterrupt
