@@ -13,6 +13,13 @@ from tests.fuzz import hostile
 from tests.public import PUBLIC
 from tests.test_public_face import members
 
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """Where functions write that take a text or a path as the name of a file."""
+    monkeypatch.chdir(tmp_path)
+
+
 FORWARD = ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("c", "d")])
 TRAINING = ra.differentiate(FORWARD)
 NAMES = TRAINING.node_names()
