@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.ir.backward import Backward
+from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
@@ -566,3 +568,10 @@ def test_published_graphs_have_their_published_peaks(shared_graphs, name, peak):
     """kusumoto2019's graphs, run without rematerialization in the order of the ids."""
     training = differentiate(read_graph(shared_graphs / f"{name}.nodes.csv"))
     assert simulate(training, np.arange(training.n_nodes)).peak_memory == peak
+
+
+def test_decimals_among_the_options_of_a_derivation_are_floats_however_deep_they_lie():
+    record = {"source_hash": "x", "options": {"factor": Decimal("1.5"), "other": [1, {"a": Decimal("0.5")}]}}
+    assert (
+        json.dumps(Derivation.of(record, "a file").record()["options"]) == '{"factor": 1.5, "other": [1, {"a": 0.5}]}'
+    )

@@ -27,9 +27,17 @@ class Derivation:
             or not isinstance(record["options"], dict)
         ):
             raise GraphError(f'{source}: "derivation" is not as it was written, expected "source_hash" and "options"')
-        options = {name: float(o) if isinstance(o, Decimal) else o for name, o in record["options"].items()}
-        return cls(record["source_hash"], options)
+        return cls(record["source_hash"], _without_decimals(record["options"]))
 
     def record(self) -> dict[str, Any]:
         """The JSON record."""
         return {"source_hash": self.source_hash, "options": dict(self.options)}
+
+
+def _without_decimals(entry: Any) -> Any:
+    """An entry of JSON with floats for decimals, however deep they lie."""
+    if isinstance(entry, dict):
+        return {name: _without_decimals(each) for name, each in entry.items()}
+    if isinstance(entry, list):
+        return [_without_decimals(each) for each in entry]
+    return float(entry) if isinstance(entry, Decimal) else entry
