@@ -77,6 +77,8 @@ class Breakdown:
         for name in ("memory", "compute"):
             columns = len(STRUCTURES if name == "memory" else PARTS)
             try:
+                if np.iscomplexobj(getattr(self, name)):
+                    raise TypeError
                 with np.errstate(invalid="raise"):
                     table = np.array(getattr(self, name), np.int64)
             except (TypeError, ValueError, OverflowError, FloatingPointError):
