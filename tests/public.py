@@ -1,5 +1,6 @@
 """The public names: those of `remat_algos` and of its namespaces, which stand behind a dot."""
 
+from numbers import Real
 from types import ModuleType
 
 import remat_algos as ra
@@ -12,3 +13,10 @@ PUBLIC = TOP | {
     for name in namespace.__all__
     if getattr(namespace, name) is not TOP.get(name) and not isinstance(getattr(namespace, name), ModuleType)
 }
+
+
+def refusal(argument, own):
+    """The class of error for what is no whole number, or for one outside its range, which is the function's `own`."""
+    if isinstance(argument, bool) or not isinstance(argument, Real):
+        return TypeError
+    return own if float(argument).is_integer() else ValueError

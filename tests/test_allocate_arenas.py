@@ -289,20 +289,20 @@ def test_a_fixed_buffer_is_in_its_arena_or_refused(fixed, message):
 
 
 @pytest.mark.parametrize(
-    ("capacities", "message"),
+    ("capacities", "error", "message"),
     [
-        ([], "the capacities are \\[\\]; give the bytes of each arena"),
-        (5, "capacities is 5; give a list"),
-        ("12", "capacities is '12'; give a list"),
-        ([5, -1], "a capacity is -1; give whole bytes, 0 or more"),
-        ([5, 1.5], "capacities\\[1\\] is 1.5; give a whole number"),
-        ([5, None], "capacities\\[1\\] is None; give a whole number"),
-        ([5, True], "capacities\\[1\\] is True; give a whole number"),
-        ([5, "4KiB"], "capacities\\[1\\] is '4KiB'; give a whole number"),
+        ([], AllocationError, "the capacities are \\[\\]; give the bytes of each arena"),
+        (5, TypeError, "capacities is 5; give a list"),
+        ("12", TypeError, "capacities is '12'; give a list"),
+        ([5, -1], AllocationError, "a capacity is -1; give whole bytes, 0 or more"),
+        ([5, 1.5], ValueError, "capacities\\[1\\] is 1.5; give a whole number"),
+        ([5, None], TypeError, "capacities\\[1\\] is None; give a whole number"),
+        ([5, True], TypeError, "capacities\\[1\\] is True; give a whole number"),
+        ([5, "4KiB"], TypeError, "capacities\\[1\\] is '4KiB'; give a whole number"),
     ],
 )
-def test_capacities_that_say_nothing_are_refused(capacities, message):
-    with pytest.raises((AllocationError, TypeError, ValueError), match=message):
+def test_capacities_that_say_nothing_are_refused(capacities, error, message):
+    with pytest.raises(error, match=message):
         pack_arenas(buffers_of([(0, 1, 3)]), capacities)
 
 

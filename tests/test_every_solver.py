@@ -852,7 +852,7 @@ def test_a_solver_is_given_the_limit_its_options_and_the_context(monkeypatch):
     plan = solve(chain(4), 20, solver="curious", seed=7, time_limit=60, progress=lambda *a: told.append(a), mode="b")
     limit, mode, seed, seconds, candidates = given_to[0]
     assert (limit, mode, seed, candidates) == (20, "b", 7, ())
-    assert any(what.startswith("curious: 50 % of its plans") for _, _, what in told)
+    assert any(what.startswith("curious: 50 % of its plans · best ") for _, _, what in told)
     assert 0 < seconds <= 60
     assert plan.options == {"mode": "b"}
     solve(chain(4))

@@ -19,6 +19,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from tests.benchmarks.layered_graphs import layered_graph
+from tests.public import refusal
 from tests.strategies import graphs, training_graphs
 
 LAYERED = layered_graph(250, 0.43, seed=0)
@@ -71,7 +72,7 @@ def test_a_search_that_is_not_ended_has_a_bound(monkeypatch):
     above, known, lowest = least_peak_bound(graph)[0], baseline_peak(graph), one_pass_bound(graph)
     found = []
     for states in (0, 20, 10**6):
-        monkeypatch.setattr("remat_algos.bounds.live_sets.MAX_STATES", {True: states, False: states})
+        monkeypatch.setattr("remat_algos.bounds.live_sets.MAX_STATES", states)
         found.append(lowest_one_pass(graph, above, known))
     assert [order is None for _, order in found] == [True, True, False]
     assert above <= found[0][0] <= found[1][0] <= found[2][0] == lowest
@@ -136,7 +137,7 @@ def test_an_interrupt_or_a_deadline_keeps_the_best_order_so_far():
 
 @pytest.mark.parametrize("moves", [0, -1, 2.5, "many"])
 def test_a_number_of_moves_below_one_is_refused(moves):
-    with pytest.raises((TypeError, ValueError), match="give a whole number"):
+    with pytest.raises(refusal(moves, ValueError), match="give a whole number"):
         lowest_pass(LAYERED, search=True, max_moves=moves)
 
 

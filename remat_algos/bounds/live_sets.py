@@ -12,9 +12,9 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.updates import updates_and_readers
 
-PROVEN_NODES = 30
-MAX_STATES = {True: 4_000_000, False: 200_000}
-"""Sets of nodes that have run: on graphs of up to 30 needed nodes, on others."""
+PROVEN_NODES = 30  # needed ones, up to which the search mostly ends
+MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
+"""Sets of nodes that have run: on graphs of so many needed nodes, on larger ones."""
 PORTION = 20_000  # sets between two looks at the clock
 
 
@@ -49,10 +49,10 @@ def live_set_arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
 def lowest_one_pass(
     graph: ComputationGraph, above: int, known: int, look: Callable[[], object] | None = None
 ) -> tuple[int, Int32 | None]:
-    """A lower bound on the peak of every order of one pass, and an order that meets it if one is found below `known`.
+    """A lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
 
     Where no node may run twice, a set of live values is what a down-set of executed nodes left behind. These are
-    searched by the least of the peaks that lead to them; up to 30 needed nodes nearly always to the end.
+    searched in the order of the least peak that leads to each; up to 30 needed nodes nearly always to the end.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def lowest_one_pass(
     above : int
         A lower bound that is known.
     known : int
-        The peak of an order of one pass.
+        An upper bound on the least of these peaks.
     look : callable, optional
         Called every few milliseconds; what it raises ends the search.
 
@@ -78,7 +78,7 @@ def lowest_one_pass(
         return above, None
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     search = LiveSetSearch(*live_set_arrays(once, nodes), known - 1, known, True)
-    verdict, most = None, MAX_STATES[nodes.size <= PROVEN_NODES]
+    verdict, most = None, MAX_STATES if nodes.size <= PROVEN_NODES else MAX_STATES_OF_MORE
     while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
         verdict = search.advance(PORTION, most)
         if look is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -150,6 +151,7 @@ class Portfolio:
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
+        self._report_again: Callable[[], None] | None = None  # with a new best
         self._best: Candidate | None = None
         self._proven = False  # by a solver
 
@@ -411,6 +413,8 @@ class Portfolio:
                 self.fitting = sorted(self.fitting, key=rank)[: self.n_fitting]
         if self._best is None or rank(candidate) < rank(self._best):
             self._best, self._proven = candidate, False
+            if self._report_again is not None:
+                self._report_again()
         if rank(candidate) <= rank(self._best) and candidate.scope == ANY_ORDER:
             lowest = not self.problem.minimizes_peak or candidate.peak_bound == candidate.figures[0]
             self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
@@ -432,6 +436,7 @@ class Portfolio:
             bound = f" · bound +{100 * (self.bound - one_pass) / one_pass:.1f} %"
 
         def forward(done: int, total: int, what: str) -> None:
+            self._report_again = partial(forward, done, total, what)
             best, so_far = self._best, ""
             if best is not None and problem.fits(best):
                 peak, compute = best.figures

@@ -40,8 +40,9 @@ SHARES = (0.9, 0.8)
 """Of the lowest peak so far: limits of the searches for a lower one, in turn."""
 LOWER_SHARES = (0.9, 0.97)  # the same, of what follows: as often as there is a lower one, then the next share
 MAX_LOWER = 3  # of these
-FIRST_LOWEST, NEXT_LOWEST = 0.6, 0.4
-"""Of the work within one limit: what the first searches for the lowest peak take, and each that follows."""
+LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
+FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
+"""Of that, what the first take, and each of the rounds that follow."""
 LOWEST_WORK_OF_NODE = {FAST: 2, DEFAULT: 1, BEST: 1}  # times the work of a node within one limit
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
@@ -182,9 +183,10 @@ class _Annealing:
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
         most = WORK_OF_NODE[context.effort] * self.kernel.nodes.size
-        self.work, self.lowest_work = min(work, most), min(work, LOWEST_WORK_OF_NODE[context.effort] * most)
+        self.work, lowest = min(work, most), min(work, LOWEST_WORK_OF_NODE[context.effort] * most)
         if self.max_moves is not None:
-            self.work = self.lowest_work = USUAL_WORK * self.max_moves
+            self.work = lowest = USUAL_WORK * self.max_moves
+        self.lowest_work = round(LOWEST_WORK * lowest)
 
     def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
         return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.context.constraints)
@@ -192,25 +194,29 @@ class _Annealing:
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
         left = self.context.left
-        possible = work if left is None else int(self.part * left * WORK_A_SECOND)
+        if left is None or self.max_moves is not None:
+            return work
+        possible = max(WORK[FAST], int(self.part * left * WORK_A_SECOND))
         if possible >= work:
             return work
         self.context.cut()
-        return max(possible, WORK[FAST])
+        return possible
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The best schedules within a limit; if no schedule meets it, or only the bound, of the lowest peak."""
         if limit > self.bound:
             yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
             return
-        lowest = yield from self._lowest(self._in_time(self.lowest_work), 0.9)
+        whole = self.lowest_work + self.work // 2
+        scale = self._in_time(whole) / max(1, whole)
+        lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
         if lowest is not None:
-            yield from self._rounds([lowest], max(limit, lowest.figures[0]), self.work // 2)
+            yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
 
     def _lowest(self, work: int, part: float) -> Generator[Candidate, None, Candidate | None]:
         """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
         part /= 1 + MAX_LOWER
-        first, work = int(FIRST_LOWEST * work), int(NEXT_LOWEST * work)
+        first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
         best = yield from self._rounds(self._seeds(self.bound), self.bound, first, part=part, lowest=True)
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
@@ -233,8 +239,8 @@ class _Annealing:
         own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
-        factor = FRONTIER_WORK[self.context.effort]
-        total = self.work if self.max_moves is not None else self._in_time(int(factor * self.work))
+        factor = 1 if self.max_moves is not None else FRONTIER_WORK[self.context.effort]
+        total = self._in_time(int(factor * self.work))
         known = [each for each in self.candidates if each.simulation is not None and each.solver not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.context.budgets else None
         if lowest is None:  # else it was searched before

@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 best = lower
     if ending.complete:
         context.finish()
-    bound = one_pass_bound(graph, context)  # known by now, unless there was no time for it
+    # known by now, unless there was no time for it, or an interrupt came before
+    bound = one_pass_bound(graph, SearchContext(0) if ending.interrupted else context)
     record = _record(best, first, bound, ending.complete)
     if arguments.output:
         _write(best, arguments.output)
