@@ -11,6 +11,7 @@ from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import default_solvers
+from remat_algos.solvers.search import ALONE
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.random_graphs import random_graph
 
@@ -96,6 +97,14 @@ def test_no_solver_reaches_a_lower_peak_alone(family):
             assert ra.solve(graph, "least", effort="fast", solver=solver.name).peak_memory >= lowest
 
 
+def test_neither_search_alone_nor_compare_goes_lower_on_more_than_100_nodes():
+    graph = layered_graph(ALONE + 4, 0.45, 0)
+    lowest = ra.solve(graph, "least", effort="fast").peak_memory
+    assert ra.solve(graph, "least", effort="fast", solver="search").peak_memory >= lowest
+    compared = compare(graph, int(0.97 * lowest), effort="fast", solvers=["greedy_remat", "search"])
+    assert all(entry.plan is None and entry.reached >= lowest for entry in compared.entries)
+
+
 def test_a_lower_budget_that_is_not_met_has_the_same_fallback():
     graph = layered_graph(16, 0.4, 1)
     plans = []
@@ -105,6 +114,17 @@ def test_a_lower_budget_that_is_not_met_has_the_same_fallback():
         plans.append(caught.value.plan)
     assert len({plan.peak_memory for plan in plans}) == 1
     assert all(plan.lowest for plan in plans)
+
+
+@pytest.mark.parametrize("allocator", ["cuda_caching", "cupy_pool"])
+def test_the_fallback_of_an_allocator_is_that_of_least_with_it(allocator):
+    graph = layered_graph(16, 0.4, 1)
+    least = ra.solve(graph, "least", effort="fast", allocator=allocator)
+    for limit in (3, int(0.9 * least.peak_memory), least.reservation.memory - 1):
+        with pytest.raises(ra.BudgetError) as caught:
+            ra.solve(graph, limit, effort="fast", allocator=allocator)
+        assert caught.value.plan.reservation == least.reservation
+        assert caught.value.plan.schedule.order.tolist() == least.schedule.order.tolist()
 
 
 def test_a_limit_that_only_the_lowest_peak_meets_is_met():

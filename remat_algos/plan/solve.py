@@ -203,6 +203,8 @@ def solve(
         return lowest_runs[0]
 
     def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
+        if narrowed.minimizes_peak and narrowed.overhead_limit is None and lowest_runs and not interrupted:
+            return lowest_runs[0], _best(lowest_runs[0], closure)
         compared = 0 if noise is None else n_compared(graph)
         done = SEARCH_SHARE if effort == BEST or reserving.name != PEAK else 0.9  # then come addresses or a bound
         shared = context.share(part, progress=context.within_stage(done))
@@ -419,6 +421,11 @@ class ReservedSearch:
         self.exhausted = isinstance(failure, MemoryError)
         if self.best is not None:
             return self.best
+        if isinstance(failure, BudgetError) and failure.plan is not None and self.allocator.candidates > 1:
+            self._until_stopped(self._run_lowest)  # no peak fits
+            if self.lowest is not None:
+                failure.plan = self.problem.lowest_plan([self.lowest[0]], self.lowest[1])
+                raise failure
         if self.interrupted:
             raise Interrupted(STOPPED)
         if self.lowest is not None and not self.exhausted:
@@ -438,13 +445,18 @@ class ReservedSearch:
 
     def _run(self) -> None:
         """Search below the limit, then for the lowest peaks, then below the lowest reservation."""
-        problem, lowest = self.problem, self.problem
-        if not problem.minimizes_peak:
-            if problem.limit is not None and self._within(problem.limit):
+        if not self.problem.minimizes_peak:
+            if self.problem.limit is not None and self._within(self.problem.limit):
                 return
-            lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
             if self.allocator.candidates == 1 or self._done:
                 return
+        self._run_lowest()
+
+    def _run_lowest(self) -> None:
+        """Search for the lowest peaks, then below the lowest reservation."""
+        problem, lowest = self.problem, self.problem
+        if not problem.minimizes_peak:
+            lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
         self._reserve_best(lowest, self._searched(lowest))
         if self.allocator.candidates == 1 or self._done or self.lowest is None:
             return

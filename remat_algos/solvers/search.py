@@ -47,7 +47,9 @@ LOWEST_WORK_OF_NODE = {FAST: 2, DEFAULT: 1, BEST: 1}  # times the work of a node
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
-ALONE = 100  # nodes up to which it first runs without the candidates of others: so `auto` is no worse than it alone
+ALONE = 100
+"""Nodes up to which it first runs without the candidates of others, as for the lowest peak it does on all graphs: so
+`auto` is no worse than it alone. On more nodes each of the two searches for the lowest peak has half of the work."""
 OWN = (START, BASELINE)  # of no other solver
 ANY_GOAL = 2**62  # the first schedule within the limit ends a search
 FRONTIER_WORK = {FAST: 3, DEFAULT: 2.5, BEST: 2.5}  # times the work within one limit
@@ -114,8 +116,8 @@ def search(
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
-    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. Graphs of up
-    to 100 nodes are first searched without the candidates of other solvers.
+    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. For the lowest
+    peak, and on graphs of up to 100 nodes, it first runs without the candidates of other solvers.
 
     Parameters
     ----------
@@ -134,7 +136,8 @@ def search(
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     seeds = [context.candidates]
     own = tuple(each for each in context.candidates if each.solver in OWN)
-    if graph.n_nodes <= ALONE and len(own) < len(context.candidates):
+    lowest = limit is not None and limit <= least_peak_bound(graph)[0]
+    if (lowest or graph.n_nodes <= ALONE) and len(own) < len(context.candidates):
         seeds.insert(0, own)
     for i, each in enumerate(seeds):
         annealing = _Annealing(graph, context, each, max_moves, part=1 / (len(seeds) - i))
@@ -186,7 +189,7 @@ class _Annealing:
         self.work, lowest = min(work, most), min(work, LOWEST_WORK_OF_NODE[context.effort] * most)
         if self.max_moves is not None:
             self.work = lowest = USUAL_WORK * self.max_moves
-        self.lowest_work = round(LOWEST_WORK * lowest)
+        self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
 
     def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
         return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.context.constraints)
