@@ -174,7 +174,7 @@ def pack_arenas(
     seed : int
         Random seed of the search.
     progress : callable, optional
-        Called with (percent of the time used, 100, what is being tried).
+        A `Progress`: the share of the time that is used, with what is being tried.
 
     Returns
     -------
@@ -186,10 +186,10 @@ def pack_arenas(
     CapacityError
         If the buffers cannot be split so, or no way was found in time; it names buffers that force it.
     AllocationError
-        If the capacities, the alignment, the time limit or the seed are invalid; if a fixed offset is no multiple of
-        the alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
-    TypeError
-        For anything but buffers.
+        If a capacity, the alignment or the time limit is negative or none; if a fixed offset is no multiple of the
+        alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
+    TypeError, ValueError
+        For anything but buffers, capacities that are no whole numbers, or a seed that is none of 0 or more.
 
     Examples
     --------

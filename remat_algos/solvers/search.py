@@ -116,8 +116,8 @@ def search(
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
-    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. For the lowest
-    peak, and on graphs of up to 100 nodes, it first runs without the candidates of other solvers.
+    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. For the
+    lowest peak, and on graphs of up to 100 nodes, it first runs without the candidates of other solvers.
 
     Parameters
     ----------
