@@ -1,6 +1,7 @@
 """Settings and fixtures of all tests."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.command_line import runner
+
+os.environ.pop("COLUMNS", None)  # errors are wrapped at it where it is set, as pytest-xdist does for its workers
 
 # Machines differ in speed: no deadline, and slow drawing is no failure. By default the examples are always the same,
 # and no database of earlier failures adds to them; `random` and `thorough` draw others each time, or those of a seed.
