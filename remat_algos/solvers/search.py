@@ -238,8 +238,8 @@ class _Annealing:
         """The best schedules within limits from the lowest peak to that of one pass.
 
         The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
-        are evenly spaced: from high to low, each from the best at the limit above, in whose place an
-        own seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
+        are evenly spaced (`_limits`): from high to low, each from the best at the limit above, in whose place an own
+        seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
         factor = 1 if self.max_moves is not None else FRONTIER_WORK[self.context.effort]
@@ -252,8 +252,7 @@ class _Annealing:
             return
         work = int(LOWEST_SHARE * total)
         lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_SHARE)) or lowest
-        floor, base, steps = lowest.figures[0], self.first.figures[0], max(1, n_limits - 1)
-        limits = list(dict.fromkeys(floor + (base - floor) * i // steps for i in range(n_limits)))
+        limits = self._limits(lowest.figures[0], n_limits)
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best = dict[int, Candidate](), self.first
         self._begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
@@ -270,6 +269,17 @@ class _Annealing:
         work = int(BENDS_WORK * total) // max(1, len(points))
         self._begin_stage(work * len(points), 1.0)
         yield from self._within_each(points, work)
+
+    def _limits(self, floor: int, n_limits: int) -> list[int]:
+        """The lowest peak, and above it about `n_limits` multiples of a part of the peak without rematerialization.
+
+        The part is 1 / n_limits, or a half, a third, ... of that where the lowest peak leaves too few. So the budgets
+        within which schedules are polished are among them.
+        """
+        base = self.first.figures[0]
+        parts = n_limits * max(1, round(base / max(1, base - floor)))
+        above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
+        return list(dict.fromkeys([floor, *above]))
 
     def _within_each(
         self, points: Sequence[tuple[int, Sequence[Candidate]]], work: int
