@@ -33,13 +33,14 @@ VERTEX, EDGE, CONNECTED = 1, 2, 3
 def bags_to_tree(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
     """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
 
-    order : int32[b]; bag i holds order[i] and its neighbours at that time. The parent of a bag is that of the first
-    eliminated among its others; further roots hang on the first.
+    order : int32[b]; bag i holds order[i] and its neighbours at that time, the last bag all that are not in the order.
+    The parent of a bag is that of the first eliminated among its others; further roots hang on the first.
     """
     cdef Py_ssize_t b = order.shape[0], i
     cdef int64 j
     cdef int first = -1, place
-    indices, parent, position = np.array(bag_indices), np.full(b, -1, np.int32), np.empty(b, np.int32)
+    n = b + bag_indptr[b] - bag_indptr[b - 1] - 1 if b else 0
+    indices, parent, position = np.array(bag_indices), np.full(b, -1, np.int32), np.full(n, b - 1, np.int32)
     cdef int[::1] out = indices, above = parent, at = position
     with nogil:
         for i in range(b):

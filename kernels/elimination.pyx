@@ -168,34 +168,43 @@ cdef class EliminationRun:
         return best
 
     def result(self):
-        """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done."""
+        """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done.
+
+        Before, those of the vertices eliminated so far.
+        """
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
 
 def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
-    """The bags of an elimination order: (bag_indptr int64[n + 1], bags int32[b]).
+    """The bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
 
     The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
-    eliminated member, beside their own vertex, it is.
+    eliminated member, beside their own vertex, it is. The last bag has all vertices that are not in the order.
     """
-    cdef Py_ssize_t n = order.shape[0], j
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = order.shape[0], j
     cdef int64 i, child
     cdef int v, w
     cdef int64 begin, first
     cdef vector[int64] place, seen, end, sibling, eldest
     cdef vector[int] bags
-    place.resize(n)
+    assign(place, n, n)
     assign(seen, n, -1)
-    assign(sibling, n, -1)
-    assign(eldest, n, -1)
+    assign(sibling, k, -1)
+    assign(eldest, k, -1)
     with nogil:
-        for i in range(n):
+        for i in range(k):
             place[order[i]] = i
-        for i in range(n):
+        for i in range(k):
             v = order[i]
             begin = bags.size()
             bags.push_back(v)
             seen[v] = i
+            if i == k - 1:
+                for w in range(<int>n):
+                    if place[w] > i:
+                        bags.push_back(w)
+                end.push_back(bags.size())
+                break
             for j in range(indptr[v], indptr[v + 1]):
                 w = indices[j]
                 if place[w] > i:
@@ -213,7 +222,7 @@ def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[
             first = n
             for j in range(begin + 1, end[i]):
                 first = min(first, place[bags[j]])
-            if first < n:
+            if first < n:  # else all are in the last bag
                 sibling[i] = eldest[first]
                 eldest[first] = i
     return _pointers(end), _ints(bags)

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from remat_algos.context import OutOfTime
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure import treewidth
 from remat_algos.structure.elimination import RATIOS, RULES, eliminate, elimination_of
+from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import contraction_bound, minimum_width, reduce, width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 from tests.oracles import elimination as oracle
@@ -317,6 +319,33 @@ def test_a_time_limit_leaves_the_first_order(reduced):
     assert bounds.width == elimination_of(graph, bounds.elimination.order).width
 
 
+@pytest.mark.parametrize("reduced", [False, True])
+@pytest.mark.parametrize("portions", [0, 1, 7, 40])
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, OutOfTime])
+def test_what_the_first_order_left_is_one_bag(monkeypatch, reduced, portions, stop):
+    class Run(treewidth.Run):
+        def go_on(self):
+            self.count = getattr(self, "count", -1) + 1
+            if self.count == portions:
+                raise stop
+            return super().go_on()
+
+    monkeypatch.setattr("remat_algos.structure.elimination.WORK", 1)
+    monkeypatch.setattr(treewidth, "Run", Run)
+    graph = random_graph(60, 150, 2)
+    bounds = width_bounds(graph, reduced=reduced)
+    assert (bounds.complete, bounds.interrupted, bounds.details["orders"]) == (False, stop is KeyboardInterrupt, 1)
+    order, last = bounds.elimination.order, bounds.elimination.bag(bounds.elimination.order.size - 1)
+    assert len({*order.tolist(), *last}) == 60 == order.size + len(last) - 1
+    assert (order.size > 1) is (portions > 0 or reduced)
+    decomposition = TreeDecomposition.of(bounds.elimination)
+    decomposition.verify(graph)
+    decomposition.reduce().verify(graph)
+    bags = map(bounds.elimination.bag, range(order.size))
+    joined = {frozenset(pair) for bag in bags for pair in itertools.combinations(bag, 2)}
+    assert bounds.elimination.fill_in == len(joined) - graph.n_edges
+
+
 def test_an_order_is_given_up_when_its_time_is_over(monkeypatch):
     clock = iter([0.0, 0.0, 1.0, 1.0])  # limit set; before the second order; in it
     monkeypatch.setattr("remat_algos.structure.elimination.WORK", 1)
@@ -338,13 +367,13 @@ def test_an_interrupt_keeps_what_was_found():
     assert bounds.width == elimination_of(graph, bounds.elimination.order).width
 
 
-def test_an_interrupt_before_the_first_order_goes_on(monkeypatch):
-    def stop(run):
+def test_an_interrupt_before_the_first_order_leaves_one_bag(monkeypatch):
+    def stop(graph, *words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(treewidth.Run, "go_on", stop)
-    with pytest.raises(KeyboardInterrupt):
-        width_bounds(random_graph(60, 150, 2))
+    monkeypatch.setattr(treewidth, "Run", stop)
+    bounds = width_bounds(random_graph(60, 150, 2), reduced=False)
+    assert (bounds.interrupted, bounds.width) == (True, 59)
 
 
 def test_a_negative_number_of_seeds_is_refused():

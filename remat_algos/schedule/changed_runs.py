@@ -108,8 +108,10 @@ def _inserted(order: Int32, step: int, run: Sequence[int], stays: Bool) -> Chang
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
     """int64[k]: the steps that read any of these values, ascending."""
     indptr, readers = simulation.graph.readers
-    reading = [readers[indptr[x] : indptr[x + 1]] for x in values]
-    return np.flatnonzero(np.isin(simulation.schedule.order, np.concatenate([np.empty(0, np.int32), *reading])))
+    reading = np.zeros(simulation.graph.n_nodes, bool)
+    for x in values:
+        reading[readers[indptr[x] : indptr[x + 1]]] = True
+    return np.flatnonzero(reading[simulation.schedule.order])
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:

@@ -44,9 +44,9 @@ class Elimination:
 
     Parameters
     ----------
-    order : int32[n]
-        The vertices, each once.
-    bag_indptr : int64[n + 1]
+    order : int32[k]
+        The vertices, each once. Of a search that was cut short some may be missing: they are all in the last bag.
+    bag_indptr : int64[k + 1]
     bag_indices : int32[b]
         Row i: `order[i]`, then what were its neighbours when it was eliminated.
     fill_in : int
@@ -73,9 +73,10 @@ class Elimination:
     def __post_init__(self) -> None:
         for name, dtype in (("order", np.int32), ("bag_indptr", np.int64), ("bag_indices", np.int32)):
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name))
-        n = self.order.size
-        check_indptr(self.bag_indptr, n, self.bag_indices.size, "bag_indptr")
-        place = _places(self.order)
+        k = self.order.size
+        check_indptr(self.bag_indptr, k, self.bag_indices.size, "bag_indptr")
+        n = k + max(0, int(np.diff(self.bag_indptr[-2:])[0]) - 1) if k else 0
+        place = _places(self.order, n)
         if (np.diff(self.bag_indptr) < 1).any() or (self.bag_indices[self.bag_indptr[:-1]] != self.order).any():
             raise GraphError("row i of the bags begins with the i-th vertex of the order")
         if self.bag_indices.size and not 0 <= self.bag_indices.min() <= self.bag_indices.max() < n:
@@ -155,7 +156,7 @@ class Run:
         check_undirected(graph)
         if rule not in _CODES:
             raise GraphError(f"unknown elimination rule {quoted(rule)}; use {', '.join(_CODES)}")
-        n = graph.n_vertices
+        self._n_vertices = n = graph.n_vertices
         rank = np.arange(n) if seed is None else np.random.default_rng(as_seed(seed)).permutation(n)
         self._kernel = EliminationRun(
             graph.indptr,
@@ -180,6 +181,13 @@ class Run:
     def elimination(self) -> Elimination:
         """The order and the bags, once it is done."""
         return Elimination(*self._kernel.result())
+
+    def so_far(self) -> Int32:
+        """int32[k]: the vertices eliminated so far, and one more if there is one."""
+        order: Int32 = self._kernel.result()[0]
+        left = np.ones(self._n_vertices, bool)
+        left[order] = False
+        return np.append(order, np.flatnonzero(left)[:1]).astype(np.int32)
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
@@ -208,18 +216,22 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
     """
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
-    _places(vertices)
-    bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, vertices)
-    return Elimination(vertices, bag_indptr, bags, bags.size - graph.n_vertices - graph.n_edges)
+    _places(vertices, graph.n_vertices)
+    return cut_elimination(graph, vertices)
 
 
-def _places(order: Int32) -> Int64:
-    """int64[n]: where each vertex stands in an order; GraphError unless it names each once."""
-    n = order.size
-    if n and not 0 <= order.min() <= order.max() < n:
+def cut_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
+    """The bags of an order of some vertices: all others are in the last bag."""
+    bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, order)
+    left = graph.n_vertices - order.size
+    joined = bags.size - order.size + left * (left - 1) // 2  # pairs of each vertex with others of its bag; of those left
+    return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
+
+
+def _places(order: Int32, n: int) -> Int64:
+    """int64[n]: where each vertex stands in an order, all that are missing at its end; GraphError if one is twice."""
+    place = np.full(n, order.size - 1)
+    if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
         raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")
-    place = np.full(n, -1)
-    place[order] = np.arange(n)
-    if (place < 0).any():
-        raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")
+    place[order] = np.arange(order.size)
     return place

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import SHORTEST, Interrupted, Progress, SearchContext, until_stopped
+from remat_algos.context import SHORTEST, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
-from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of
+from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, cut_elimination, elimination_of
 from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.text.wording import shortened
 
@@ -193,7 +193,7 @@ def width_bounds(
     reduced : bool
         Eliminate first what `reduce` does; 16 vertices or fewer that remain are solved exactly.
     time_limit : float, optional
-        Seconds; the first order is always finished.
+        Seconds; where the first order takes longer, what it left is one bag.
     progress : callable, optional
         A `Progress`: a share of the orders, with the smallest width so far.
     seed : int
@@ -202,7 +202,7 @@ def width_bounds(
     Returns
     -------
     WidthBounds
-        Interrupted after the first order, the best so far.
+        Interrupted, the best so far; in the first order, its vertices so far and one bag for all others.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def width_bounds(
         low = max(start.low, _quick_bound(start.remaining, context))
         bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
-    bounds = replace(bounds, elimination=elimination_of(graph, order))
+    bounds = replace(bounds, elimination=cut_elimination(graph, order))
     if exact and bounds.complete and not bounds.proven:
         raise GraphError(
             f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave {start.vertices.size} "
@@ -260,7 +260,7 @@ def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
 
 
 class _Search:
-    """Elimination orders of a graph one after the other, as far as the time goes; the first always."""
+    """Elimination orders of a graph one after the other, as far as the time goes."""
 
     def __init__(self, graph: UndirectedGraph, low: int, context: SearchContext) -> None:
         self.graph = graph
@@ -268,6 +268,7 @@ class _Search:
         self.context = context
         self.best: Elimination | None = None
         self.chosen: tuple[str, int | None] = ("", None)
+        self.first: Run | None = None
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
         n_tried = 0
@@ -282,16 +283,20 @@ class _Search:
                 n_tried += 1
             self.context.finish()
         if self.best is None:
-            raise Interrupted("interrupted before the first elimination order was found")
+            cut = (
+                self.first.so_far()
+                if self.first is not None
+                else np.arange(min(1, self.graph.n_vertices), dtype=np.int32)
+            )
+            self.best, self.chosen, n_tried = cut_elimination(self.graph, cut), orders[0], 1
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
         return WidthBounds(self.best, self.low, ending.complete, ending.interrupted, details)
 
     def eliminate(self, rule: str, seed: int | None) -> None:
-        """Find one order, which is kept if it is better; the first whatever the time."""
-        first = self.best is None
+        """Find one order, which is kept if it is better."""
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
+        self.first = self.first or run
         while run.go_on():
-            if not first:
-                self.context.check()
+            self.context.check()
         if run.done:
             self.best, self.chosen = run.elimination(), (rule, seed)

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--exact", action="store_true", help=exact)
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
-    limit = "end SECONDS after the start, reading included, with the best decomposition so far, of one order at least"
+    limit = "end SECONDS after the start, reading included, with the best decomposition so far"
     add_time_limit(parser, limit)
     add_seed(parser)
     parser.add_argument(
