@@ -224,7 +224,7 @@ def cut_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
     """The bags of an order of some vertices: all others are in the last bag."""
     bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
-    joined = bags.size - order.size + left * (left - 1) // 2  # pairs of each vertex with others of its bag; of those left
+    joined = bags.size - order.size + left * (left - 1) // 2  # pairs within bags
     return Elimination(order, bag_indptr, bags, joined - graph.n_edges)
 
 
