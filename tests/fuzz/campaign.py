@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -137,6 +138,7 @@ class _Worker:
 
     def __init__(self, campaign: Campaign) -> None:
         self.campaign = campaign
+        self.folder = tempfile.TemporaryDirectory(prefix="remat-fuzz-")  # its working folder, whatever a call writes
         self._start()
 
     def _start(self) -> None:
@@ -144,7 +146,7 @@ class _Worker:
         self.pipe, other = spawn.Pipe()
         self.dying_words = tempfile.NamedTemporaryFile("r", errors="replace")  # noqa: SIM115 - open as long as it lives
         campaign = self.campaign
-        arguments = campaign.case, campaign.seed, campaign.patience, other, self.dying_words.name
+        arguments = campaign.case, campaign.seed, campaign.patience, other, self.dying_words.name, self.folder.name
         self.process = spawn.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         other.close()
@@ -174,6 +176,7 @@ class _Worker:
     def close(self) -> None:
         """End the process."""
         self._stop()
+        self.folder.cleanup()
 
 
 def _ending(code: int) -> str:
@@ -183,8 +186,10 @@ def _ending(code: int) -> str:
     return f"the interpreter died of {signal.Signals(-code).name}" if code < 0 else f"the process ended ({code})"
 
 
-def _work(case: Case, seed: int, patience: float, pipe, stderr: str) -> None:
-    """Run the cases whose numbers come in, and send back their reports."""
+def _work(case: Case, seed: int, patience: float, pipe, stderr: str, folder: str) -> None:
+    """Run the cases whose numbers come in, in a folder of their own, and send back their reports."""
+    sys.path[:] = map(os.path.abspath, sys.path)
+    os.chdir(folder)
     os.dup2(os.open(stderr, os.O_WRONLY | os.O_APPEND), 2)  # what it prints in a crash, a sanitizer's report too
     warnings.simplefilter("ignore")
     faulthandler.enable()
