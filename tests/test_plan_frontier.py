@@ -28,7 +28,7 @@ from remat_algos.plan.frontier import Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
@@ -258,6 +258,21 @@ def test_an_error_of_one_solver_is_its_reason_and_the_others_go_on(plant, error)
     assert found.reasons == {"failing": str(error)}
     assert list(found.curves) == ["no_remat"]
     assert found.complete
+
+
+def test_a_frontier_shows_nothing_below_the_lowest_peak(plant):
+    """Though a search within a limit may come upon a lower one."""
+    least = solve(CHAIN, "least", solver="no_remat")
+
+    def lower(graph, limit, context):
+        if limit is None:  # the frontier, not the lowest peak
+            yield keeping(graph, 3)
+        yield baseline(graph).schedule
+
+    plant(lower)
+    found = frontier(CHAIN, solvers=["lower", "no_remat"])
+    assert simulate(CHAIN, keeping(CHAIN, 3)).peak_memory < least.peak_memory
+    assert [plan.peak_memory for plan in found.plans] == [least.peak_memory]
 
 
 def test_an_unsound_schedule_is_a_reason(plant):

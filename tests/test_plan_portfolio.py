@@ -321,7 +321,7 @@ def test_polishing_ends_where_the_bound_is_met(monkeypatch):
 def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_others(monkeypatch, polished):
     """Half of the steps of all is what one limit may take."""
     one_limit = [(PARETO[4], 14), (PARETO[2], 10)]  # of the budgets 14, 10, 7 and 3
-    everything = [(each, limit) for each, own in zip(PARETO, range(8, 13), strict=True) for limit in (0, own, own)]
+    everything = list(zip(PARETO, range(8, 13), strict=True))
     others = [(PARETO[i], limit) for limit, last in ((14, 3), (10, 1)) for i in range(last, -1, -1)]
     steps = sum(len(each) for each, limit in one_limit + everything + others if limit)
     monkeypatch.setattr(module, "MAX_POLISHED_STEPS", steps // 2 + 1)

@@ -171,7 +171,8 @@ def frontier(
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
-    Each solver runs for the lowest peak, as for the budget "least", then yields its whole frontier; `search` goes down
+    Each solver runs for the lowest peak, as for the budget "least", below which no plan is shown, then yields its whole
+    frontier; `search` goes down
     and up `points` budgets from the schedules of all others, then through half as many between, where the curve bends.
     It runs in as many threads as there are cores; their number changes nothing. Schedules are polished within their own
     peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization.
@@ -224,7 +225,8 @@ def frontier(
     shared = context.share(LOWEST_SHARE, context.within_stage(LOWEST_SHARE))
     lowest = lowest_run(problem, chosen, shared, guard=False)
     portfolio = Portfolio(problem, context.share(progress=context.within_stage(0.95)), budgets=int(points))
-    portfolio.take(lowest)
+    least = portfolio.take(lowest)
+    floor = 0 if least is None or lowest.cut or lowest.interrupted or lowest.exhausted else least.figures[0]
     if not lowest.interrupted:
         portfolio.run(chosen)
     peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]
@@ -236,7 +238,8 @@ def frontier(
         result = portfolio.results.get(solver.name)
         if result is not None and result.candidates:
             seconds = result.seconds / len(result.candidates)
-            plans = (_plan(problem, result, candidate, seconds, bounds) for candidate in result.candidates)
+            candidates = [each for each in result.candidates if each.figures[0] >= floor]
+            plans = (_plan(problem, result, candidate, seconds, bounds) for candidate in candidates)
             curves[solver.name] = undominated(plans)
             if result.error is not None:
                 reasons[solver.name] = result.reason

@@ -33,7 +33,6 @@ MAX_OTHERS = 12  # of these are polished beside the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
-MAX_LOWERED = 12  # candidates of the lowest peaks, of a whole frontier, whose peak is polished further
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
 AGAINST = "against a constraint"  # follows the number of schedules
@@ -480,15 +479,16 @@ class Portfolio:
             yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
 
     def _along_the_curve(self, kept: Sequence[Candidate]) -> Iterator[tuple[Candidate, int | None]]:
-        """The best for each budget; each within its own peak, the lowest also below it; then others for each budget."""
+        """The best for each budget; each within its own peak; then others for each budget.
+
+        None below its own peak: the run for the lowest peak has done so.
+        """
         budgets = [self.problem.base * i // self.budgets for i in range(self.budgets, 0, -1)]
         within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
         for budget, candidates in zip(budgets, within, strict=True):
             yield from ((each, budget) for each in candidates[-1:])
         stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MAX_POLISHED_STEPS
-        for place, candidate in enumerate(kept[::stride]):
-            if place < MAX_LOWERED:
-                yield candidate, None
+        for candidate in kept[::stride]:
             yield candidate, candidate.figures[0]
         for budget, candidates in zip(budgets, within, strict=True):
             others = candidates[-2 :: -(1 + len(candidates) // MAX_OTHERS)]

@@ -148,8 +148,12 @@ class _Searches:
         yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
-        """Optima within falling limits, each below the peak of the one before."""
-        floor, left = least_peak_bound(self.graph)[0], FRONTIER_SEARCHES * self.max_states
+        """Optima within falling limits, each below the peak of the one before, down to the lowest peak.
+
+        That is the lowest of the candidates, if there are some: `frontier` searches it before.
+        """
+        before = [each.figures[0] for each in self.context.candidates] if self.context.budgets else []
+        floor, left = min(before, default=least_peak_bound(self.graph)[0]), FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
         while limit >= floor and left > 0:
             result, candidate = self.cheapest(limit, min(left, self.max_states))
@@ -184,15 +188,23 @@ class _Searches:
     def _lowest(self, above: int) -> Iterator[Candidate]:
         """The cheapest schedule of the minimum peak, which is `above` or more; the best known where that is open."""
         lowest, states = min(each.figures[0] for each in self.candidates), 0
-        peak_bound = above
+        peak_bound, within = above, lowest
         if lowest > above:
             result = self._search(lowest - 1, lowest, self.max_states, lowest=True)
             peak_bound, states = lowest if result.proven else max(above, result.key), result.states
             if result.schedule is not None:
                 best = evaluated(self.graph, result.schedule)
                 self.candidates.append(best)
-                lowest = peak_bound = best.figures[0]
-        result, candidate = self.cheapest(lowest, self.max_states)
+                lowest = peak_bound = within = best.figures[0]
+            elif not result.proven:  # a limit prunes more sets, as do the potentials
+                within = lowest - 1
+        result, candidate = self.cheapest(within, self.max_states)
+        if candidate is None and within < lowest:
+            states += result.states
+            peak_bound = lowest if result.proven else peak_bound
+            result, candidate = self.cheapest(lowest, self.max_states)
+        if candidate is not None:
+            lowest = candidate.figures[0]
         if candidate is not None:
             proof = ("minimum peak" if peak_bound == lowest else STOPPED) + (", optimal at it" if result.proven else "")
             details = {"states": states + result.states, "proof": proof}
