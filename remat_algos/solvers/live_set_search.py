@@ -60,8 +60,8 @@ def live_set_search(
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
     Where the number of sets or the time runs out, the bound holds that the search has proven by then. Where nothing
-    fits in the limit, the lowest peak is searched, and its minimum compute. Without a limit the whole frontier is
-    searched, limit by limit.
+    fits in the limit, the lowest peak is searched, and its minimum compute; where that stays open, a schedule within
+    less than the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
 
     Parameters
     ----------
