@@ -63,3 +63,13 @@ def test_long_times_are_told_in_seconds():
     found = replace(found, seconds=found.seconds * 0 + 2, seconds_predicted=found.seconds_predicted * 0 + 1e-5)
     steps = len(PLAN.schedule)
     assert dict(found.rows())["time"].startswith(f"{2 * steps} s, median of 1 timed run; {steps * 10} us predicted")
+
+
+@pytest.mark.parametrize("name", ["seconds", "seconds_predicted"])
+@pytest.mark.parametrize("other", [lambda times: times * 1j, lambda times: times.astype(str) + "s", lambda times: None])
+def test_times_are_real_numbers(name, other):
+    found = validate(CHAIN, PLAN, repeats=1)
+    with pytest.raises(
+        (TypeError, ValueError), match=r"seconds are .*; give an array of numbers|seconds have shape \(\)"
+    ):
+        replace(found, **{name: other(getattr(found, name))})

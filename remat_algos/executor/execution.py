@@ -148,6 +148,8 @@ class Execution:
 def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
     """A read-only copy of times of steps; ValueError for another shape, in which None stands for any length."""
     try:
+        if np.iscomplexobj(seconds):
+            raise TypeError
         array = np.array(seconds, np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"seconds are {quoted(seconds)}; give an array of numbers") from None
