@@ -35,7 +35,9 @@ def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
         torch.get_device_module(device).set_rng_state(state, device)
 
 
-def draw_again(device: torch.device, state: torch.Tensor, draw: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def draw_again(
+    device: torch.device, state: torch.Tensor, draw: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
     """Run a draw with an earlier state, and leave the generator as it was."""
     now = generator_state(device)
     set_generator_state(device, state)
@@ -46,15 +48,21 @@ def draw_again(device: torch.device, state: torch.Tensor, draw: Callable[..., An
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Read the generator's state before each draw of a graph, in place."""
+    """Read the generator's state before each draw of a graph, in place; draws of a generator of their own have none."""
     for node in graph.nodes:
-        if node.op == "call_function" and is_draw(node):
+        if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))
             with graph.inserting_before(node):
                 state = graph.call_function(generator_state, (tensor.device,))
             result = tensor.fake_mode.from_tensor(generator_state(tensor.device), static_shapes=True)
             state.meta |= {"val": result, STORAGES: storages(result), DRAW: node}
             node.meta[STATE] = state
+
+
+def _has_generator(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    names = [] if schema is None else [argument.name for argument in schema.arguments]
+    return (dict(zip(names, node.args, strict=False)) | node.kwargs).get("generator") is not None
 
 
 def storages(result: Any) -> list[tuple[int, int]]:

@@ -212,6 +212,21 @@ def _clone_mutated(graph: fx.Graph) -> None:
         clone = node.meta["val"].clone()
         place.meta |= {"val": clone, ONCE: True}
         place.meta[STORAGES] = storages(clone)
+        _move_views(graph, node, place)
+
+
+def _move_views(graph: fx.Graph, node: fx.Node, clone: fx.Node) -> None:
+    """Views of an input, which are of its clone now, in the clone's storage."""
+    ((old, _),), ((new, _),) = node.meta[STORAGES], clone.meta[STORAGES]
+    moved = {clone}
+    for user in graph.nodes:
+        if (
+            user is not clone
+            and not moved.isdisjoint(user.all_input_nodes)
+            and old in dict(user.meta.get(STORAGES, ()))
+        ):
+            user.meta[STORAGES] = [(new if key == old else key, size) for key, size in user.meta[STORAGES]]
+            moved.add(user)
 
 
 # ---------------------------------------------------------------- its graph
