@@ -5,7 +5,8 @@ from remat_algos.namespace import namespace
 __all__, __getattr__, __dir__ = namespace(
     __name__,
     {
-        "compiled": "backend capture partition_fn rematerialize",
+        "compiled": "backend capture partition_fn",
+        "module": "rematerialize",
         "joint": "Captured",
         "lowering": "lower",
         "peaks": "Peaks measure_peak",

@@ -1,11 +1,10 @@
-"""Models that run within a budget: through torch.compile, as a callable, or in a backend of one's own."""
+"""Graphs that run within a budget: through torch.compile, or in a backend of one's own; and captured ones."""
 
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
@@ -17,13 +16,11 @@ from remat_algos.interop.torch.private import (
     DataDependent,
     Tangent,
     aot_autograd,
-    compile_joint,
     export_joint,
-    tree_leaves,
+    recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.plan.plan import Plan
-from remat_algos.text.wording import LONGEST_PATH, counted, quoted, shortened
+from remat_algos.text.wording import quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -57,7 +54,8 @@ class TorchBackend:
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
-        return aot_autograd(fw_compiler=_boxed, partition_fn=self._partitioner)(module, inputs)
+        with recurrent_layers():
+            return aot_autograd(fw_compiler=boxed, partition_fn=self._partitioner)(module, inputs)
 
 
 @checked_arguments
@@ -155,84 +153,15 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     return Partitioner(Request.of(budget, **options))
 
 
-class Rematerialized:
-    """A model with inputs of fixed shapes, and its plan.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    plan : Plan
-    report : GraphReport
-    """
-
-    def __init__(
-        self, model: nn.Module, call: Callable[..., Any], names: Sequence[str], like: Any, report: GraphReport
-    ) -> None:
-        self.model = model
-        self.plan: Plan = report.plan
-        self.report = report
-        self._call = call
-        self._names = names
-        self._like = [_described(leaf) for leaf in tree_leaves(like)]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model; GraphError for inputs that differ from those it was planned for."""
-        actual = [_described(leaf) for leaf in tree_leaves((args, kwargs))]
-        if actual != self._like:
-            raise GraphError(
-                f"{_difference(actual, self._like)}; plan for these inputs: rematerialize(model, inputs, budget)"
-            )
-        state = dict(self.model.named_parameters(remove_duplicate=False))
-        state |= self.model.named_buffers(remove_duplicate=False)
-        return self._call(*(state[name] for name in self._names), *args, **kwargs)
-
-
-@checked_arguments
-def rematerialize(model: nn.Module, inputs: Sequence[Any], budget: Budget | Amount, **options: Any) -> Rematerialized:
-    """A model that runs within a budget, for inputs of these shapes; its parameters stay those of the model.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-    inputs : sequence
-        Arguments, of which shapes, dtypes, devices and `requires_grad` are kept to.
-    budget, **options
-        As of `backend`.
-
-    Returns
-    -------
-    Rematerialized
-        A callable with a `plan` and a `report`.
-
-    Raises
-    ------
-    GraphError
-        For Python that depends on data: torch.compile splits such models.
-    BudgetError
-        With `infeasible="raise"`, if no plan within the budget is found.
-
-    Examples
-    --------
-    >>> import torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
-    >>> planned = rematerialize(model, (torch.ones(2, 8),), "100%")
-    >>> planned(torch.ones(2, 8)).sum().backward()
-    >>> planned.plan.peak_memory
-    416
-    """
-    partitioner = Partitioner(Request.of(budget, **options))
-    with contextlib.ExitStack() as stack:
-        joint = _exported(stack, model, inputs)
-        call = compile_joint(joint, partition_fn=partitioner, fw_compiler=_boxed, bw_compiler=_boxed)
-    if not partitioner.reports:
-        raise GraphError("nothing of the model has a gradient; there is nothing to plan")
-    names = [*joint.params_spec, *joint.buffers_spec]
-    return Rematerialized(model, call, names, (tuple(inputs), {}), partitioner.reports[0])
-
-
 @checked_arguments
 def capture(
-    model: nn.Module, inputs: Sequence[Any], *, rng: str = "replay", cost: Any = "roofline", workspace: bool = False
+    model: nn.Module,
+    inputs: Sequence[Any],
+    *,
+    keywords: Mapping[str, Any] | None = None,
+    rng: str = "replay",
+    cost: Any = "roofline",
+    workspace: bool = False,
 ) -> Captured:
     """The computation graph of a model, forward and backward; nothing is run.
 
@@ -241,6 +170,8 @@ def capture(
     model : torch.nn.Module
     inputs : sequence
         Arguments; tensors on the device "meta" will do.
+    keywords : mapping, optional
+        Arguments by name.
     rng, cost, workspace
         As of `backend`. With `workspace` or the cost "profile" operators are run, each kind once.
 
@@ -259,14 +190,15 @@ def capture(
     """
     request = Request.of("100%", rng=rng, cost=cost, workspace=workspace)
     with contextlib.ExitStack() as stack:
-        joint = _exported(stack, model, inputs)
+        joint = exported(stack, model, inputs, keywords or {})
         return request.capture(joint.graph_module, _forward_outputs(joint.graph_module))
 
 
-def _exported(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any]) -> Any:
+def exported(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The joint graph of a model, with what AOTAutograd needs to compile it."""
     try:
-        return export_joint(stack, model, tuple(inputs))
+        with recurrent_layers():
+            return export_joint(stack, model, tuple(inputs), dict(keywords))
     except DataDependent as error:
         raise GraphError(
             "the model's Python depends on data, so it is no one graph; use "
@@ -281,7 +213,7 @@ def _forward_outputs(joint: fx.GraphModule) -> int:
     return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)
 
 
-def _boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+def boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()
@@ -291,20 +223,3 @@ def _boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
 
     run._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
     return run
-
-
-def _described(leaf: Any) -> str:
-    """Shape, dtype, device and `requires_grad` of a tensor; other things as they are."""
-    if not isinstance(leaf, torch.Tensor):
-        return repr(leaf)
-    gradient = ", requires_grad" if leaf.requires_grad else ""
-    return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}{gradient}"
-
-
-def _difference(actual: list[str], expected: list[str]) -> str:
-    """What differs first."""
-    if len(actual) != len(expected):
-        return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
-    place = next(i for i, (one, other) in enumerate(zip(actual, expected, strict=True)) if one != other)
-    found, planned = (shortened(each[place], LONGEST_PATH) for each in (actual, expected))
-    return f"input {place} is {found}, and was planned for as {planned}"

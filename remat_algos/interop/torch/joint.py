@@ -81,8 +81,8 @@ class Captured:
         return self.operators.index(None)
 
     @property
-    def outputs(self) -> list[fx.Node | None]:
-        """Results of the joint graph: of the forward part, then gradients, None where there is none."""
+    def outputs(self) -> list[Any]:
+        """Results of the joint graph, nodes or numbers: of the forward part, then gradients, or None."""
         assert self.module is not None
         return list(self.module.graph.output_node().args[0])
 
@@ -120,8 +120,10 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     Raises
     ------
     GraphError
-        For dynamic shapes, tensors of a subclass, and operators that write into their arguments.
+        For dynamic shapes, sparse tensors, those of a subclass, and operators that write into their arguments.
     """
+    for node in module.graph.nodes:
+        _check(node)
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
@@ -129,7 +131,6 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     first_of: dict[Any, fx.Node] = {}
     twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
     for node in module.graph.nodes:
-        _check(node)
         copies[node] = copy = graph.node_copy(node, copies.__getitem__)
         stored = storages(node.meta.get("val"))
         # equal results that are returned stay two
@@ -153,6 +154,10 @@ def _check(node: fx.Node) -> None:
     symbolic = isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
     if symbolic or any(isinstance(size, torch.SymInt) for t in tensors(result) for size in t.shape):
         raise GraphError(f"{shortened(node.name)} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
+    if any(t.layout is not torch.strided for t in tensors(result)):
+        raise GraphError(
+            f"{shortened(node.name)} is a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
+        )
     if isinstance(node.meta.get("desc"), SubclassPart):
         raise GraphError(
             f"{shortened(node.name)} is part of a tensor of a subclass; plans are for plain tensors: give one"
@@ -277,8 +282,8 @@ class _JointRows:
 
     def __init__(self, joint: fx.Graph, num_forward: int) -> None:
         outputs = list(joint.output_node().args[0])
-        self.forward_outputs = [node for node in outputs[:num_forward] if node is not None]
-        self.outputs = [node for node in outputs if node is not None]
+        self.forward_outputs = [node for node in outputs[:num_forward] if isinstance(node, fx.Node)]
+        self.outputs = [node for node in outputs if isinstance(node, fx.Node)]
         self.rows: list[_Row] = []
         self.memory: list[int] = []
         self.producer: list[int] = []

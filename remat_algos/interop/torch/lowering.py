@@ -127,9 +127,9 @@ class _Lowering:
             self._take_apart(node, serving | computed)
         self.ran.add(node)
 
-    def results(self, nodes: Iterable[fx.Node | None]) -> list[fx.Node | None]:
-        """Outputs, as the first runs of their operators computed them."""
-        return [None if node is None else self.copy(node, self.pinned) for node in nodes]
+    def results(self, outputs: Iterable[Any]) -> list[Any]:
+        """Outputs, as the first runs of their operators computed them; numbers and None as they are."""
+        return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
         """What a result of the joint graph is in this module, stored in the instances that serve reads now."""

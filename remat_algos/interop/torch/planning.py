@@ -13,7 +13,7 @@ from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.joint import Captured, captured, tidied
 from remat_algos.interop.torch.lowering import split
-from remat_algos.interop.torch.private import frame_id
+from remat_algos.interop.torch.private import compile_id, parallel_gradients
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
@@ -98,12 +98,14 @@ class GraphReport:
         Runs of random operators beyond their first.
     capturing, planning, lowering : float
         Seconds.
-    frame : int
-        Parts of one call of the model have rising numbers; equal ones are for other shapes.
+    frame, part : int
+        Graphs of one call of the model have rising pairs, those into which DDP splits a frame rising parts; equal
+        pairs are for other shapes.
     saved : int
         Bytes that stay from the forward part to the backward part, outputs included.
     whole : int
-        Bytes that this graph and those of other frames until now reach together, residents apart: a bound.
+        Bytes that this graph and those of other pairs until now reach together, residents apart: a bound. In DDP with
+        the buckets for gradients, which are made anew in the second step.
     """
 
     plan: Plan
@@ -112,8 +114,14 @@ class GraphReport:
     planning: float
     lowering: float
     frame: int
+    part: int
     saved: int
     whole: int
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Frame and part, by which graphs of one call are in order."""
+        return self.frame, self.part
 
     def __str__(self) -> str:
         plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
@@ -133,44 +141,54 @@ class GraphReport:
 class Partitioner:
     """Plans the graphs of one model within one budget, and remembers how.
 
-    A budget in bytes is for all graphs together: what graphs of earlier frames hold for their backward part is taken
-    off it. A share is of each graph's own peak.
+    A budget in bytes is for all graphs together: what earlier graphs hold for their backward part is taken off it. A
+    share is of each graph's own peak. Without torch.compile all are taken for shapes of one graph.
     """
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
+        self._compiling: tuple[int, int] | None = None
+        self._place = (0, 0)
+        self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward module of a joint graph: a partition function of AOTAutograd."""
         start = time.perf_counter()
-        request = replace(self.request, budget=self._left())
-        model = request.capture(joint, num_fwd_outputs)
+        self._place, self._buckets = self._next_place(), parallel_gradients()
+        model = self.request.capture(joint, num_fwd_outputs)
         known = time.perf_counter()
-        plan = request.plan(model.graph)
+        plan = replace(self.request, budget=self._left()).plan(model.graph)
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
         self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
         return modules
 
+    def _next_place(self) -> tuple[int, int]:
+        """Frame and part of the graph that is planned now."""
+        before, self._compiling = self._compiling, compile_id()
+        if self._compiling is None:
+            return 0, 0
+        return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
+
     def _left(self) -> Budget:
-        """The budget, less what earlier frames hold."""
-        budget, frame = Budget.of(self.request.budget), frame_id()
+        """The budget, less what earlier graphs hold."""
+        budget = Budget.of(self.request.budget)
         if budget.least or (isinstance(budget.memory, str) and "%" in budget.memory):
             return budget
-        saved = sum(self._saved(frame).values())
+        held = sum(self._saved(self._place).values())
         limits = {"memory": budget.memory, "device": budget.device}
-        left = {name: byte_limit(amount) - saved for name, amount in limits.items() if amount is not None}
+        left = {name: byte_limit(amount) - held for name, amount in limits.items() if amount is not None}
         return replace(budget, **{name: max(amount, 0) for name, amount in left.items()})
 
-    def _saved(self, before: int) -> dict[int, int]:
-        """Frame to bytes that its graph holds, the most over its shapes, of frames before one."""
-        saved: dict[int, int] = {}
+    def _saved(self, before: tuple[int, int]) -> dict[tuple[int, int], int]:
+        """Place to bytes that its graph holds, the most over its shapes, of places before one."""
+        saved: dict[tuple[int, int], int] = {}
         for report in self.reports:
-            if report.frame < before:
-                saved[report.frame] = max(saved.get(report.frame, 0), report.saved)
+            if report.place < before:
+                saved[report.place] = max(saved.get(report.place, 0), report.saved)
         return saved
 
     def _note(self, model: Captured, plan: Plan, capturing: float, planning: float, lowering: float) -> None:
@@ -182,7 +200,8 @@ class Partitioner:
             capturing=capturing,
             planning=planning,
             lowering=lowering,
-            frame=frame_id(),
+            frame=self._place[0],
+            part=self._place[1],
             saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
             whole=0,
         )
@@ -191,14 +210,14 @@ class Partitioner:
 
     def _whole(self) -> int:
         """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""
-        most: dict[int, list[int]] = {}
+        most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
-            figures = (report.plan.peak_memory, report.saved, gradient_bytes(report.plan))
-            most[report.frame] = [max(pair) for pair in zip(figures, most.get(report.frame, figures), strict=True)]
-        frames = sorted(most)
-        return max(
-            most[frame][0] + sum(most[f][1] for f in frames if f < frame) + sum(most[f][2] for f in frames if f > frame)
-            for frame in frames
+            figures = (report.plan.peak_memory, report.saved, gradient_bytes(report.plan.graph))
+            most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
+        places = sorted(most)
+        return self._buckets + max(
+            most[place][0] + sum(most[p][1] for p in places if p < place) + sum(most[p][2] for p in places if p > place)
+            for place in places
         )
 
 
@@ -209,7 +228,6 @@ def byte_limit(amount: Amount) -> int:
     return limit
 
 
-def gradient_bytes(plan: Plan) -> int:
+def gradient_bytes(graph: ComputationGraph) -> int:
     """Bytes of what the backward part returns."""
-    graph = plan.graph
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())

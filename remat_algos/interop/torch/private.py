@@ -1,9 +1,12 @@
 """Every private name of PyTorch that this package uses; a version that moved one is told in one sentence."""
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.nn.functional import linear
 
 TESTED = "2.13"
 """Versions of PyTorch whose private names are known to be these."""
@@ -21,6 +24,7 @@ def _find(module: str, name: str) -> Any:
 
 
 _AOT, _DESCRIPTORS = "torch._functorch.aot_autograd", "torch._functorch._aot_autograd.descriptors"
+_DECOMPOSITIONS = "torch._decomp.decompositions"
 
 export_joint: Any = _find(_AOT, "aot_export_joint_with_descriptors")
 compile_joint: Any = _find(_AOT, "aot_compile_joint_with_descriptors")
@@ -38,6 +42,16 @@ BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
 DispatchMode: Any = _find("torch.utils._python_dispatch", "TorchDispatchMode")
 without_modes: Any = _find("torch.utils._python_dispatch", "_disable_current_modes")
 tree_leaves: Any = _find("torch.utils._pytree", "tree_leaves")
+FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
+
+_rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
+_lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
+for _name in ("select_one_layer_lstm_function", "gru_cell"):
+    _find(_DECOMPOSITIONS, _name)
+
+_DDP: Any = _find("torch.nn.parallel", "DistributedDataParallel")
+if not hasattr(_DDP, "_get_active_ddp_module"):
+    _moved.append("torch.nn.parallel.DistributedDataParallel._get_active_ddp_module")
 
 CustomPartitioner: Any = _find("torch._inductor.custom_graph_pass", "CustomPartitionerFn")
 DataDependent: Any = (
@@ -77,10 +91,76 @@ def writes_into_arguments(operator: Any) -> bool:
     return schema is not None and schema.is_mutable
 
 
-def frame_id() -> int:
-    """The number of the Python frame that torch.compile is compiling; parts of one call have rising numbers. Else 0."""
+@contextlib.contextmanager
+def recurrent_layers() -> Iterator[None]:
+    """While it is entered, nn.LSTM, nn.GRU and nn.RNN are captured as what they compute.
+
+    PyTorch's own decompositions leave out the dropout between layers, take an LSTM of oneDNN that has no gradient, and
+    round the gates of a GRU in another way.
+    """
+    module = importlib.import_module(_DECOMPOSITIONS)
+    names = {
+        "_rnn_helper": _rnn_by_layers,
+        "select_one_layer_lstm_function": lambda *tensors: _lstm_layer,
+        "gru_cell": _gru_cell,
+    }
+    before = {name: getattr(module, name) for name in names}
+    try:
+        vars(module).update(names)
+        yield
+    finally:
+        vars(module).update(before)
+
+
+def _rnn_by_layers(
+    x: Any,
+    hidden: Any,
+    params: Any,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    layer: Any,
+) -> tuple[Any, list[Any]]:
+    """Layer by layer, each by PyTorch's function, with dropout between them."""
+    n_ways, last = 1 + bidirectional, []
+    x = x.transpose(0, 1) if batch_first else x
+    for i in range(num_layers):
+        part = slice(i * n_ways, (i + 1) * n_ways)
+        x, states = _rnn_layers(x, hidden[part], params[part], has_biases, 1, 0.0, train, bidirectional, False, layer)
+        last += states
+        if dropout and train and i < num_layers - 1:
+            x = torch.dropout(x, dropout, True)
+    return x.transpose(0, 1) if batch_first else x, last
+
+
+def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_bias: Any) -> Any:
+    """A cell of a GRU; x has been multiplied by its weights. Sigmoids are of parts of one tensor, as in PyTorch's."""
+    of_h = linear(h, hh_weight, hh_bias)
+    size = of_h.shape[-1] // 3
+    reset, update = (gate.sigmoid() for gate in (of_h[..., : 2 * size] + x[..., : 2 * size]).chunk(2, -1))
+    new = (x[..., 2 * size :] + of_h[..., 2 * size :] * reset).tanh()
+    return (h - new) * update + new
+
+
+def compile_id() -> tuple[int, int] | None:
+    """What torch.compile is compiling: the number of a Python frame, and how often that was compiled; None if nothing.
+
+    Frames of one call of a model have rising numbers.
+    """
     compiled = CompileContext.current_compile_id()
-    return 0 if compiled is None or compiled.frame_id is None else compiled.frame_id
+    if compiled is None or compiled.frame_id is None:
+        return None
+    return compiled.frame_id, compiled.frame_compile_id
+
+
+def parallel_gradients() -> int:
+    """Bytes of all gradients of the DistributedDataParallel whose call is being compiled; 0 outside one."""
+    parallel = _DDP._get_active_ddp_module()
+    trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
+    return sum(each.numel() * each.itemsize for each in trained)
 
 
 def allocated_bytes(profile: Any) -> list[int]:

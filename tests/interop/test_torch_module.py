@@ -1,0 +1,259 @@
+"""A planned model is a module in the model's place, and gives what the model gives in each of its modes."""
+
+import contextlib
+import copy
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+from torch import nn  # noqa: E402
+from torch.nn import functional as f  # noqa: E402
+
+from remat_algos.errors import GraphError  # noqa: E402
+from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch import compiled  # noqa: E402
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
+    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs"),
+]
+X = torch.linspace(-1, 1, 32 * 16).view(32, 16)
+
+
+class Net(nn.Module):
+    """Of each kind of state: parameters, statistics, draws."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16)
+        self.drop, self.config = nn.Dropout(0.3), {"width": 16}
+
+    def forward(self, x, *, scale=None, target=None):
+        x = self.drop(self.norm(self.first(x)).sigmoid())
+        x = self.last(x if scale is None else x * scale).tanh()
+        return x.square().mean() if target is None else f.mse_loss(x, target)
+
+
+def step_of(call, model, *args, seed=3, **kwargs):
+    """Loss, gradients and buffers of one step."""
+    torch.manual_seed(seed)
+    model.zero_grad()
+    loss = call(*args, **kwargs)
+    loss.backward()
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return [loss.detach().clone(), *gradients, *(buffer.clone() for buffer in model.buffers())]
+
+
+def assert_same_step(planned, model, *args, **kwargs):
+    reference = copy.deepcopy(model)
+    expected = step_of(reference, reference, *args, **kwargs)
+    found = step_of(planned, model, *args, **kwargs)
+    assert len(found) == len(expected)
+    assert all(map(torch.equal, found, expected))
+
+
+# ---------------------------------------------------------------- a module
+
+
+def test_it_is_a_module_with_the_parameters_of_the_model():
+    model = Net()
+    planned = remat.rematerialize(model, (X,), "60%")
+    assert isinstance(planned, nn.Module)
+    assert [name for name, _ in planned.named_parameters()] == [name for name, _ in model.named_parameters()]
+    assert all(one is other for one, other in zip(planned.parameters(), model.parameters(), strict=True))
+    assert planned.state_dict().keys() == model.state_dict().keys()
+    assert planned.first is model.first
+    assert planned.config == {"width": 16}
+    with pytest.raises(AttributeError, match="no attribute 'second'"):
+        _ = planned.second
+
+
+def test_what_is_loaded_or_moved_is_loaded_into_the_model():
+    model, other = Net(), Net()
+    planned = remat.rematerialize(model, (X,), "60%")
+    planned.load_state_dict(other.state_dict())
+    assert torch.equal(model.first.weight, other.first.weight)
+    outer = nn.Sequential(planned)
+    assert list(outer.state_dict()) == [f"0.{name}" for name in model.state_dict()]
+    outer.load_state_dict(nn.Sequential(Net()).state_dict())
+    assert_same_step(planned, model, X)
+    planned.requires_grad_(False)
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda planned: pickle.loads(pickle.dumps(planned))])
+def test_a_copy_has_parameters_of_its_own_and_plans_anew(copied):
+    planned = remat.rematerialize(Net(), (X,), "60%")
+    other = copied(planned)
+    assert other.first.weight is not planned.first.weight
+    with pytest.raises(GraphError, match="planned at its first call"):
+        _ = other.plan
+    assert_same_step(other, other.model, X)
+    assert other.plan.schedule.order.tolist() == planned.plan.schedule.order.tolist()
+
+
+def test_arguments_by_name():
+    model, scale, target = Net(), torch.full((16,), 2.0), X.flip(0)
+    planned = remat.rematerialize(model, (X,), "60%", keywords={"scale": scale, "target": target})
+    assert_same_step(planned, model, X, scale=scale, target=target)
+    with pytest.raises(GraphError, match="called with 1 input, and was planned for 3"):
+        planned(X)
+    graph = remat.capture(model, (X,), keywords={"scale": scale, "target": target}).graph
+    assert graph.hash == planned.plan.graph.hash
+
+
+def test_numbers_among_the_results():
+    class Two(Net):
+        def forward(self, x):
+            return super().forward(x), 3, None, {"name": "a"}
+
+    model = Two()
+    planned = remat.rematerialize(model, (X,), "60%")
+    assert planned(X)[1:] == (3, None, {"name": "a"})
+    call = torch.compile(model, backend=remat.backend("60%"), dynamic=False)
+    assert call(X)[1:] == (3, None, {"name": "a"})
+
+
+# ---------------------------------------------------------------- modes
+
+
+def freeze(model):
+    model.first.requires_grad_(False)
+
+
+CHANGES = {
+    "evaluation": lambda model: model.eval(),
+    "evaluation of one layer": lambda model: model.norm.eval(),
+    "frozen": freeze,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_another_mode_is_captured_anew(change):
+    model = Net()
+    planned = remat.rematerialize(model, (X,), "60%")
+    assert_same_step(planned, model, X)
+    first = planned.report
+    change(model)
+    model.zero_grad()
+    assert_same_step(planned, model, X)
+    assert planned.report is not first
+    model.train().requires_grad_(True)
+    assert_same_step(planned, model, X)
+    assert planned.report is first
+
+
+def test_train_and_eval_are_those_of_the_model():
+    model = Net()
+    planned = remat.rematerialize(model, (X,), "60%")
+    planned.eval()
+    assert (model.training, model.drop.training, planned.training) == (False, False, False)
+    assert torch.equal(planned(X), model(X))
+    model.train()
+    assert planned.training
+
+
+def test_without_gradients_the_model_itself_runs():
+    model = Net().eval()
+    planned = remat.rematerialize(model, (X,), "60%")
+    with torch.no_grad():
+        assert torch.equal(planned(X[:8]), model(X[:8]))
+        assert not planned(X).requires_grad
+    model.requires_grad_(False)
+    assert torch.equal(planned(X), model(X))
+
+
+def test_autocast_is_part_of_the_mode():
+    model = Net().eval()
+    planned = remat.rematerialize(model, (X,), "60%")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(planned(X), model(X))
+    assert torch.equal(planned(X), model(X))
+
+
+# ---------------------------------------------------------------- recurrent layers
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = kind(16, 16, 2, **options)
+
+    def forward(self, x):
+        result, state = self.layer(x[:8].view(2, 4, 16))
+        states = state if isinstance(state, tuple) else (state,)
+        return result.square().mean() + sum(each.square().mean() for each in states)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"dropout": 0.5}, {"dropout": 0.5, "bidirectional": True}, {"batch_first": True, "bias": False}],
+    ids=lambda options: " ".join(options) or "plain",
+)
+@pytest.mark.parametrize("kind", [nn.GRU, nn.RNN, nn.LSTM])
+def test_recurrent_layers_are_captured_with_their_dropout(kind, options):
+    torch.manual_seed(1)
+    model = Recurrent(kind, **options)
+    planned = remat.rematerialize(model, (X,), "60%")
+    reference = copy.deepcopy(model)
+    expected = step_of(reference, reference, X)
+    for one, other in zip(step_of(planned, model, X), expected, strict=True):
+        assert (one - other).abs().max() <= 1e-6 * other.abs().max()
+    model.eval()
+    assert torch.allclose(planned(X), model(X), rtol=1e-6)
+
+
+# ---------------------------------------------------------------- the comparison
+
+
+def test_a_capture_that_leaves_something_out_is_refused(monkeypatch):
+    """PyTorch's own decomposition of a GRU has no dropout."""
+    monkeypatch.setattr(compiled, "recurrent_layers", contextlib.nullcontext)
+    model = Recurrent(nn.GRU, dropout=0.5)
+    with pytest.raises(GraphError, match=r"result 0 of the planned model is off by \d.*check=False"):
+        remat.rematerialize(model, (X,), "60%")
+    assert remat.rematerialize(model, (X,), "60%", check=False).plan.peak_memory
+
+
+def test_the_comparison_changes_nothing():
+    model = Net()
+    before, state = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    x = X.clone()
+    remat.rematerialize(model, (x,), "60%")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert torch.equal(x, X)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_python_that_counts_calls_is_refused():
+    class Counted(Net):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) / self.calls
+
+    with pytest.raises(GraphError, match="its Python depends on more than its inputs"):
+        remat.rematerialize(Counted(), (X,), "60%")
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 0.0])
+def test_numbers_that_are_none_are_compared(value):
+    class Odd(Net):
+        def forward(self, x):
+            return super().forward(x), torch.full((3,), value) * x[0, 0].sign()
+
+    remat.rematerialize(Odd(), (X,), "60%")
+
+
+def test_sparse_gradients_are_refused_in_words():
+    layer = nn.EmbeddingBag(100, 8, sparse=True)
+    tokens = torch.arange(20).view(4, 5)
+    with pytest.raises(GraphError, match="is a sparse tensor; plans are for dense ones: leave sparse=True out"):
+        remat.rematerialize(layer, (tokens,), "60%")
+    embedding = nn.Sequential(nn.Embedding(100, 8, sparse=True), nn.Linear(8, 8))
+    with pytest.raises(Exception, match="leave sparse=True out"):
+        torch.compile(embedding, backend=remat.backend("60%"), dynamic=False)(tokens).sum().backward()
