@@ -12,9 +12,9 @@ from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
 from remat_algos.cost.roofline import Cost, operator_costs
-from remat_algos.interop.torch.draws import tensors
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private import Operator, storage_key, without_modes
+from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.arrays import Int64
 
 PROFILE = "profile"

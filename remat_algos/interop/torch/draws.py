@@ -1,18 +1,15 @@
 """Random operators, run again with the state that the generator had at their first run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
-from remat_algos.interop.torch.private import storage_key
+from remat_algos.interop.torch.storages import HOST, STORAGES, storages, tensors
 
 STATE, DRAW = "generator_state", "draw"
 """Keys in `meta`: of a draw, the node that reads the generator's state before it; of that node, the draw."""
-HOST = ("cpu", "meta")  # devices that draw from the CPU's generator
-STORAGES = "storages"
-"""Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
 
 
 def is_draw(node: fx.Node) -> bool:
@@ -63,17 +60,3 @@ def _has_generator(node: fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     names = [] if schema is None else [argument.name for argument in schema.arguments]
     return (dict(zip(names, node.args, strict=False)) | node.kwargs).get("generator") is not None
-
-
-def storages(result: Any) -> list[tuple[int, int]]:
-    """Key and bytes of the storage of each tensor of a result."""
-    return [(storage_key(tensor), tensor.untyped_storage().nbytes()) for tensor in tensors(result)]
-
-
-def tensors(result: Any) -> Iterator[torch.Tensor]:
-    """Tensors of a result, nested ones too."""
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, tuple | list):
-        for each in result:
-            yield from tensors(each)

@@ -12,7 +12,7 @@ from torch import fx
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
-from remat_algos.interop.torch.draws import DRAW, STATE, STORAGES, add_states, is_draw, storages, tensors
+from remat_algos.interop.torch.draws import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.private import (
     Buffer,
     InputMutation,
@@ -23,6 +23,7 @@ from remat_algos.interop.torch.private import (
     storage_key,
     writes_into_arguments,
 )
+from remat_algos.interop.torch.storages import STORAGES, real_storages, storages, tensors
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
@@ -132,7 +133,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
     for node in module.graph.nodes:
         copies[node] = copy = graph.node_copy(node, copies.__getitem__)
-        stored = storages(node.meta.get("val"))
+        stored = real_storages(node)
         # equal results that are returned stay two
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
         first = copy if call is None else first_of.setdefault(call, copy)

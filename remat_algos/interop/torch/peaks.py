@@ -10,8 +10,8 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.draws import tensors
 from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, storage_key, tree_leaves
+from remat_algos.interop.torch.storages import tensors
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+"""Bytes of storages: of fake tensors, and of operators whose real results are stored in more."""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from typing import Any
+
+import torch
+from torch import fx
+
+from remat_algos.interop.torch.private import storage_key
+
+STORAGES = "storages"
+"""Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
+HOST = ("cpu", "meta")  # devices whose operators are those of the CPU, and that draw from its generator
+
+
+def storages(result: Any) -> list[tuple[int, int]]:
+    """Key and bytes of the storage of each tensor of a result."""
+    return [(storage_key(tensor), tensor.untyped_storage().nbytes()) for tensor in tensors(result)]
+
+
+def real_storages(node: fx.Node) -> list[tuple[int, int]]:
+    """Key and bytes of the storages in which an operator really puts its results."""
+    stored, least = storages(node.meta.get("val")), STORED_IN_MORE.get(str(node.target))
+    if least is None or next(tensors(node.meta["val"])).device.type not in HOST:
+        return stored
+    args = fx.node.map_arg(node.args, lambda read: read.meta["val"])
+    names = [argument.name for argument in node.target._schema.arguments]
+    bytes_of = least(dict(zip(names, args, strict=False)) | node.kwargs)
+    return [(key, max(size, more) if size else 0) for (key, size), more in zip(stored, bytes_of, strict=True)]
+
+
+def tensors(result: Any) -> Iterator[torch.Tensor]:
+    """Tensors of a result, nested ones too."""
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, tuple | list):
+        for each in result:
+            yield from tensors(each)
+
+
+def _loss(given: Mapping[str, Any]) -> list[int]:
+    """A mean or a sum is put where its terms were."""
+    terms = torch.broadcast_shapes(given["self"].shape, given["target"].shape)
+    return [prod(terms) * given["self"].itemsize]
+
+
+def _columns(given: Mapping[str, Any]) -> list[int]:
+    """The image takes the place of the columns."""
+    return [given["self"].numel() * given["self"].itemsize]
+
+
+def _bags(given: Mapping[str, Any]) -> list[int]:
+    """A place more for the end."""
+    indices, offsets = given["indices"], given["offsets"]
+    ends = (offsets.numel() + 1) * offsets.itemsize
+    return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
+
+
+STORED_IN_MORE: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
+    "aten.mse_loss.default": _loss,
+    "aten.smooth_l1_loss.default": _loss,
+    "aten.soft_margin_loss.default": _loss,
+    "aten.binary_cross_entropy.default": _loss,
+    "aten.col2im.default": _columns,
+    "aten._embedding_bag.default": _bags,
+    "aten._embedding_bag_forward_only.default": _bags,
+}
+"""Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.
+
+tests/interop/test_torch_storages.py compares all operators.
+"""
