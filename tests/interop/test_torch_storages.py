@@ -73,6 +73,14 @@ def bags(reduction, requires_grad):
     return f.embedding_bag(torch.arange(7), words, torch.tensor([0, 3]), mode=mode)
 
 
+def copied(shape):
+    """Into a part of every third column."""
+    for into in (torch.rand(50)[2:], torch.rand(8, 20)):
+        torch.ops.aten.copy.default(into.as_strided(shape, (5, 3), 1), torch.rand(shape[1:]))
+        torch.ops.aten.copy.default(into.as_strided(shape, (6, 0), 1), torch.rand(()))
+        torch.ops.aten.copy.default(into.as_strided(shape[:1], (1,), 1), torch.rand(()))
+
+
 CALLS = {
     "mse_loss": lambda reduction: f.mse_loss(torch.rand(5, 7), torch.rand(7), reduction=reduction),
     "smooth_l1_loss": lambda reduction: f.smooth_l1_loss(torch.rand(5, 7), torch.rand(5, 7), reduction=reduction),
@@ -81,6 +89,7 @@ CALLS = {
         torch.rand(5, 7).double(), torch.rand(5, 7).double(), torch.rand(7).double(), reduction=reduction
     ),
     "col2im": lambda _: f.fold(torch.rand(2, 27, 16), 4, 3, padding=1),
+    "copy": lambda reduction: copied({"none": (4, 3), "mean": (4, 1), "sum": (4, 6)}[reduction]),
     "_embedding_bag": lambda reduction: bags(reduction, requires_grad=True),
     "_embedding_bag_forward_only": lambda reduction: bags(reduction, requires_grad=False),
 }

@@ -57,12 +57,20 @@ def _bags(given: Mapping[str, Any]) -> list[int]:
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
+def _copied(given: Mapping[str, Any]) -> list[int]:
+    """The whole storage of what is copied into, unless elements of that share a place."""
+    into = given["self"]
+    shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
+    return [0 if shares else into.untyped_storage().nbytes()]
+
+
 STORED_IN_MORE: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.mse_loss.default": _loss,
     "aten.smooth_l1_loss.default": _loss,
     "aten.soft_margin_loss.default": _loss,
     "aten.binary_cross_entropy.default": _loss,
     "aten.col2im.default": _columns,
+    "aten.copy.default": _copied,
     "aten._embedding_bag.default": _bags,
     "aten._embedding_bag_forward_only.default": _bags,
 }
