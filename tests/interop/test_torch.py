@@ -5,6 +5,7 @@ import importlib
 import pickle
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -393,6 +394,86 @@ def test_other_shapes_have_plans_of_their_own():
         assert torch.equal(call(X[:batch]), eager(X[:batch]))
     assert len(backend.reports) == 3
     assert len({report.frame for report in backend.reports}) == 1
+
+
+class Outside(Layers):
+    """What stands between two layers is no part of a graph."""
+
+    def __init__(self, between):
+        super().__init__(None)
+        self.lstm = between
+
+    def forward(self, x):
+        h = self.first(x).sigmoid()
+        h = self.lstm(h)
+        return self.last(h[0] if isinstance(h, tuple) else h).square().sum()
+
+
+@torch.compiler.disable
+def not_captured(x):
+    return x.sin()
+
+
+@pytest.mark.parametrize("between", [lambda: nn.LSTM(16, 16), lambda: nn.GRU(16, 16), lambda: not_captured])
+def test_what_runs_outside_the_graphs_is_said(between):
+    model, backend = Outside(between()), remat.backend("80%")
+    call = torch.compile(model, backend=backend, dynamic=False)
+    with pytest.warns(
+        GraphWarning, match=r"ends a graph at h = self.lstm\(h\) \(test_torch.py, line \d+\).* set torch"
+    ):
+        call(X).backward()
+    (line,) = backend.reports[0].outside
+    assert line.startswith("h = self.lstm(h)")
+    assert "not planned: h = self.lstm(h)" in str(backend.reports[0])
+    with warnings.catch_warnings(record=True) as said:
+        call(X[:8])  # another shape, of which it was said
+    assert not [each for each in said if "ends a graph" in str(each.message)]
+
+
+def test_a_graph_that_ends_where_python_decides_leaves_nothing_out(recwarn):
+    backend = remat.backend("80%")
+    torch.compile(Broken(None), backend=backend, dynamic=False)(X).backward()
+    assert backend.reports[-1].outside == ()
+    assert not [each for each in recwarn if "ends a graph" in str(each.message)]
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@torch._dynamo.config.patch(allow_rnn=True)
+def test_recurrent_layers_are_planned_where_torch_compile_takes_them(kind):
+    model, backend = Outside(kind(16, 16, 2, dropout=0.5)), remat.backend("80%")
+    eager = copy.deepcopy(model)
+    call = torch.compile(model, backend=backend, dynamic=False)
+    x = X[:12].view(3, 4, 16)
+    for one, other in zip(two_steps(call, model, (x,)), two_steps(eager, eager, (x,)), strict=True):
+        assert (one - other).abs().max() <= 1e-5 * other.abs().max()
+    assert len(backend.reports) == 1
+    assert backend.reports[0].outside == ()
+
+
+@torch._dynamo.config.patch(recompile_limit=3)
+def test_the_last_compilation_of_a_frame_is_said():
+    backend = remat.backend("80%")
+    call = torch.compile(Layers(torch.relu), backend=backend, dynamic=False)
+    call(X[:8])
+    call(X[:12])
+    with pytest.warns(GraphWarning, match="the last of 3 times: with another shape or number it runs uncompiled"):
+        call(X[:16])
+
+
+def test_compiled_code_is_measured_as_it_runs():
+    model, backend = Layers(torch.relu), remat.backend("60%")
+    call = torch.compile(model, backend=backend, dynamic=False)
+
+    def step():
+        model.zero_grad()
+        call(X).backward()
+
+    step()
+    model.zero_grad()
+    for _ in range(2):  # it is compiled still
+        measured = remat.measure_peak(step, [*model.parameters(), X])
+        assert measured.storages is None
+        assert measured.allocator <= backend.reports[0].whole + 8
 
 
 def test_a_graph_without_gradients_is_run_as_it_is():

@@ -17,6 +17,7 @@ from remat_algos.interop.torch.private import (
     Tangent,
     aot_autograd,
     export_joint,
+    graph_break,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
@@ -54,6 +55,7 @@ class TorchBackend:
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
+        self._partitioner.leave_out(graph_break(module))
         with recurrent_layers():
             return aot_autograd(fw_compiler=boxed, partition_fn=self._partitioner)(module, inputs)
 

@@ -10,7 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, storage_key, tree_leaves
+from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
 from remat_algos.interop.torch.storages import tensors
 
 
@@ -20,25 +20,26 @@ class Peaks:
 
     Parameters
     ----------
-    storages : int
-        Of tensors: without workspaces of operators, and without states of generators.
+    storages : int or None
+        Of tensors: without workspaces of operators, and without states of generators. None for code of torch.compile,
+        which would run uncompiled where storages are counted.
     allocator : int
         Of all that was requested from the allocator.
     """
 
-    storages: int
+    storages: int | None
     allocator: int
 
 
 @checked_arguments
 def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> Peaks:
-    """Call a function twice, once under the profiler and once under a dispatch mode, and give the peaks of both.
+    """Call a function under the profiler, and once more under a dispatch mode, and give the peaks of both.
 
     Parameters
     ----------
     function : callable
         Without arguments; a training step that leaves nothing behind which the next one does not replace. A model of
-        torch.compile has to be compiled by an earlier call, and runs uncompiled from the second of ours on.
+        torch.compile has to be compiled by an earlier call.
     known : iterable of torch.Tensor
         What is there before the call, such as parameters and inputs, and is not counted.
 
@@ -55,7 +56,9 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     Peaks(storages=8000, allocator=8000)
     """
     present = list(known)
-    allocator = allocator_peak(function, present)
+    allocator, compiled = _allocated(function, present)
+    if compiled:
+        return Peaks(None, allocator)
     with _Storages(present) as storages:
         function()
     return Peaks(storages.peak, allocator)
@@ -66,17 +69,23 @@ def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -
 
     That of CUDA where a known tensor is there, else that of the CPU.
     """
+    return _allocated(function, known)[0]
+
+
+def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
+    """The peak, and whether code of torch.compile ran."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
+    before = 0
+    if device is not None:
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=device is None) as seen:
+        function()
     if device is None:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-            function()
-        return int(np.cumsum([0, *allocated_bytes(seen)]).max())
+        return int(np.cumsum([0, *allocated_bytes(seen)]).max()), ran_compiled(seen)
     torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    function()
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before
+    return torch.cuda.max_memory_allocated(device) - before, ran_compiled(seen)
 
 
 class _Storages(DispatchMode):

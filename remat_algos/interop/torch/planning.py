@@ -1,5 +1,6 @@
 """A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
 
+import re
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,15 +14,22 @@ from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.joint import Captured, captured, tidied
 from remat_algos.interop.torch.lowering import split
-from remat_algos.interop.torch.private import compile_id, parallel_gradients
+from remat_algos.interop.torch.private import (
+    CAPTURE_RECURRENT,
+    COMPILE_MORE,
+    compile_id,
+    parallel_gradients,
+    recompile_limit,
+)
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
-from remat_algos.text.wording import counted, did_you_mean, listed, quoted
+from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
 
+RECURRENT = re.compile("rnn|lstm|gru", re.IGNORECASE)
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
@@ -104,8 +112,10 @@ class GraphReport:
     saved : int
         Bytes that stay from the forward part to the backward part, outputs included.
     whole : int
-        Bytes that this graph and those of other pairs until now reach together, residents apart: a bound. In DDP with
-        the buckets for gradients, which are made anew in the second step.
+        Bytes that this graph and those of other pairs until now reach together, residents apart: a bound of the
+        captured graphs. In DDP with the buckets for gradients, which are made anew in the second step.
+    outside : tuple of str
+        Lines of the model until now at which torch.compile ends a graph: what these call is not planned.
     """
 
     plan: Plan
@@ -117,6 +127,7 @@ class GraphReport:
     part: int
     saved: int
     whole: int
+    outside: tuple[str, ...]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -132,7 +143,8 @@ class GraphReport:
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
-            ("all graphs", f"together within {format_bytes(self.whole)}"),
+            ("all graphs", f"those captured together within {format_bytes(self.whole)}"),
+            *(("outside", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.outside),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
         return "\n".join(labelled(rows))
@@ -148,6 +160,7 @@ class Partitioner:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
+        self.outside: dict[str, None] = {}
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
@@ -166,11 +179,27 @@ class Partitioner:
         self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
         return modules
 
+    def leave_out(self, line: str | None) -> None:
+        """Note a line at which a graph ends, and warn of it, once."""
+        if line is not None and line not in self.outside:
+            self.outside[line] = None
+            remedy = f"; {CAPTURE_RECURRENT}, or use rematerialize" if RECURRENT.search(line) else ""
+            warn(
+                f"torch.compile ends a graph at {shortened(line, LONGEST_PATH)}: what this calls runs outside the plan "
+                f"and the budget, maybe all that follows too{remedy}"
+            )
+
     def _next_place(self) -> tuple[int, int]:
         """Frame and part of the graph that is planned now."""
         before, self._compiling = self._compiling, compile_id()
         if self._compiling is None:
             return 0, 0
+        if self._compiling != before and self._compiling[1] + 1 == recompile_limit():
+            warn(
+                f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape or "
+                "number it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what changes "
+                f"from step to step as tensors, or {COMPILE_MORE}"
+            )
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self) -> Budget:
@@ -204,6 +233,7 @@ class Partitioner:
             part=self._place[1],
             saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
             whole=0,
+            outside=tuple(self.outside),
         )
         self.reports.append(report)
         self.reports[-1] = replace(report, whole=self._whole())

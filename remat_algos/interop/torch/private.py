@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,10 @@ from torch.nn.functional import linear
 
 TESTED = "2.13"
 """Versions of PyTorch whose private names are known to be these."""
+
+CAPTURE_RECURRENT = "for nn.LSTM, nn.GRU and nn.RNN set torch._dynamo.config.allow_rnn = True"
+COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
+"""Settings of PyTorch that messages name."""
 
 _moved: list[str] = []
 
@@ -154,6 +159,31 @@ def compile_id() -> tuple[int, int] | None:
     if compiled is None or compiled.frame_id is None:
         return None
     return compiled.frame_id, compiled.frame_compile_id
+
+
+def graph_break(module: Any) -> str | None:
+    """The line at which torch.compile ended a graph, for what it calls cannot be captured.
+
+    None where the frame returns, or where Python only decides on a number.
+    """
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break or reason.reason.startswith("generic_jump"):
+        return None
+    if not reason.user_stack:
+        return str(reason.reason)
+    frame = reason.user_stack[-1]
+    return f"{frame.line} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def recompile_limit() -> int:
+    """How often PyTorch compiles a frame, before it runs it uncompiled."""
+    return int(importlib.import_module("torch._dynamo.config").recompile_limit)
+
+
+def ran_compiled(profile: Any) -> bool:
+    """Whether a profile saw code of torch.compile."""
+    events = profile.profiler.kineto_results.events()
+    return any(event.name().startswith("Torch-Compiled Region") for event in events)
 
 
 def parallel_gradients() -> int:
