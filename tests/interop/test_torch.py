@@ -585,10 +585,32 @@ def test_python_that_depends_on_data_is_for_torch_compile():
         remat.rematerialize(Broken(None), (X,), "80%")
 
 
-def test_dynamic_shapes_are_refused_in_words():
-    call = torch.compile(Layers(torch.relu), backend=remat.backend("80%"), dynamic=True)
-    with pytest.raises(Exception, match="use dynamic=False"):
-        call(X)
+class Sized(Layers):
+    """Its Python reads sizes, and its views have them."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        h = f.dropout(self.first(x), 0.3).reshape(n // 2, 2 * 16).sigmoid().view(n, 16)
+        return self.last(h + torch.ones(n, 1)).square().sum() / n
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_sizes_are_those_of_a_call_and_others_are_planned_anew(dynamic):
+    model, backend = Sized(None), remat.backend("80%")
+    eager = copy.deepcopy(model)
+    call = torch.compile(model, backend=backend, dynamic=dynamic)
+    for rows in (8, 12, 64, 12):
+        assert_equal(two_steps(call, model, (X[:rows],)), two_steps(eager, eager, (X[:rows],)))
+    peaks = [report.plan.peak_memory for report in backend.reports]
+    assert sorted(peaks) == peaks
+    assert len(set(peaks)) == len(peaks) == 3
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_sizes_that_depend_on_data_are_refused_in_words():
+    call = torch.compile(lambda x: x[x > 0].sin().sum(), backend=remat.backend("80%"))
+    with pytest.raises(Exception, match="has a dynamic shape"):
+        call(X.clone().requires_grad_())
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

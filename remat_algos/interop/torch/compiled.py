@@ -17,6 +17,7 @@ from remat_algos.interop.torch.private import (
     Tangent,
     aot_autograd,
     export_joint,
+    fix_sizes,
     graph_break,
     recurrent_layers,
 )
@@ -56,6 +57,7 @@ class TorchBackend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         self._partitioner.leave_out(graph_break(module))
+        fix_sizes(inputs)
         with recurrent_layers():
             return aot_autograd(fw_compiler=boxed, partition_fn=self._partitioner)(module, inputs)
 

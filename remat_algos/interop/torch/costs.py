@@ -56,7 +56,7 @@ def count_flops(node: fx.Node) -> int:
 def moved_bytes(node: fx.Node) -> int:
     """Bytes that a call reads and writes."""
     results = [node.meta["val"], *(read.meta["val"] for read in node.all_input_nodes)]
-    return sum(tensor.numel() * tensor.itemsize for result in results for tensor in tensors(result))
+    return sum(int(tensor.numel()) * tensor.itemsize for result in results for tensor in tensors(result))
 
 
 def probe(node: fx.Node) -> tuple[int, int]:

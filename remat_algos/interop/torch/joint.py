@@ -14,12 +14,14 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.draws import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.private import (
+    SYMBOLS,
     Buffer,
     InputMutation,
     Operator,
     Parameter,
     SubclassPart,
     Tangent,
+    fixed_number,
     storage_key,
     writes_into_arguments,
 )
@@ -128,11 +130,18 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
-    copies: dict[fx.Node, fx.Node] = {}
+    copies: dict[fx.Node, Any] = {}  # of sizes that are fixed, their numbers
     first_of: dict[Any, fx.Node] = {}
     twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
     for node in module.graph.nodes:
+        size = fixed_number(node.meta.get("val"))
+        if size is not None and node.op != "placeholder":
+            copies[node] = size
+            continue
         copies[node] = copy = graph.node_copy(node, copies.__getitem__)
+        if size is not None:
+            copies[node], copy.meta[STORAGES] = size, []
+            continue
         stored = real_storages(node)
         # equal results that are returned stay two
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
@@ -152,8 +161,8 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
 
 def _check(node: fx.Node) -> None:
     result = node.meta.get("val")
-    symbolic = isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool)
-    if symbolic or any(isinstance(size, torch.SymInt) for t in tensors(result) for size in t.shape):
+    sizes = [result] if isinstance(result, SYMBOLS) else [size for t in tensors(result) for size in t.shape]
+    if any(isinstance(size, SYMBOLS) and fixed_number(size) is None for size in sizes):
         raise GraphError(f"{shortened(node.name)} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
     if any(t.layout is not torch.strided for t in tensors(result)):
         raise GraphError(

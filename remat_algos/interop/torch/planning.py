@@ -143,7 +143,7 @@ class GraphReport:
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
-            ("all graphs", f"those captured together within {format_bytes(self.whole)}"),
+            ("all graphs", f"captured ones together within {format_bytes(self.whole)}"),
             *(("outside", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.outside),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]

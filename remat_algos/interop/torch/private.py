@@ -90,6 +90,21 @@ def storage_key(tensor: Any) -> int:
     return tensor.untyped_storage()._cdata
 
 
+SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+def fix_sizes(inputs: Any) -> None:
+    """Make the sizes of what is being compiled those of this call; for others PyTorch compiles anew."""
+    for each in inputs:
+        if isinstance(each, torch.SymInt):
+            int(each)
+
+
+def fixed_number(symbol: Any) -> Any:
+    """The number of a symbol that stands for one alone; None of others, and of all else."""
+    return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
+
+
 def writes_into_arguments(operator: Any) -> bool:
     """Whether an operator is in-place."""
     schema = getattr(operator, "_schema", None)

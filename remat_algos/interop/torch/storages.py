@@ -16,7 +16,7 @@ HOST = ("cpu", "meta")  # devices whose operators are those of the CPU, and that
 
 def storages(result: Any) -> list[tuple[int, int]]:
     """Key and bytes of the storage of each tensor of a result."""
-    return [(storage_key(tensor), tensor.untyped_storage().nbytes()) for tensor in tensors(result)]
+    return [(storage_key(tensor), int(tensor.untyped_storage().nbytes())) for tensor in tensors(result)]
 
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
@@ -27,7 +27,7 @@ def real_storages(node: fx.Node) -> list[tuple[int, int]]:
     args = fx.node.map_arg(node.args, lambda read: read.meta["val"])
     names = [argument.name for argument in node.target._schema.arguments]
     bytes_of = least(dict(zip(names, args, strict=False)) | node.kwargs)
-    return [(key, max(size, more) if size else 0) for (key, size), more in zip(stored, bytes_of, strict=True)]
+    return [(key, max(size, int(more)) if size else 0) for (key, size), more in zip(stored, bytes_of, strict=True)]
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:
