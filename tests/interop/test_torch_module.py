@@ -155,6 +155,20 @@ def test_train_and_eval_are_those_of_the_model():
     assert planned.training
 
 
+def test_another_type_is_captured_anew():
+    class Cast(Net):
+        def forward(self, x):
+            return super().forward(x.to(self.first.weight.dtype)).float()
+
+    model = Cast().eval()
+    planned = remat.rematerialize(model, (X,), "60%")
+    assert_same_step(planned, model, X)
+    assert planned.double() is planned
+    assert model.first.weight.dtype == torch.float64
+    model.zero_grad()
+    assert_same_step(planned, model, X)
+
+
 def test_without_gradients_the_model_itself_runs():
     model = Net().eval()
     planned = remat.rematerialize(model, (X,), "60%")

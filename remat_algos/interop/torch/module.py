@@ -30,7 +30,7 @@ SEED = 0  # of the pass that is compared
 class Rematerialized(nn.Module):
     """A model with inputs of fixed shapes, as a module; parameters, buffers and submodules are those of the model.
 
-    Where the mode of a submodule, the `requires_grad` of a parameter or autocast is another one than before, it is
+    Where the mode of a submodule, `requires_grad` or type of a parameter, or autocast is another one than before, it is
     captured and planned anew. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. A
     copy, or one out of a pickle, is planned at its first call.
 
@@ -90,6 +90,15 @@ class Rematerialized(nn.Module):
     def plan(self) -> Plan:
         """The plan of the last call."""
         return self.report.plan
+
+    def train(self, mode: bool = True) -> "Rematerialized":
+        """Put the model into training, or into evaluation."""
+        self.model.train(mode)
+        return self
+
+    def _apply(self, *args: Any, **kwargs: Any) -> "Rematerialized":
+        self.model._apply(*args, **kwargs)  # what moves a module, or changes the type of its parameters
+        return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """That of the model."""
@@ -192,7 +201,7 @@ def _mode(model: nn.Module) -> Any:
     """All that a capture depends on, beside the inputs."""
     return (
         tuple(module.training for module in model.modules()),
-        tuple(parameter.requires_grad for parameter in model.parameters()),
+        tuple((each.requires_grad, each.dtype, each.device) for each in (*model.parameters(), *model.buffers())),
         tuple(torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) for device in DEVICES),
     )
 
