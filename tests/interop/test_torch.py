@@ -456,8 +456,27 @@ def test_the_last_compilation_of_a_frame_is_said():
     call = torch.compile(Layers(torch.relu), backend=backend, dynamic=False)
     call(X[:8])
     call(X[:12])
-    with pytest.warns(GraphWarning, match="the last of 3 times: with another shape or number it runs uncompiled"):
+    with pytest.warns(GraphWarning, match="the last of 3 times: with another shape, number or mode it runs uncompiled"):
         call(X[:16])
+
+
+@torch._dynamo.config.patch(recompile_limit=3)
+def test_an_evaluation_may_be_the_last_compilation():
+    model = Layers(torch.relu)
+    call = torch.compile(model, backend=remat.backend("80%"), dynamic=False)
+    call(X[:8])
+    call(X[:12])
+    with torch.no_grad(), pytest.warns(GraphWarning, match="the last of 3 times"):
+        call(X[:8])
+
+
+def test_inductor_captures_recurrent_layers_with_their_dropout_and_fixes_sizes():
+    backend = remat.backend("100%", compiler="inductor")
+    with torch._dynamo.config.patch(allow_rnn=True):
+        model = Outside(nn.GRU(16, 16, 2, dropout=0.5))
+        torch.compile(model, backend=backend, dynamic=True)(X[:12].view(3, 4, 16))
+    draws = [node for node in backend.reports[0].plan.graph.labels.ops if "bernoulli" in node or "dropout" in node]
+    assert draws
 
 
 def test_compiled_code_is_measured_as_it_runs():

@@ -81,6 +81,11 @@ def copied(shape):
         torch.ops.aten.copy.default(into.as_strided(shape[:1], (1,), 1), torch.rand(()))
 
 
+def losses_of_two_types(loss):
+    for one, other in ((torch.bfloat16, torch.float32), (torch.float32, torch.float64), (torch.float64, torch.float32)):
+        loss(torch.rand(5, 7, dtype=one), torch.rand(5, 7, dtype=other))
+
+
 CALLS = {
     "mse_loss": lambda reduction: f.mse_loss(torch.rand(5, 7), torch.rand(7), reduction=reduction),
     "smooth_l1_loss": lambda reduction: f.smooth_l1_loss(torch.rand(5, 7), torch.rand(5, 7), reduction=reduction),
@@ -108,6 +113,15 @@ def test_operators_that_store_in_more_are_predicted(name, reduction):
 
 def test_each_entry_of_the_table_is_tried():
     assert {f"aten.{name}.default" for name in CALLS} == set(storages.STORED_IN_MORE)
+
+
+@pytest.mark.parametrize("loss", [f.mse_loss, f.smooth_l1_loss])
+def test_losses_of_two_types_are_predicted(loss):
+    with Compared() as compared:
+        losses_of_two_types(loss)
+    off = [bytes_off for bytes_off, _ in compared.off[f"aten.{loss.__name__}.default"]]
+    assert len(off) == 3
+    assert all(-ROOM <= each <= 0 for each in off)
 
 
 @pytest.mark.slow

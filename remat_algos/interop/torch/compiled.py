@@ -17,8 +17,6 @@ from remat_algos.interop.torch.private import (
     Tangent,
     aot_autograd,
     export_joint,
-    fix_sizes,
-    graph_break,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
@@ -56,10 +54,9 @@ class TorchBackend:
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
-        self._partitioner.leave_out(graph_break(module))
-        fix_sizes(inputs)
+        self._partitioner.begin(module, inputs)
         with recurrent_layers():
-            return aot_autograd(fw_compiler=boxed, partition_fn=self._partitioner)(module, inputs)
+            return aot_autograd(fw_compiler=box, partition_fn=self._partitioner)(module, inputs)
 
 
 @checked_arguments
@@ -144,6 +141,9 @@ def _backend_of(options: dict[str, Any]) -> Any:
 def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     """A partition function for AOTAutograd, for backends of one's own.
 
+    PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM leave out the dropout between layers; a backend that
+    captures these must mind that.
+
     Parameters
     ----------
     budget, **options
@@ -194,11 +194,11 @@ def capture(
     """
     request = Request.of("100%", rng=rng, cost=cost, workspace=workspace)
     with contextlib.ExitStack() as stack:
-        joint = exported(stack, model, inputs, keywords or {})
+        joint = export(stack, model, inputs, keywords or {})
         return request.capture(joint.graph_module, _forward_outputs(joint.graph_module))
 
 
-def exported(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The joint graph of a model, with what AOTAutograd needs to compile it."""
     try:
         with recurrent_layers():
@@ -217,7 +217,7 @@ def _forward_outputs(joint: fx.GraphModule) -> int:
     return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)
 
 
-def boxed(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
     """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()

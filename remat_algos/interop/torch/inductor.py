@@ -10,7 +10,7 @@ from torch import fx
 from remat_algos.errors import BackendError
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
-from remat_algos.interop.torch.private import CustomPartitioner, InputMutation, graph_break, inductor
+from remat_algos.interop.torch.private import CustomPartitioner, InputMutation, inductor, recurrent_layers
 from remat_algos.ir.budget import Amount, Budget
 
 ATTEMPTS = 5  # limits that `fit` tries
@@ -95,8 +95,11 @@ class InductorBackend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
-        self.partitioner.partitioner.leave_out(graph_break(module))
-        with config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True):
+        self.partitioner.partitioner.begin(module, inputs)
+        with (
+            recurrent_layers(),
+            config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),
+        ):
             return compile_fx(module, inputs)
 
     def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:

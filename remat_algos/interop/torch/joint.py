@@ -142,7 +142,9 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
         if size is not None:
             copies[node], copy.meta[STORAGES] = size, []
             continue
-        stored = real_storages(node)
+        stored, base = real_storages(node), _viewed(copy)
+        if base is not None and dict(stored).keys().isdisjoint(dict(base.meta[STORAGES])):
+            stored = base.meta[STORAGES]  # inductor replaces nodes, but not what it noted of their views
         # equal results that are returned stay two
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
         first = copy if call is None else first_of.setdefault(call, copy)
@@ -177,6 +179,15 @@ def _check(node: fx.Node) -> None:
             f"{shortened(node.name)} ({shortened(node.target)}) writes into its arguments; "
             "use the operator that returns a new tensor"
         )
+
+
+def _viewed(node: fx.Node) -> fx.Node | None:
+    """What a call is a view of, by its schema."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or len(schema.returns) != 1 or schema.returns[0].alias_info is None:
+        return None
+    given = zip(schema.arguments, node.args, strict=False)
+    return next((each for argument, each in given if argument.alias_info and isinstance(each, fx.Node)), None)
 
 
 def _equal_calls(node: fx.Node) -> Any:

@@ -9,21 +9,20 @@ from torch import nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
-from remat_algos.interop.torch.compiled import boxed, exported
+from remat_algos.interop.torch.compiled import box, export
 from remat_algos.interop.torch.draws import is_draw
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
-from remat_algos.interop.torch.private import FakeTensor, compile_joint, tree_leaves
+from remat_algos.interop.torch.private import FakeTensor, compile_joint, leaves_with_paths, path_text, tree_leaves
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
-from remat_algos.text.units import percent
 from remat_algos.text.wording import LONGEST_PATH, counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 """What a module is made of; ours has those of the model."""
 DEVICES = ("cpu", "cuda")  # whose autocast is part of what is captured
-TOLERANCE = {torch.float16: 2e-2, torch.bfloat16: 5e-2}
-"""Of the largest number of a result, how far a planned one may be off; else `CLOSE`."""
-CLOSE = 1e-3
+CLOSE, CLOSE_HALF = 100, 4
+"""How many units in the last place of its largest number a result may be off; of half precision few."""
+ELSEWHERE = 100  # times as many on other devices than the CPU
 SEED = 0  # of the pass that is compared
 
 
@@ -32,116 +31,128 @@ class Rematerialized(nn.Module):
 
     Where the mode of a submodule, `requires_grad` or type of a parameter, or autocast is another one than before, it is
     captured and planned anew. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. A
-    copy, or one out of a pickle, is planned at its first call.
+    copy, or one out of a pickle, is planned at its first call. What else submodules have, hooks too, is that of the
+    capture.
 
     Parameters
     ----------
     model : torch.nn.Module
     request : Request
         What to plan for.
-    like : list of str
-        The inputs, described.
+    like : list of (str, str)
+        The inputs: names, and what they are.
     check : bool
         Whether each capture is compared with the model.
     """
 
-    model: nn.Module
-
-    def __init__(self, model: nn.Module, request: Request, like: list[str], check: bool) -> None:
+    def __init__(self, model: nn.Module, request: Request, like: list[tuple[str, str]], check: bool) -> None:
         training = model.training
-        self.__dict__["model"] = model
+        self.__dict__["_original"] = model  # no submodule
         super().__init__()
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
         self._request, self._like, self._check = request, like, check
-        self._captured: dict[Any, tuple[Callable[..., Any], list[str], GraphReport | None]] = {}
+        self._planned: dict[Any, tuple[Callable[..., Any], list[str], GraphReport | None]] = {}
         self._last: GraphReport | None = None
 
     def __repr__(self) -> str:
         budget = str(Budget.of(self._request.budget))
-        return f"Rematerialized(budget {budget!r}, {counted(len(self._captured), 'plan')})\n{self.model!r}"
+        return f"Rematerialized(budget {budget!r}, {counted(len(self._planned), 'plan')})\n{self.original!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.model, self._request, self._like, self._check)
+        return type(self), (self.original, self._request, self._like, self._check)
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
-            return getattr(self.__dict__["model"], name)
+            if "_original" not in self.__dict__:
+                raise
+            return getattr(self._original, name)
+
+    @property
+    def original(self) -> nn.Module:
+        """The model."""
+        return self.__dict__["_original"]
 
     @property
     def training(self) -> bool:
         """That of the model."""
-        return self.model.training
+        return self.original.training
 
     @training.setter
     def training(self, mode: bool) -> None:
-        self.model.training = mode
+        self.original.training = mode
 
     @property
     def report(self) -> GraphReport:
-        """How the graph of the last call was planned."""
+        """How the graph of the last call with gradients was planned."""
         if self._last is None:
             raise GraphError("a copy is planned at its first call; call it")
         return self._last
 
     @property
     def plan(self) -> Plan:
-        """The plan of the last call."""
+        """The plan of the last call with gradients."""
         return self.report.plan
 
     def train(self, mode: bool = True) -> "Rematerialized":
         """Put the model into training, or into evaluation."""
-        self.model.train(mode)
+        self.original.train(mode)
         return self
 
+    def _replicate_for_data_parallel(self) -> Any:
+        raise GraphError("a planned model has no replicas for DataParallel; use DistributedDataParallel")
+
     def _apply(self, *args: Any, **kwargs: Any) -> "Rematerialized":
-        self.model._apply(*args, **kwargs)  # what moves a module, or changes the type of its parameters
+        self.original._apply(*args, **kwargs)  # what moves a module, or changes the type of its parameters
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """That of the model."""
-        return self.model.state_dict(*args, **kwargs)
+        return self.original.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Into the model."""
-        return self.model.load_state_dict(*args, **kwargs)
+        return self.original.load_state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self.model._load_from_state_dict(*args, **kwargs)
+        self.original._load_from_state_dict(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model; GraphError for inputs that differ from those it was planned for."""
         if not torch.is_grad_enabled():
-            return self.model(*args, **kwargs)
-        actual = described(args, kwargs)
+            return self.original(*args, **kwargs)
+        actual = describe(args, kwargs)
         if actual != self._like:
             raise GraphError(
                 f"{_difference(actual, self._like)}; plan for these inputs: rematerialize(model, inputs, budget)"
             )
-        mode = _mode(self.model)
-        if mode not in self._captured:
-            self.capture(args, kwargs)
-        call, names, report = self._captured[mode]
+        mode = _mode(self.original)
+        if mode not in self._planned:
+            self.plan_mode(args, kwargs)
+        call, names, report = self._planned[mode]
         self._last = report or self._last
-        state = dict(self.model.named_parameters(remove_duplicate=False))
-        state |= self.model.named_buffers(remove_duplicate=False)
+        state = dict(self.original.named_parameters(remove_duplicate=False))
+        state |= self.original.named_buffers(remove_duplicate=False)
         return call(*(state[name] for name in names), *args, **kwargs)
 
-    def capture(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
-        """Capture and plan the model as it is now; None if nothing of it has a gradient, so that it runs as it is."""
-        partitioner = Partitioner(self._request)
+    def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
+        """Capture and plan the model in its mode; None if nothing of it has a gradient, so that it runs as it is."""
+        partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
-            joint = exported(stack, self.model, args, kwargs)
-            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=boxed, bw_compiler=boxed)
-        names = [*joint.params_spec, *joint.buffers_spec]
+            joint = export(stack, self.original, args, kwargs)
+            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=box, bw_compiler=box)
         report = partitioner.reports[0] if partitioner.reports else None
-        self._captured[_mode(self.model)] = (call, names, report)
-        self._last = report or self._last
+        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], report)
         if report is not None and self._check:
-            draws = any(is_draw(node) for node in joint.graph_module.graph.nodes)
-            _compare(self, args, kwargs, draws)
+            try:
+                _check_pass(self, args, kwargs, any(is_draw(node) for node in joint.graph_module.graph.nodes))
+            except BaseException:
+                del self._planned[mode]
+                self._last = last
+                raise
+        self._last = report or last
         return report
 
 
@@ -167,7 +178,8 @@ def rematerialize(
     keywords : mapping, optional
         Arguments by name.
     check : bool
-        Compare one forward pass with that of the model, from one seed; buffers and generators stay as they are.
+        Compare one forward pass with that of the model, from one seed; buffers, inputs and PyTorch's default generators
+        stay as they are. On a GPU models that draw are not compared.
 
     Returns
     -------
@@ -191,8 +203,8 @@ def rematerialize(
     416
     """
     args, kwargs = tuple(inputs), dict(keywords or {})
-    planned = Rematerialized(model, Request.of(budget, **options), described(args, kwargs), check)
-    if planned.capture(args, kwargs) is None:
+    planned = Rematerialized(model, Request.of(budget, **options), describe(args, kwargs), check)
+    if planned.plan_mode(args, kwargs) is None:
         raise GraphError("nothing of the model has a gradient; there is nothing to plan")
     return planned
 
@@ -201,7 +213,10 @@ def _mode(model: nn.Module) -> Any:
     """All that a capture depends on, beside the inputs."""
     return (
         tuple(module.training for module in model.modules()),
-        tuple((each.requires_grad, each.dtype, each.device) for each in (*model.parameters(), *model.buffers())),
+        tuple(
+            (each.requires_grad, each.dtype, each.device, each.shape)
+            for each in (*model.parameters(), *model.buffers())
+        ),
         tuple(torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) for device in DEVICES),
     )
 
@@ -209,76 +224,127 @@ def _mode(model: nn.Module) -> Any:
 # ---------------------------------------------------------------- one pass of both
 
 
-def _compare(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool) -> None:
-    """GraphError unless one forward pass gives what the model gives: a capture may have left something out."""
-    model = planned.model
-    given = [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
-    tensors = [*model.parameters(), *model.buffers(), *given]
+def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool) -> None:
+    """GraphError unless one forward pass gives what the model gives: a capture may have left something out.
+
+    Nothing is compared on fake tensors, nor on a GPU where operators draw: there they draw other numbers where nothing
+    has a gradient.
+    """
+    model = planned.original
+    tensors = [*model.parameters(), *model.buffers(), *_tensors(args, kwargs)]
     devices = {tensor.device for tensor in tensors}
+    on_cpu = {device.type for device in devices} == {"cpu"}
     if any(isinstance(tensor, FakeTensor) for tensor in tensors) or torch.device("meta") in devices:
         return
-    if draws and any(device.type != "cpu" for device in devices):
-        return  # there operators draw other numbers where nothing has a gradient
-    kept = [*model.buffers(), *given]
+    if draws and not on_cpu:
+        return
 
-    def one_pass(call: Callable[..., Any], *, gradients: bool) -> list[Any]:
-        before = [tensor.detach().clone() for tensor in kept]
-        with torch.random.fork_rng(), torch.set_grad_enabled(gradients):
-            torch.manual_seed(SEED)
-            results = [_detached(each) for each in tree_leaves(call(*args, **kwargs))]
-        results += [buffer.detach().clone() for buffer in model.buffers()]
-        with torch.no_grad():
-            for tensor, value in zip(kept, before, strict=True):
-                if not _near(tensor, value, 0):
-                    tensor.copy_(value)
-        return results
+    def difference(gradients: bool) -> str | None:
+        expected = _one_pass(model, model, args, kwargs, gradients)
+        found = _one_pass(model, planned.forward, args, kwargs, True)
+        if [name for name, _ in found] != [name for name, _ in expected]:
+            return "has other results"
+        for (name, ours), (_, its) in zip(found, expected, strict=True):
+            if not _near(ours, its, _tolerance(its)):
+                return f"gives {name} {_distance(ours, its)}"
+        return None
 
     try:
-        expected = one_pass(model, gradients=False)  # without gradients it fits where a step does not
+        # without gradients it fits where a step does not; with them there are no faster ways that differ
+        said = difference(False) and difference(True)
     except torch.OutOfMemoryError as error:
-        warn(f"the planned model was not compared with the model, which does not fit alone: {error}")
+        warn(f"the planned model was not compared with the model, for which memory ran out: {error}")
         return
-    for place, (ours, its) in enumerate(zip(one_pass(planned, gradients=True), expected, strict=True)):
-        if not _near(ours, its, TOLERANCE.get(getattr(its, "dtype", None), CLOSE)):
-            raise GraphError(
-                f"result {place} of the planned model is {_distance(ours, its)}: the capture left something out, or "
-                "its Python depends on more than its inputs; use torch.compile(model, backend='remat'), or check=False"
-            )
+    if said:
+        raise GraphError(
+            f"the planned model {said}: the capture left something out, or the model's Python depends on more than its "
+            "inputs; use torch.compile(model, backend='remat'), or check=False"
+        )
+
+
+def _one_pass(
+    model: nn.Module, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], gradients: bool
+) -> list[tuple[str, Any]]:
+    """Results, buffers and the CPU's generator after a pass, by name; the model and the inputs are as before then."""
+    slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
+    given = _tensors(args, kwargs)
+    buffers = [module._buffers[name] for module, name in slots]
+    before = [tensor.detach().clone() for tensor in (*buffers, *given)]
+    cuda = {tensor.device.index for tensor in (*model.parameters(), *before) if tensor.device.type == "cuda"}
+    try:
+        with torch.random.fork_rng(devices=sorted(cuda)), torch.set_grad_enabled(gradients):
+            torch.manual_seed(SEED)
+            leaves = tree_leaves(call(*args, **kwargs))
+            found = [(f"result {place}", _detached(each)) for place, each in enumerate(leaves)]
+            found.append(("a random number", torch.get_rng_state()))
+        found += [(f"buffer {shortened(name)}", _detached(each)) for name, each in model.named_buffers()]
+    finally:
+        with torch.no_grad():
+            for tensor, value in zip((*buffers, *given), before, strict=True):
+                if not _near(tensor, value, 0):
+                    tensor.copy_(value)
+        for (module, name), buffer in zip(slots, buffers, strict=True):
+            module._buffers[name] = buffer
+    return found
+
+
+def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    return [each for each in tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
 
 
 def _detached(result: Any) -> Any:
     return result.detach().clone() if isinstance(result, torch.Tensor) else result
 
 
+def _tolerance(expected: Any) -> float:
+    """How far a result may be off, as a part of its largest number."""
+    if not isinstance(expected, torch.Tensor) or not (expected.is_floating_point() or expected.is_complex()):
+        return 0.0
+    unit = torch.finfo(expected.dtype).eps
+    places = CLOSE if unit < torch.finfo(torch.float16).eps else CLOSE_HALF
+    return unit * places * (1 if expected.device.type == "cpu" else ELSEWHERE)
+
+
 def _near(one: Any, other: Any, tolerance: float) -> bool:
     """Whether two results differ by no more than a part of the largest number; NaN are equal."""
-    if not isinstance(other, torch.Tensor):
-        return bool(one == other)
-    if one.shape != other.shape or not (other.is_floating_point() or other.is_complex()):
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other) and bool(one == other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if not (other.is_floating_point() or other.is_complex()):
         return torch.equal(one, other)
-    return bool(_off(one, other) <= tolerance) if other.numel() else True
+    return torch.equal(one, other) or _off(one, other) <= tolerance
 
 
 def _off(one: torch.Tensor, other: torch.Tensor) -> float:
     """The largest difference, as a part of the largest number."""
+    if not other.numel():
+        return 0.0
     same = (one == other) | (one.isnan() & other.isnan())
     size = torch.where(other.isfinite(), other, 0).abs().max().item()
     return torch.where(same, 0, one - other).abs().max().nan_to_num(torch.inf).item() / (size or 1)
 
 
 def _distance(one: Any, other: Any) -> str:
-    numbers = isinstance(other, torch.Tensor) and one.shape == other.shape and other.is_floating_point()
-    if not numbers:
-        return f"not what the model's is, {shortened(other)}"
-    return f"off by {percent(min(_off(one, other), 1e9), 1)} of its largest number"
+    numbers = isinstance(other, torch.Tensor) and isinstance(one, torch.Tensor) and one.shape == other.shape
+    if not numbers or not other.is_floating_point():
+        return "that the model does not"
+    return f"off by {100 * _off(one, other):.2g} % of its largest number"
 
 
 # ---------------------------------------------------------------- inputs
 
 
-def described(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:
-    """Arguments in words, by which they are compared."""
-    return [_described(leaf) for leaf in tree_leaves((tuple(args), dict(kwargs)))]
+def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Names of the inputs, where they stand in lists and mappings, and what they are, by which they are compared."""
+    leaves, _ = leaves_with_paths((tuple(args), dict(sorted(kwargs.items()))))
+    return [(_name(path[1:]), _described(leaf)) for path, leaf in leaves]
+
+
+def _name(path: Sequence[Any]) -> str:
+    """0 for the first argument, 'scale' for one by name, 0['x'] for what it contains."""
+    first, *inner = path
+    return (str(first.idx) if hasattr(first, "idx") else repr(first.key)) + path_text(inner)
 
 
 def _described(leaf: Any) -> str:
@@ -289,10 +355,14 @@ def _described(leaf: Any) -> str:
     return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)} on {leaf.device}{gradient}"
 
 
-def _difference(actual: list[str], expected: list[str]) -> str:
+def _difference(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> str:
     """What differs first."""
     if len(actual) != len(expected):
         return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
-    place = next(i for i, (one, other) in enumerate(zip(actual, expected, strict=True)) if one != other)
-    found, planned = (shortened(each[place], LONGEST_PATH) for each in (actual, expected))
-    return f"input {place} is {found}, and was planned for as {planned}"
+    (name, found), (its, planned) = next(pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1])
+    if name != its:
+        return f"input {shortened(name)} stands where {shortened(its)} did when the model was planned"
+    return (
+        f"input {shortened(name)} is {shortened(found, LONGEST_PATH)}, "
+        f"and was planned for as {shortened(planned, LONGEST_PATH)}"
+    )

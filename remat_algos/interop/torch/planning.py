@@ -1,6 +1,5 @@
 """A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
 
-import re
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,8 @@ from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     COMPILE_MORE,
     compile_id,
+    fix_sizes,
+    graph_break,
     parallel_gradients,
     recompile_limit,
 )
@@ -29,7 +30,6 @@ from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
 
-RECURRENT = re.compile("rnn|lstm|gru", re.IGNORECASE)
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
@@ -161,6 +161,7 @@ class Partitioner:
         self.request = request
         self.reports: list[GraphReport] = []
         self.outside: dict[str, None] = {}
+        self._last_times = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
@@ -170,7 +171,7 @@ class Partitioner:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward module of a joint graph: a partition function of AOTAutograd."""
         start = time.perf_counter()
-        self._place, self._buckets = self._next_place(), parallel_gradients()
+        self._place, self._buckets = self._next_place(), max(self._buckets, parallel_gradients())
         model = self.request.capture(joint, num_fwd_outputs)
         known = time.perf_counter()
         plan = replace(self.request, budget=self._left()).plan(model.graph)
@@ -179,27 +180,29 @@ class Partitioner:
         self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
         return modules
 
-    def leave_out(self, line: str | None) -> None:
-        """Note a line at which a graph ends, and warn of it, once."""
+    def begin(self, module: fx.GraphModule, inputs: Any) -> None:
+        """Say, once each, what torch.compile leaves out behind a graph, and that it compiles a frame the last time."""
+        line, compiled = graph_break(module), compile_id()
         if line is not None and line not in self.outside:
             self.outside[line] = None
-            remedy = f"; {CAPTURE_RECURRENT}, or use rematerialize" if RECURRENT.search(line) else ""
             warn(
                 f"torch.compile ends a graph at {shortened(line, LONGEST_PATH)}: what this calls runs outside the plan "
-                f"and the budget, maybe all that follows too{remedy}"
+                f"and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
             )
+        if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_times:
+            self._last_times.add(compiled)
+            warn(
+                f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape, "
+                "number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what "
+                f"changes from step to step as tensors, or {COMPILE_MORE}"
+            )
+        fix_sizes(inputs)
 
     def _next_place(self) -> tuple[int, int]:
         """Frame and part of the graph that is planned now."""
         before, self._compiling = self._compiling, compile_id()
         if self._compiling is None:
             return 0, 0
-        if self._compiling != before and self._compiling[1] + 1 == recompile_limit():
-            warn(
-                f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape or "
-                "number it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what changes "
-                f"from step to step as tensors, or {COMPILE_MORE}"
-            )
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self) -> Budget:

@@ -47,6 +47,8 @@ BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
 DispatchMode: Any = _find("torch.utils._python_dispatch", "TorchDispatchMode")
 without_modes: Any = _find("torch.utils._python_dispatch", "_disable_current_modes")
 tree_leaves: Any = _find("torch.utils._pytree", "tree_leaves")
+leaves_with_paths: Any = _find("torch.utils._pytree", "tree_flatten_with_path")
+path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
 
 _rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
@@ -179,10 +181,10 @@ def compile_id() -> tuple[int, int] | None:
 def graph_break(module: Any) -> str | None:
     """The line at which torch.compile ended a graph, for what it calls cannot be captured.
 
-    None where the frame returns, or where Python only decides on a number.
+    None where the frame returns, where Python only decides on a number, and in the parts of a graph that DDP splits.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break or reason.reason.startswith("generic_jump"):
+    if reason is None or not reason.graph_break or reason.reason.startswith(("generic_jump", "DDPOptimizer")):
         return None
     if not reason.user_stack:
         return str(reason.reason)

@@ -42,7 +42,7 @@ def tensors(result: Any) -> Iterator[torch.Tensor]:
 def _loss(given: Mapping[str, Any]) -> list[int]:
     """A mean or a sum is put where its terms were."""
     terms = torch.broadcast_shapes(given["self"].shape, given["target"].shape)
-    return [prod(terms) * given["self"].itemsize]
+    return [prod(terms) * torch.result_type(given["self"], given["target"]).itemsize]
 
 
 def _columns(given: Mapping[str, Any]) -> list[int]:
