@@ -39,27 +39,27 @@ def tensors(result: Any) -> Iterator[torch.Tensor]:
             yield from tensors(each)
 
 
-def _loss(given: Mapping[str, Any]) -> list[int]:
+def _loss(arguments: Mapping[str, Any]) -> list[int]:
     """A mean or a sum is put where its terms were."""
-    terms = torch.broadcast_shapes(given["self"].shape, given["target"].shape)
-    return [prod(terms) * torch.result_type(given["self"], given["target"]).itemsize]
+    terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
+    return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
-def _columns(given: Mapping[str, Any]) -> list[int]:
+def _columns(arguments: Mapping[str, Any]) -> list[int]:
     """The image takes the place of the columns."""
-    return [given["self"].numel() * given["self"].itemsize]
+    return [arguments["self"].numel() * arguments["self"].itemsize]
 
 
-def _bags(given: Mapping[str, Any]) -> list[int]:
+def _bags(arguments: Mapping[str, Any]) -> list[int]:
     """A place more for the end."""
-    indices, offsets = given["indices"], given["offsets"]
+    indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
-def _copied(given: Mapping[str, Any]) -> list[int]:
+def _copied(arguments: Mapping[str, Any]) -> list[int]:
     """The whole storage of what is copied into, unless elements of that share a place."""
-    into = given["self"]
+    into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]
 
