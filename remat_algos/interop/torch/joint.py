@@ -142,9 +142,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
         if size is not None:
             copies[node], copy.meta[STORAGES] = size, []
             continue
-        stored, base = real_storages(node), _viewed(copy)
-        if base is not None and dict(stored).keys().isdisjoint(dict(base.meta[STORAGES])):
-            stored = base.meta[STORAGES]  # inductor replaces nodes, but not what it noted of their views
+        stored = real_storages(node)
         # equal results that are returned stay two
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
         first = copy if call is None else first_of.setdefault(call, copy)
@@ -153,7 +151,10 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copies[node] = first
             twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
-            copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
+            stored, base = [(twins.get(key, key), size) for key, size in stored], _viewed(copy)
+            if base is not None and dict(stored).keys().isdisjoint(dict(base.meta[STORAGES])):
+                stored = base.meta[STORAGES]  # inductor replaces nodes, but not what it noted of their views
+            copy.meta[STORAGES] = stored
     _clone_mutated(graph)
     graph.eliminate_dead_code()
     if replay:
