@@ -92,6 +92,9 @@ def stopped(report, name, command, stop, after, replaces, folder):
             out, err = process.communicate()
             report.fault(f"goes on for {SECONDS_TO_STOP:g} s after {stop.name}", what)
     ended = sent and process.returncode != 0
+    if sent and "Exception ignored in: <function _get_module_lock" in err:  # our handler raises in no import
+        report.count("lost while Python started")
+        return
     if ended and "Traceback" in err and "in interruptible" not in err:  # no handler yet: Python still starts
         report.count("stopped before the command began")
         return
