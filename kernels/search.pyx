@@ -432,7 +432,9 @@ cdef class ScheduleSearch:
         cdef vector[int]* runs
         cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
         row.erase(row.begin() + at)
-        self.last[x] = -1 if row.empty() else row.back()
+        self.last[x] = -1
+        if not row.empty():  # in one expression it would be a reference to what is gone
+            self.last[x] = row.back()
         if self.undoing:
             return 0
         runs = &self.occ[p]
@@ -1295,7 +1297,9 @@ cdef class ScheduleSearch:
         for x in range(self.n_values):
             if n_uses[x] != <int64_t>self.uses[x].size():
                 return 7
-            if self.last[x] != (-1 if self.uses[x].empty() else self.uses[x].back()):
+            if self.uses[x].empty() != (self.last[x] < 0):
+                return 7
+            if not self.uses[x].empty() and self.last[x] != self.uses[x].back():
                 return 7
         for v in range(self.n_nodes):
             k = self.occ[v].size()
