@@ -257,8 +257,8 @@ def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[st
         return
     if said:
         raise GraphError(
-            f"the planned model {said}: the capture left something out, or the model's Python depends on more than its "
-            "inputs; use torch.compile(model, backend='remat'), or check=False"
+            f"the planned model {shortened(said, LONGEST_PATH)}: the capture left something out, or the model's "
+            "Python depends on more than its inputs; use torch.compile(model, backend='remat'), or check=False"
         )
 
 
