@@ -171,11 +171,11 @@ def frontier(
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
 
-    Each solver runs for the lowest peak, as for the budget "least", below which no plan is shown, then yields its whole
-    frontier; `search` goes down
+    Each solver runs for the lowest peak, as for the budget "least", then yields its whole frontier; `search` goes down
     and up `points` budgets from the schedules of all others, then through half as many between, where the curve bends.
     It runs in as many threads as there are cores; their number changes nothing. Schedules are polished within their own
-    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization.
+    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization. The frontier contains no
+    plan below the lowest peak of the first runs.
 
     Parameters
     ----------
@@ -229,7 +229,8 @@ def frontier(
     floor = 0 if least is None or lowest.cut or lowest.interrupted or lowest.exhausted else least.figures[0]
     if not lowest.interrupted:
         portfolio.run(chosen)
-    peaks = [candidate.figures[0] for candidate in pareto(portfolio.candidates, figures)]
+    shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
+    peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
     bounding = context.share() if portfolio.interrupted else context  # who interrupts is told no more
     bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)

@@ -205,7 +205,6 @@ class _Searches:
             result, candidate = self.cheapest(lowest, self.max_states)
         if candidate is not None:
             lowest = candidate.figures[0]
-        if candidate is not None:
             proof = ("minimum peak" if peak_bound == lowest else STOPPED) + (", optimal at it" if result.proven else "")
             details = {"states": states + result.states, "proof": proof}
             bound, scope = (candidate.bound, candidate.scope) if result.proven else (None, None)

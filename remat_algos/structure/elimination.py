@@ -182,7 +182,7 @@ class Run:
         """The order and the bags, once it is done."""
         return Elimination(*self._kernel.result())
 
-    def so_far(self) -> Int32:
+    def partial_order(self) -> Int32:
         """int32[k]: the vertices eliminated so far, and one more if there is one."""
         order: Int32 = self._kernel.result()[0]
         left = np.ones(self._n_vertices, bool)
@@ -217,10 +217,10 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
     check_undirected(graph)
     vertices = frozen(order, np.int32, "order", graph.n_vertices)
     _places(vertices, graph.n_vertices)
-    return cut_elimination(graph, vertices)
+    return partial_elimination(graph, vertices)
 
 
-def cut_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
+def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
     """The bags of an order of some vertices: all others are in the last bag."""
     bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size

@@ -11,7 +11,7 @@ from remat_algos.context import SHORTEST, Progress, SearchContext, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
-from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, cut_elimination, elimination_of
+from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of, partial_elimination
 from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.text.wording import shortened
 
@@ -235,7 +235,7 @@ def width_bounds(
         low = max(start.low, _quick_bound(start.remaining, context))
         bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
-    bounds = replace(bounds, elimination=cut_elimination(graph, order))
+    bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.complete and not bounds.proven:
         raise GraphError(
             f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave {start.vertices.size} "
@@ -268,7 +268,7 @@ class _Search:
         self.context = context
         self.best: Elimination | None = None
         self.chosen: tuple[str, int | None] = ("", None)
-        self.first: Run | None = None
+        self.unfinished: Run | None = None  # the first
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
         n_tried = 0
@@ -283,19 +283,17 @@ class _Search:
                 n_tried += 1
             self.context.finish()
         if self.best is None:
-            cut = (
-                self.first.so_far()
-                if self.first is not None
-                else np.arange(min(1, self.graph.n_vertices), dtype=np.int32)
-            )
-            self.best, self.chosen, n_tried = cut_elimination(self.graph, cut), orders[0], 1
+            eliminated = np.arange(min(1, self.graph.n_vertices), dtype=np.int32)
+            if self.unfinished is not None:
+                eliminated = self.unfinished.partial_order()
+            self.best, self.chosen, n_tried = partial_elimination(self.graph, eliminated), orders[0], 1
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
         return WidthBounds(self.best, self.low, ending.complete, ending.interrupted, details)
 
     def eliminate(self, rule: str, seed: int | None) -> None:
         """Find one order, which is kept if it is better."""
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
-        self.first = self.first or run
+        self.unfinished = run if self.best is None else None
         while run.go_on():
             self.context.check()
         if run.done:

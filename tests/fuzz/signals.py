@@ -94,6 +94,7 @@ def stopped(report, name, command, stop, after, replaces, folder):
     ended = sent and process.returncode != 0
     if sent and "Exception ignored in: <function _get_module_lock" in err:  # our handler raises in no import
         report.count("lost while Python started")
+        check_files(report, what, command, folder, replaces, stop if ended else None)
         return
     if ended and "Traceback" in err and "in interruptible" not in err:  # no handler yet: Python still starts
         report.count("stopped before the command began")

@@ -419,22 +419,23 @@ def test_what_runs_outside_the_graphs_is_said(between):
     model, backend = Outside(between()), remat.backend("80%")
     call = torch.compile(model, backend=backend, dynamic=False)
     with pytest.warns(
-        GraphWarning, match=r"ends a graph at h = self.lstm\(h\) \(test_torch.py, line \d+\).* set torch"
+        GraphWarning,
+        match=r"graph break of torch.compile at h = self.lstm\(h\) \(test_torch.py, line \d+\).* set torch",
     ):
         call(X).backward()
-    (line,) = backend.reports[0].outside
+    (line,) = backend.reports[0].graph_breaks
     assert line.startswith("h = self.lstm(h)")
     assert "not planned: h = self.lstm(h)" in str(backend.reports[0])
     with warnings.catch_warnings(record=True) as said:
         call(X[:8])  # another shape, of which it was said
-    assert not [each for each in said if "ends a graph" in str(each.message)]
+    assert not [each for each in said if "graph break of" in str(each.message)]
 
 
 def test_a_graph_that_ends_where_python_decides_leaves_nothing_out(recwarn):
     backend = remat.backend("80%")
     torch.compile(Broken(None), backend=backend, dynamic=False)(X).backward()
-    assert backend.reports[-1].outside == ()
-    assert not [each for each in recwarn if "ends a graph" in str(each.message)]
+    assert backend.reports[-1].graph_breaks == ()
+    assert not [each for each in recwarn if "graph break of" in str(each.message)]
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
@@ -447,7 +448,7 @@ def test_recurrent_layers_are_planned_where_torch_compile_takes_them(kind):
     for one, other in zip(two_steps(call, model, (x,)), two_steps(eager, eager, (x,)), strict=True):
         assert (one - other).abs().max() <= 1e-5 * other.abs().max()
     assert len(backend.reports) == 1
-    assert backend.reports[0].outside == ()
+    assert backend.reports[0].graph_breaks == ()
 
 
 @torch._dynamo.config.patch(recompile_limit=3)

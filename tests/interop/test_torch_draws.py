@@ -47,6 +47,15 @@ def random_operators():
                     yield operator
 
 
+NOT_RUN = {
+    ("aten._standard_gamma.default", torch.bfloat16),  # no kernel of PyTorch
+    ("aten.binomial.default", torch.bfloat16),
+    (
+        "aten.randint_like.Tensor_generator",
+        torch.float32,
+    ),  # it cannot be traced: "high must be a scalar tensor and on CPU"
+    ("aten.randint_like.Tensor_generator", torch.bfloat16),
+}
 GENERATOR = torch.Generator()
 OPERATORS = list(random_operators())
 
@@ -86,8 +95,15 @@ def seed():
     GENERATOR.manual_seed(7)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("operator", OPERATORS, ids=str)
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [
+        pytest.param(each, dtype, id=f"{each}-{dtype}")
+        for each in OPERATORS
+        for dtype in (torch.float32, torch.bfloat16)
+        if (str(each), dtype) not in NOT_RUN
+    ],
+)
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_a_draw_that_runs_again_gives_what_it_gave(operator, dtype):
     given, named = arguments(operator, dtype)
@@ -104,11 +120,7 @@ def test_a_draw_that_runs_again_gives_what_it_gave(operator, dtype):
         return drawn * x, drawn + x
 
     traced = make_fx(torch.func.functionalize(read_twice), tracing_mode="fake", _allow_non_fake_inputs=True)
-    try:
-        operator(*given, **named)
-        module = traced(*inputs)
-    except (NotImplementedError, RuntimeError) as error:
-        pytest.skip(f"PyTorch runs or traces it not: {error}")
+    module = traced(*inputs)
     module.graph.output_node().meta["desc"] = [None, None]
     model = captured(tidied(module, True), 2, lambda nodes: ([1] * len(nodes), [0] * len(nodes), "ns"))
     draws = [v for v, node in enumerate(model.operators) if node is not None and is_draw(node)]

@@ -224,7 +224,7 @@ def test_a_capture_that_leaves_something_out_is_refused(monkeypatch):
     """PyTorch's own decomposition of a GRU has no dropout."""
     monkeypatch.setattr(compiled, "recurrent_layers", contextlib.nullcontext)
     model = Recurrent(nn.GRU, dropout=0.5)
-    with pytest.raises(GraphError, match=r"the planned model gives .* off by \d.*check=False"):
+    with pytest.raises(GraphError, match=r"differs from the model in .*\d.*check=False"):
         remat.rematerialize(model, (X,), "60%")
     assert remat.rematerialize(model, (X,), "60%", check=False).plan.peak_memory
 
@@ -274,7 +274,7 @@ def test_a_buffer_that_is_replaced_is_refused_and_as_it_was():
             return super().forward(x)
 
     model = Average()
-    with pytest.raises(GraphError, match=r"gives buffer mean off by \d"):
+    with pytest.raises(GraphError, match=r"in buffer mean: .* difference: \d"):
         remat.rematerialize(model, (X,), "60%")
     assert torch.equal(model.mean, torch.zeros(16))
 
@@ -372,3 +372,9 @@ def test_sparse_gradients_are_refused_in_words():
     embedding = nn.Sequential(nn.Embedding(100, 8, sparse=True), nn.Linear(8, 8))
     with pytest.raises(Exception, match="leave sparse=True out"):
         torch.compile(embedding, backend=remat.backend("60%"), dynamic=False)(tokens).sum().backward()
+
+
+def test_replicas_are_refused_in_words():
+    planned = remat.rematerialize(Net(), (X,), "100%")
+    with pytest.raises(GraphError, match="use DistributedDataParallel"):
+        planned._replicate_for_data_parallel()

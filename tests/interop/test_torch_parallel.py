@@ -46,7 +46,7 @@ def one_process(rank, size, store, results):
         peaks.append(allocator_peak(lambda: step(compiled, net), [x]))
         equal += [torch.equal(a.grad, b.grad) for a, b in zip(eager.parameters(), net.parameters(), strict=True)]
     reports = [(report.place, report.plan.limit, report.saved, report.whole) for report in planned.reports]
-    assert planned.reports[-1].outside == ()
+    assert planned.reports[-1].graph_breaks == ()
     results.put((rank, equal, peaks, reports))
     torch.distributed.destroy_process_group()
 

@@ -112,7 +112,7 @@ def test_operators_that_store_in_more_are_predicted(name, reduction):
 
 
 def test_each_entry_of_the_table_is_tried():
-    assert {f"aten.{name}.default" for name in CALLS} == set(storages.STORED_IN_MORE)
+    assert {f"aten.{name}.default" for name in CALLS} == set(storages.OVERALLOCATED)
 
 
 @pytest.mark.parametrize("loss", [f.mse_loss, f.smooth_l1_loss])
@@ -127,7 +127,7 @@ def test_losses_of_two_types_are_predicted(loss):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_no_other_operator_stores_more_than_is_predicted():
-    """Over PyTorch's database of operators, and their gradients: name a new one in `STORED_IN_MORE`."""
+    """Over PyTorch's database of operators, and their gradients: name a new one in `OVERALLOCATED`."""
     pytest.importorskip("expecttest", reason="PyTorch's database of operators needs expecttest")
     from torch.testing._internal.common_methods_invocations import op_db
 

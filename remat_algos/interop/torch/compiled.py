@@ -54,7 +54,7 @@ class TorchBackend:
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
-        self._partitioner.begin(module, inputs)
+        self._partitioner.prepare(module, inputs)
         with recurrent_layers():
             return aot_autograd(fw_compiler=box, partition_fn=self._partitioner)(module, inputs)
 

@@ -95,7 +95,7 @@ class InductorBackend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
-        self.partitioner.partitioner.begin(module, inputs)
+        self.partitioner.partitioner.prepare(module, inputs)
         with (
             recurrent_layers(),
             config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),

@@ -21,7 +21,7 @@ from remat_algos.interop.torch.private import (
     Parameter,
     SubclassPart,
     Tangent,
-    fixed_number,
+    constant_size,
     storage_key,
     writes_into_arguments,
 )
@@ -134,7 +134,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     first_of: dict[Any, fx.Node] = {}
     twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
     for node in module.graph.nodes:
-        size = fixed_number(node.meta.get("val"))
+        size = constant_size(node.meta.get("val"))
         if size is not None and node.op != "placeholder":
             copies[node] = size
             continue
@@ -151,11 +151,9 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copies[node] = first
             twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
-            stored, base = [(twins.get(key, key), size) for key, size in stored], _viewed(copy)
-            if base is not None and dict(stored).keys().isdisjoint(dict(base.meta[STORAGES])):
-                stored = base.meta[STORAGES]  # inductor replaces nodes, but not what it noted of their views
-            copy.meta[STORAGES] = stored
+            copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
     _clone_mutated(graph)
+    _locate_views(graph)
     graph.eliminate_dead_code()
     if replay:
         add_states(graph)
@@ -165,7 +163,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
 def _check(node: fx.Node) -> None:
     result = node.meta.get("val")
     sizes = [result] if isinstance(result, SYMBOLS) else [size for t in tensors(result) for size in t.shape]
-    if any(isinstance(size, SYMBOLS) and fixed_number(size) is None for size in sizes):
+    if any(isinstance(size, SYMBOLS) and constant_size(size) is None for size in sizes):
         raise GraphError(f"{shortened(node.name)} has a dynamic shape; a plan is for fixed shapes: use dynamic=False")
     if any(t.layout is not torch.strided for t in tensors(result)):
         raise GraphError(
@@ -180,15 +178,6 @@ def _check(node: fx.Node) -> None:
             f"{shortened(node.name)} ({shortened(node.target)}) writes into its arguments; "
             "use the operator that returns a new tensor"
         )
-
-
-def _viewed(node: fx.Node) -> fx.Node | None:
-    """What a call is a view of, by its schema."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or len(schema.returns) != 1 or schema.returns[0].alias_info is None:
-        return None
-    given = zip(schema.arguments, node.args, strict=False)
-    return next((each for argument, each in given if argument.alias_info and isinstance(each, fx.Node)), None)
 
 
 def _equal_calls(node: fx.Node) -> Any:
@@ -239,21 +228,32 @@ def _clone_mutated(graph: fx.Graph) -> None:
         clone = node.meta["val"].clone()
         place.meta |= {"val": clone, ONCE: True}
         place.meta[STORAGES] = storages(clone)
-        _move_views(graph, node, place)
 
 
-def _move_views(graph: fx.Graph, node: fx.Node, clone: fx.Node) -> None:
-    """Views of an input, which are of its clone now, in the clone's storage."""
-    ((old, _),), ((new, _),) = node.meta[STORAGES], clone.meta[STORAGES]
-    moved = {clone}
-    for user in graph.nodes:
+def _locate_views(graph: fx.Graph) -> None:
+    """Store each view where its base is stored, in place.
+
+    The fake tensors say otherwise where the base was replaced: by the clone of an input, or by a pass of inductor.
+    """
+    for node in graph.nodes:
+        base = _view_base(node)
         if (
-            user is not clone
-            and not moved.isdisjoint(user.all_input_nodes)
-            and old in dict(user.meta.get(STORAGES, ()))
+            base is not None
+            and base.meta[STORAGES]
+            and dict(node.meta[STORAGES]).keys().isdisjoint(dict(base.meta[STORAGES]))
         ):
-            user.meta[STORAGES] = [(new if key == old else key, size) for key, size in user.meta[STORAGES]]
-            moved.add(user)
+            node.meta[STORAGES] = base.meta[STORAGES][:1] * len(node.meta[STORAGES])
+
+
+def _view_base(node: fx.Node) -> fx.Node | None:
+    """The argument that a call is a view of, by its schema, or the tuple that it is taken out of."""
+    if node.target is operator.getitem:
+        return node.args[0]
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or len(schema.returns) != 1 or schema.returns[0].alias_info is None:
+        return None
+    arguments = zip(schema.arguments, node.args, strict=False)
+    return next((each for argument, each in arguments if argument.alias_info and isinstance(each, fx.Node)), None)
 
 
 # ---------------------------------------------------------------- its graph

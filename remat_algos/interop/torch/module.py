@@ -20,10 +20,11 @@ from remat_algos.text.wording import LONGEST_PATH, counted, shortened
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 """What a module is made of; ours has those of the model."""
 DEVICES = ("cpu", "cuda")  # whose autocast is part of what is captured
-CLOSE, CLOSE_HALF = 100, 4
-"""How many units in the last place of its largest number a result may be off; of half precision few."""
-ELSEWHERE = 100  # times as many on other devices than the CPU
-SEED = 0  # of the pass that is compared
+ULPS, HALF_ULPS = 100, 4
+"""Units in the last place of its largest number by which a result may differ, and in half precision."""
+ACCELERATOR = 100  # times as many, off the CPU
+LONGEST_DIFFERENCE = 160  # letters
+SEED = 0  # of the passes that are compared
 
 
 class Rematerialized(nn.Module):
@@ -31,27 +32,26 @@ class Rematerialized(nn.Module):
 
     Where the mode of a submodule, `requires_grad` or type of a parameter, or autocast is another one than before, it is
     captured and planned anew. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. A
-    copy, or one out of a pickle, is planned at its first call. What else submodules have, hooks too, is that of the
-    capture.
+    copy, or one out of a pickle, is planned at its first call. Other attributes and hooks stay as captured.
 
     Parameters
     ----------
     model : torch.nn.Module
     request : Request
         What to plan for.
-    like : list of (str, str)
-        The inputs: names, and what they are.
+    specs : list of (str, str)
+        Name and description of each input.
     check : bool
         Whether each capture is compared with the model.
     """
 
-    def __init__(self, model: nn.Module, request: Request, like: list[tuple[str, str]], check: bool) -> None:
+    def __init__(self, model: nn.Module, request: Request, specs: list[tuple[str, str]], check: bool) -> None:
         training = model.training
         self.__dict__["_original"] = model  # no submodule
         super().__init__()
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
-        self._request, self._like, self._check = request, like, check
+        self._request, self._specs, self._check = request, specs, check
         self._planned: dict[Any, tuple[Callable[..., Any], list[str], GraphReport | None]] = {}
         self._last: GraphReport | None = None
 
@@ -60,7 +60,7 @@ class Rematerialized(nn.Module):
         return f"Rematerialized(budget {budget!r}, {counted(len(self._planned), 'plan')})\n{self.original!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.original, self._request, self._like, self._check)
+        return type(self), (self.original, self._request, self._specs, self._check)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -124,9 +124,9 @@ class Rematerialized(nn.Module):
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
         actual = describe(args, kwargs)
-        if actual != self._like:
+        if actual != self._specs:
             raise GraphError(
-                f"{_difference(actual, self._like)}; plan for these inputs: rematerialize(model, inputs, budget)"
+                f"{_difference(actual, self._specs)}; plan for these inputs: rematerialize(model, inputs, budget)"
             )
         mode = _mode(self.original)
         if mode not in self._planned:
@@ -239,53 +239,46 @@ def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[st
     if draws and not on_cpu:
         return
 
-    def difference(gradients: bool) -> str | None:
-        expected = _one_pass(model, model, args, kwargs, gradients)
-        found = _one_pass(model, planned.forward, args, kwargs, True)
-        if [name for name, _ in found] != [name for name, _ in expected]:
-            return "has other results"
-        for (name, ours), (_, its) in zip(found, expected, strict=True):
-            if not _near(ours, its, _tolerance(its)):
-                return f"gives {name} {_distance(ours, its)}"
-        return None
-
     try:
-        # without gradients it fits where a step does not; with them there are no faster ways that differ
-        said = difference(False) and difference(True)
+        ours = _one_pass(model, planned.forward, args, kwargs, gradients=True)
+        difference = _difference_of(ours, _one_pass(model, model, args, kwargs, gradients=False))
+        if difference:  # without gradients it fits where a step does not, but may take a fast path that differs
+            difference = _difference_of(ours, _one_pass(model, model, args, kwargs, gradients=True))
     except torch.OutOfMemoryError as error:
         warn(f"the planned model was not compared with the model, for which memory ran out: {error}")
         return
-    if said:
+    if difference:
         raise GraphError(
-            f"the planned model {shortened(said, LONGEST_PATH)}: the capture left something out, or the model's "
-            "Python depends on more than its inputs; use torch.compile(model, backend='remat'), or check=False"
+            f"the planned model differs from the model in {shortened(difference, LONGEST_DIFFERENCE)}: the capture "
+            "left something out, or the model's Python depends on more than its inputs; use torch.compile(model, "
+            "backend='remat'), or check=False"
         )
 
 
 def _one_pass(
-    model: nn.Module, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], gradients: bool
+    model: nn.Module, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, gradients: bool
 ) -> list[tuple[str, Any]]:
     """Results, buffers and the CPU's generator after a pass, by name; the model and the inputs are as before then."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
-    given = _tensors(args, kwargs)
+    inputs = _tensors(args, kwargs)
     buffers = [module._buffers[name] for module, name in slots]
-    before = [tensor.detach().clone() for tensor in (*buffers, *given)]
+    before = [tensor.detach().clone() for tensor in (*buffers, *inputs)]
     cuda = {tensor.device.index for tensor in (*model.parameters(), *before) if tensor.device.type == "cuda"}
     try:
         with torch.random.fork_rng(devices=sorted(cuda)), torch.set_grad_enabled(gradients):
             torch.manual_seed(SEED)
             leaves = tree_leaves(call(*args, **kwargs))
-            found = [(f"result {place}", _detached(each)) for place, each in enumerate(leaves)]
-            found.append(("a random number", torch.get_rng_state()))
-        found += [(f"buffer {shortened(name)}", _detached(each)) for name, each in model.named_buffers()]
+            results = [(f"result {place}", _detached(each)) for place, each in enumerate(leaves)]
+            results.append(("the state of the random generator", torch.get_rng_state()))
+        results += [(f"buffer {shortened(name)}", _detached(each)) for name, each in model.named_buffers()]
     finally:
         with torch.no_grad():
-            for tensor, value in zip((*buffers, *given), before, strict=True):
-                if not _near(tensor, value, 0):
+            for tensor, value in zip((*buffers, *inputs), before, strict=True):
+                if not torch.equal(tensor, value):
                     tensor.copy_(value)
         for (module, name), buffer in zip(slots, buffers, strict=True):
             module._buffers[name] = buffer
-    return found
+    return results
 
 
 def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -296,40 +289,30 @@ def _detached(result: Any) -> Any:
     return result.detach().clone() if isinstance(result, torch.Tensor) else result
 
 
-def _tolerance(expected: Any) -> float:
-    """How far a result may be off, as a part of its largest number."""
-    if not isinstance(expected, torch.Tensor) or not (expected.is_floating_point() or expected.is_complex()):
+def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, Any]]) -> str:
+    """The first difference between the results of two passes; empty if there is none."""
+    if [name for name, _ in ours] != [name for name, _ in theirs]:
+        return "the number of its results"
+    for (name, actual), (_, expected) in zip(ours, theirs, strict=True):
+        if not isinstance(actual, torch.Tensor) or not isinstance(expected, torch.Tensor):
+            if type(actual) is not type(expected) or actual != expected:
+                return f"{name}: {shortened(actual)} for {shortened(expected)}"
+            continue
+        try:
+            torch.testing.assert_close(actual, expected, rtol=0, atol=_tolerance(expected), equal_nan=True)
+        except AssertionError as error:
+            return f"{name}: {' '.join(str(error).split())}"
+    return ""
+
+
+def _tolerance(expected: torch.Tensor) -> float:
+    """The absolute difference that rounding may cause."""
+    if not (expected.is_floating_point() or expected.is_complex()) or not expected.numel():
         return 0.0
     unit = torch.finfo(expected.dtype).eps
-    places = CLOSE if unit < torch.finfo(torch.float16).eps else CLOSE_HALF
-    return unit * places * (1 if expected.device.type == "cpu" else ELSEWHERE)
-
-
-def _near(one: Any, other: Any, tolerance: float) -> bool:
-    """Whether two results differ by no more than a part of the largest number; NaN are equal."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return type(one) is type(other) and bool(one == other)
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if not (other.is_floating_point() or other.is_complex()):
-        return torch.equal(one, other)
-    return torch.equal(one, other) or _off(one, other) <= tolerance
-
-
-def _off(one: torch.Tensor, other: torch.Tensor) -> float:
-    """The largest difference, as a part of the largest number."""
-    if not other.numel():
-        return 0.0
-    same = (one == other) | (one.isnan() & other.isnan())
-    size = torch.where(other.isfinite(), other, 0).abs().max().item()
-    return torch.where(same, 0, one - other).abs().max().nan_to_num(torch.inf).item() / (size or 1)
-
-
-def _distance(one: Any, other: Any) -> str:
-    numbers = isinstance(other, torch.Tensor) and isinstance(one, torch.Tensor) and one.shape == other.shape
-    if not numbers or not other.is_floating_point():
-        return "that the model does not"
-    return f"off by {100 * _off(one, other):.2g} % of its largest number"
+    ulps = ULPS if unit < torch.finfo(torch.float16).eps else HALF_ULPS
+    largest = torch.where(expected.isfinite(), expected, 0).abs().max().item()
+    return unit * ulps * largest * (1 if expected.device.type == "cpu" else ACCELERATOR)
 
 
 # ---------------------------------------------------------------- inputs

@@ -17,10 +17,10 @@ from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     COMPILE_MORE,
     compile_id,
-    fix_sizes,
     graph_break,
     parallel_gradients,
     recompile_limit,
+    specialize_sizes,
 )
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -114,8 +114,8 @@ class GraphReport:
     whole : int
         Bytes that this graph and those of other pairs until now reach together, residents apart: a bound of the
         captured graphs. In DDP with the buckets for gradients, which are made anew in the second step.
-    outside : tuple of str
-        Lines of the model until now at which torch.compile ends a graph: what these call is not planned.
+    graph_breaks : tuple of str
+        Lines of the model until now at which torch.compile breaks the graph: what these call is not planned.
     """
 
     plan: Plan
@@ -127,7 +127,7 @@ class GraphReport:
     part: int
     saved: int
     whole: int
-    outside: tuple[str, ...]
+    graph_breaks: tuple[str, ...]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -144,7 +144,7 @@ class GraphReport:
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
             ("all graphs", f"captured ones together within {format_bytes(self.whole)}"),
-            *(("outside", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.outside),
+            *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
         return "\n".join(labelled(rows))
@@ -160,8 +160,8 @@ class Partitioner:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
-        self.outside: dict[str, None] = {}
-        self._last_times = set[tuple[int, int]]()
+        self.graph_breaks: dict[str, None] = {}
+        self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
@@ -180,23 +180,23 @@ class Partitioner:
         self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
         return modules
 
-    def begin(self, module: fx.GraphModule, inputs: Any) -> None:
-        """Say, once each, what torch.compile leaves out behind a graph, and that it compiles a frame the last time."""
+    def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
+        """Warn about a graph break and the last compilation of a frame, once each, and specialize the sizes."""
         line, compiled = graph_break(module), compile_id()
-        if line is not None and line not in self.outside:
-            self.outside[line] = None
+        if line is not None and line not in self.graph_breaks:
+            self.graph_breaks[line] = None
             warn(
-                f"torch.compile ends a graph at {shortened(line, LONGEST_PATH)}: what this calls runs outside the plan "
-                f"and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
+                f"graph break of torch.compile at {shortened(line, LONGEST_PATH)}: what this calls runs outside the "
+                f"plan and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
             )
-        if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_times:
-            self._last_times.add(compiled)
+        if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
+            self._last_compilations.add(compiled)
             warn(
                 f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape, "
                 "number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what "
                 f"changes from step to step as tensors, or {COMPILE_MORE}"
             )
-        fix_sizes(inputs)
+        specialize_sizes(inputs)
 
     def _next_place(self) -> tuple[int, int]:
         """Frame and part of the graph that is planned now."""
@@ -210,9 +210,9 @@ class Partitioner:
         budget = Budget.of(self.request.budget)
         if budget.least or (isinstance(budget.memory, str) and "%" in budget.memory):
             return budget
-        held = sum(self._saved(self._place).values())
+        saved = sum(self._saved(self._place).values())
         limits = {"memory": budget.memory, "device": budget.device}
-        left = {name: byte_limit(amount) - held for name, amount in limits.items() if amount is not None}
+        left = {name: byte_limit(amount) - saved for name, amount in limits.items() if amount is not None}
         return replace(budget, **{name: max(amount, 0) for name, amount in left.items()})
 
     def _saved(self, before: tuple[int, int]) -> dict[tuple[int, int], int]:
@@ -236,7 +236,7 @@ class Partitioner:
             part=self._place[1],
             saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
             whole=0,
-            outside=tuple(self.outside),
+            graph_breaks=tuple(self.graph_breaks),
         )
         self.reports.append(report)
         self.reports[-1] = replace(report, whole=self._whole())

@@ -95,15 +95,15 @@ def storage_key(tensor: Any) -> int:
 SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
-def fix_sizes(inputs: Any) -> None:
-    """Make the sizes of what is being compiled those of this call; for others PyTorch compiles anew."""
+def specialize_sizes(inputs: Any) -> None:
+    """Specialize what is being compiled to the sizes of this call; for others PyTorch compiles it again."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
             int(each)
 
 
-def fixed_number(symbol: Any) -> Any:
-    """The number of a symbol that stands for one alone; None of others, and of all else."""
+def constant_size(symbol: Any) -> int | None:
+    """The value of a symbolic size that was specialized; None for other symbols, and for anything else."""
     return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
 
 

@@ -21,12 +21,12 @@ def storages(result: Any) -> list[tuple[int, int]]:
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
     """Key and bytes of the storages in which an operator really puts its results."""
-    stored, least = storages(node.meta.get("val")), STORED_IN_MORE.get(str(node.target))
-    if least is None or next(tensors(node.meta["val"])).device.type not in HOST:
+    stored, lower_bound = storages(node.meta.get("val")), OVERALLOCATED.get(str(node.target))
+    if lower_bound is None or next(tensors(node.meta["val"])).device.type not in HOST:
         return stored
     args = fx.node.map_arg(node.args, lambda read: read.meta["val"])
     names = [argument.name for argument in node.target._schema.arguments]
-    bytes_of = least(dict(zip(names, args, strict=False)) | node.kwargs)
+    bytes_of = lower_bound(dict(zip(names, args, strict=False)) | node.kwargs)
     return [(key, max(size, int(more)) if size else 0) for (key, size), more in zip(stored, bytes_of, strict=True)]
 
 
@@ -64,7 +64,7 @@ def _copied(arguments: Mapping[str, Any]) -> list[int]:
     return [0 if shares else into.untyped_storage().nbytes()]
 
 
-STORED_IN_MORE: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
+OVERALLOCATED: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
     "aten.mse_loss.default": _loss,
     "aten.smooth_l1_loss.default": _loss,
     "aten.soft_margin_loss.default": _loss,
@@ -76,5 +76,5 @@ STORED_IN_MORE: dict[str, Callable[[Mapping[str, Any]], list[int]]] = {
 }
 """Operators that on the CPU store a result in more than a fake tensor says: the bytes, from their arguments by name.
 
-tests/interop/test_torch_storages.py compares all operators.
+tests/interop/test_torch_storages.py compares those of PyTorch's own database.
 """
