@@ -66,8 +66,8 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     Parameters
     ----------
     budget : Budget, int or str
-        Of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters, buffers,
-        inputs and gradients from outside are apart. Bytes are for all graphs of the model together.
+        Of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters, buffers
+        and inputs are apart. Bytes are for all graphs of the model together.
     compiler : {"eager", "inductor"}
         What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
     **options

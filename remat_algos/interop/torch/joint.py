@@ -49,7 +49,7 @@ class Captured:
     Parameters
     ----------
     graph : ComputationGraph
-        Parameters, buffers, inputs and the gradients from outside are residents.
+        Parameters, buffers and inputs are residents; gradients from outside are values of the boundary.
     module : torch.fx.GraphModule or None
         The joint graph. None in a copy that came out of a pickle: it can be planned, and not lowered.
     operators : tuple of (torch.fx.Node or None)
@@ -103,7 +103,7 @@ class Captured:
                 f"graph: {counted(graph.n_nodes, 'node')}, {int((~graph.forward).sum()):,} of them backward; "
                 f"{counted(graph.n_values, 'value')}, {format_bytes(int(graph.memory.sum()))}",
                 f"views: {len(graph.labels.views):,}; random draws: {draws:,}",
-                f"resident: {format_bytes(resident)} of parameters, buffers, inputs and gradients from outside",
+                f"resident: {format_bytes(resident)} of parameters, buffers and inputs",
             ]
         )
 
@@ -311,6 +311,7 @@ class _JointRows:
         self.producer: list[int] = []
         self.tensors: list[list[fx.Node]] = []
         self.inputs: list[tuple[fx.Node, int]] = []
+        self.tangents: list[fx.Node] = []
         self.values: dict[fx.Node, tuple[int, ...]] = {}  # in which a result is stored
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
         self.place: dict[int, tuple[bool, int]] = {}  # of a storage: whether resident, which
@@ -320,28 +321,30 @@ class _JointRows:
         self.boundary: list[int] = []  # the value of the node between forward and backward
 
     def read_input(self, node: fx.Node) -> None:
-        """Take in a resident."""
+        """Take in a resident, or a gradient from outside."""
+        if isinstance(node.meta.get("desc"), Tangent):
+            self.backward.add(node)
+            self.tangents.append(node)
+            return
         new = {key: size for key, size in node.meta[STORAGES] if key not in self.place}
         self.place |= dict.fromkeys(new, (True, len(self.inputs)))
         self.inputs.append((node, sum(new.values())))
         self._locate(node)
-        if isinstance(node.meta.get("desc"), Tangent):
-            self.backward.add(node)
 
     def read_call(self, node: fx.Node) -> None:
         """Take in a call; a view of what is stored already makes no row."""
         draw = node.meta.get(DRAW, node)  # whose state it reads
         if any(each in self.backward for each in draw.all_input_nodes):
             self.backward.add(node)
+            self._separate()
         new = {key: size for key, size in node.meta[STORAGES] if key not in self.place}
         if not new and node.meta[STORAGES]:
             self._locate(node)
             return
         reads = [x for each in node.all_input_nodes for x in self.values[each]]
         residents = [r for each in node.all_input_nodes for r in self.residents[each]]
-        from_outside = any(isinstance(self.inputs[r][0].meta.get("desc"), Tangent) for r in residents)
-        if from_outside or (node is not draw and node in self.backward):
-            reads += self._separated()
+        if node is not draw and node in self.backward:
+            reads += self.boundary
         if STATE in node.meta:
             reads += self.values[node.meta[STATE]]
         ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
@@ -385,30 +388,35 @@ class _JointRows:
         self.values[node] = tuple(i for resident, i in places if not resident)
         self.residents[node] = tuple(i for resident, i in places if resident)
 
-    def _separated(self) -> list[int]:
-        """The value of the node that stands between forward and backward, which is added if it is not there."""
-        if not self.boundary:
-            if late := [node.name for node in self.forward_outputs if node not in self.values]:
-                raise GraphError(
-                    f"{shortened(late[0])}, an output, reads a gradient from outside; return it from another model"
-                )
-            reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.effects
-            runs = {self.producer[x] for x in reads}
-            for v in reversed(range(len(self.rows))):
-                if v in runs:
-                    runs |= {self.producer[x] for x in self.rows[v].reads}
-            # a clone that only gradients read must be made before the runtime writes into the input
-            clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
-            reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
-            self._add(
-                _Row(None, reads, [], 0, True, True), []
-            )  # backward: outputs are no longer needed in the forward part
-            self.boundary = [self._mark()]
-        return self.boundary
+    def _separate(self) -> None:
+        """Add the node that stands between forward and backward, if it is not there: gradients from outside arrive."""
+        if self.boundary:
+            return
+        if late := [node.name for node in self.forward_outputs if node not in self.values]:
+            raise GraphError(
+                f"{shortened(late[0])}, an output, reads a gradient from outside; return it from another model"
+            )
+        reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.effects
+        runs = {self.producer[x] for x in reads}
+        for v in reversed(range(len(self.rows))):
+            if v in runs:
+                runs |= {self.producer[x] for x in self.rows[v].reads}
+        # a clone that only gradients read must be made before the runtime writes into the input
+        clones = [v for v, row in enumerate(self.rows) if row.operator is not None and ONCE in row.operator.meta]
+        reads += [x for v in clones if v not in runs for x in self.values[self.rows[v].operator]]
+        # backward: outputs are no longer needed in the forward part
+        self._add(_Row(None, reads, [], 0, True, True), [])
+        for node in self.tangents:
+            for key, size in node.meta[STORAGES]:
+                if key not in self.place:
+                    self.place[key] = False, self._value(size)
+                    self.tensors[-1].append(node)
+            self._locate(node)
+        self.boundary = [self._mark()]
 
     def graph(self, price: Price) -> ComputationGraph:
         """All rows, as a graph."""
-        self._separated()
+        self._separate()
         output = np.zeros(len(self.memory), bool)
         output[[x for node in self.outputs for x in self.values[node]]] = True
         output[self.boundary + self.last_draw + self.effects] = True

@@ -42,9 +42,10 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
         If the captured model comes out of a pickle.
     """
     module, simulation = _checked(captured, schedule)
-    writer = _Lowering(captured, simulation)
-    writer.copy_inputs(module.graph.find_nodes(op="placeholder"))
-    for step in simulation.steps():
+    writer, steps = _Lowering(captured, simulation), list(simulation.steps())
+    boundary = next(step for step in steps if step.node == captured.boundary)
+    writer.copy_inputs(module.graph.find_nodes(op="placeholder"), boundary)
+    for step in steps:
         writer.run(step)
     output = module.graph.output_node()
     writer.graph.output(writer.results(captured.outputs)).meta |= output.meta
@@ -64,13 +65,13 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
     cut = next(i for i, step in enumerate(steps) if step.node == captured.boundary)
 
     forward = _Lowering(captured, simulation)
-    forward.copy_inputs(node for node in inputs if node not in tangents)
+    forward.copy_inputs((node for node in inputs if node not in tangents), steps[cut])
     for step in steps[:cut]:
         forward.run(step)
     results = forward.results(outputs[: captured.num_forward])
 
     backward = _Lowering(captured, simulation, forward)
-    backward.copy_inputs(tangents)
+    backward.copy_inputs(tangents, steps[cut])
     for step in steps[cut + 1 :]:
         backward.run(step)
     gradients = backward.results(outputs[captured.num_forward :])
@@ -107,10 +108,12 @@ class _Lowering:
         self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # instances of the first runs
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
 
-    def copy_inputs(self, inputs: Iterable[fx.Node]) -> None:
-        """Inputs of the joint graph, as inputs of this module."""
+    def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
+        """Inputs of the joint graph, as inputs of this module; gradients from outside arrive at the boundary."""
+        arriving = dict(zip(self.captured.graph.values(boundary.node), boundary.makes, strict=True))
         for node in inputs:
-            self.copies[node, ()] = self.graph.node_copy(node)
+            stored = tuple(arriving[x] for x in self.captured.bases[node])
+            self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
         """Copy the operator of a step, and what takes its tuple apart."""
