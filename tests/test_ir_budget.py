@@ -355,3 +355,18 @@ def test_the_record_of_a_budget_makes_it_again():
 def test_no_bound_is_no_limit():
     assert Budget().memory_limit(100, 7) is None
     assert Budget().overhead_limit(100, 1) is None
+
+
+@pytest.mark.parametrize(("text", "share"), [("least+0.1%", 1000), ("Least + 5 %", 20), (" least+ 100%", 1)])
+def test_a_share_above_the_lowest_peak(text, share):
+    budget = Budget(text)
+    assert budget.above_lowest == Fraction(1, share)
+    assert not budget.least
+    with pytest.raises(ValueError, match="is for solve; give bytes, a share, or 'least' here"):
+        budget.memory_limit(100, 0)
+
+
+@pytest.mark.parametrize("text", ["least+", "least+1", "least-1%", "least+1%%", "lowest+1%", "least+x%", "least+-1%"])
+def test_what_is_no_share_above_the_lowest_peak(text):
+    with pytest.raises(ValueError, match="memory budget"):
+        Budget(text)

@@ -9,6 +9,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.models.random import layered_dag
 from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
+from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.solvers.search import ALONE
@@ -174,3 +175,49 @@ def test_a_peak_bound_in_a_file_is_ours_or_a_claim(tmp_path):
     details = plan.details | {"peak_bound": 8}
     with pytest.raises(ra.PlanError, match="its own is lower"):
         ra.verify(graph, record | {"details": details})
+
+
+# ---------------------------------------------------------------- a little above it
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_little_above_the_lowest_peak_costs_no_more(family, seed):
+    graph = FAMILIES[family](seed)
+    least = ra.solve(graph, "least", effort="fast")
+    for share, percent in ((0, "0"), (0.1, "10")):
+        near = ra.solve(graph, f"least+{percent}%", effort="fast")
+        assert near.peak_memory <= int(least.peak_memory * (1 + share))
+        assert near.overhead <= least.overhead
+
+
+def test_a_few_bytes_more_save_a_run():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(12)], memory=[1000] * 12 + [1]))
+    least = ra.solve(graph, "least")
+    near = ra.solve(graph, "least+34%")
+    assert near.overhead < least.overhead
+    assert near.limit == int(least.peak_memory * 1.34)
+
+
+def test_its_two_searches_share_the_time_and_the_progress():
+    seen = []
+    graph = ra.differentiate(layered_dag(8, seed=1))
+    plan = ra.solve(graph, "least+1%", time_limit=20, progress=lambda done, total, text: seen.append((done, total)))
+    assert plan.limit is None or plan.peak_memory <= plan.limit
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (1000, 1000)
+
+
+def test_other_tools_take_no_share_above_it():
+    graph = ra.differentiate(layered_dag(4, seed=1))
+    for tool in (ra.compare, ra.frontier):
+        with pytest.raises((ValueError, TypeError)):
+            tool(graph, "least+1%")
+
+
+def test_it_is_cached(tmp_path, monkeypatch):
+    monkeypatch.setenv("REMAT_CACHE_DIR", str(tmp_path))
+    graph = ra.differentiate(layered_dag(6, seed=2))
+    first = solve_cached(graph, "least+5%")
+    assert solve_cached(graph, "least+5%").schedule.order.tolist() == first.schedule.order.tolist()
+    assert first.peak_memory <= 1.05 * solve_cached(graph, "least").peak_memory

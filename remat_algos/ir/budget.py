@@ -13,6 +13,7 @@ from remat_algos.text.wording import quoted
 
 LEAST = "least"
 _SHARE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})\s*%\s*")
+_NEAR_LOWEST = re.compile(LEAST + r"\s*\+" + _SHARE.pattern)
 _BARE_DECIMAL = re.compile(r"\s*[0-9]*\.[0-9]*\s*")
 Amount = int | str
 
@@ -25,7 +26,8 @@ class Budget:
     ----------
     memory : int or str, optional
         Limit on the peak, without resident bytes: bytes, "4GiB", "50%" of the peak without rematerialization, or
-        "least" for the lowest peak that the solver finds. With an allocator, the limit is on what that reserves.
+        "least" for the lowest peak that the solver finds, "least+0.1%" for the least compute within 0.1 % of that. With
+        an allocator, the limit is on what that reserves.
     overhead : int or str, optional
         Limit on the compute beyond one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -64,7 +66,8 @@ class Budget:
                 raise TypeError(
                     f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}"
                 ) from None
-        self.memory_limit(0, 0)
+        if self.above_lowest is None:
+            self.memory_limit(0, 0)
         self.overhead_limit(0, 1)
 
     @classmethod
@@ -77,9 +80,19 @@ class Budget:
         """Whether the budget is the lowest peak."""
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
+    @property
+    def above_lowest(self) -> Fraction | None:
+        """By how much of the lowest peak a plan may be above it: 1/1000 of "least+0.1%"; None: no such budget."""
+        near = _NEAR_LOWEST.fullmatch(self.memory.strip().lower()) if isinstance(self.memory, str) else None
+        return None if near is None else Fraction(near[1]) / 100
+
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
         """Bytes of the limit; shares of `base`, the peak of one pass, are rounded down. None: no limit."""
+        if self.above_lowest is not None:
+            raise ValueError(
+                f"memory budget {quoted(self.memory)} is for solve; give bytes, a share, or {LEAST!r} here"
+            )
         limits = []
         if self.memory is not None and not self.least:
             limits.append(_amount(self.memory, base, "memory"))

@@ -19,7 +19,7 @@ from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.plan import BOUND, OVERHEADS, PEAKS, TRIED, Plan
-from remat_algos.plan.solve import solve
+from remat_algos.plan.solve import near_lowest, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import AUTO, list_solvers
@@ -60,7 +60,10 @@ def solve_cached(
     <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
     """
     check_graph(graph)
-    budget, canonical = Budget.of(budget), _canonical(graph)
+    budget = Budget.of(budget)
+    if budget.above_lowest is not None:
+        return near_lowest(budget, lambda budget, lowest: solve_cached(graph, budget, solver=solver, effort=effort))
+    canonical = _canonical(graph)
     limits = _in_bytes(budget, graph, canonical)
     file = _cache_file(canonical, limits, solver, effort)
     if file is None:

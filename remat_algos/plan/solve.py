@@ -1,9 +1,11 @@
 """From a graph and a budget to the best plan found, simulated."""
 
 import hashlib
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
@@ -12,7 +14,17 @@ from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
-from remat_algos.context import BEST, DEFAULT, FAST, Interrupted, Progress, SearchContext, interrupted_as, until_stopped
+from remat_algos.context import (
+    BEST,
+    DEFAULT,
+    FAST,
+    WHOLE,
+    Interrupted,
+    Progress,
+    SearchContext,
+    interrupted_as,
+    until_stopped,
+)
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -81,8 +93,9 @@ def solve(
         For training, one with a backward part (`differentiate`); `solve` adds none. `remat_algos.solve`, like the other
         functions of a graph there, also takes the path of a file and reads it.
     budget : Budget, int or str, optional
-        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, or "least".
-        None, or an overhead budget alone: the lowest peak. With `allocator`, all of what that reserves.
+        Bytes of peak, residents apart: 4_000_000, "4GiB", "50%" of the peak without rematerialization, "least", or
+        "least+0.1%" for the least compute of a plan whose peak is at most 0.1 % above the lowest that was found. None,
+        or an overhead budget alone: the lowest peak. With `allocator`, all of what that reserves.
     solver : str or callable
         A name of `list_solvers()`, a function registered as one, or "auto": the best plan of all that can serve.
     effort : {"fast", "default", "best"}
@@ -154,7 +167,18 @@ def solve(
     >>> plan.peak_memory, plan.overhead
     (7, 4)
     """
-    single = _single_solver(solver)
+    budget, single = Budget.of(budget), _single_solver(solver)
+    if budget.above_lowest is not None:
+        common: dict[str, Any] = {"effort": effort, "seed": seed, "raw": raw, "polish": polish, "allocator": allocator}
+        common |= {"alignment": alignment, "constraints": constraints, "cost_noise": cost_noise, **options}
+        halves = _halves(time_limit, progress)
+
+        def half(part: Budget, lowest: Plan | None) -> Plan:
+            limit, report = next(halves)
+            begin = start if lowest is None or single is not None else lowest.schedule
+            return solve(graph, part, solver=solver, time_limit=limit, progress=report, start=begin, **common)
+
+        return near_lowest(budget, half)
     if "packed" in options:
         raise TypeError('packed=True is written allocator="arena" now')
     if single is None and options:
@@ -173,7 +197,7 @@ def solve(
         noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
         if noise is not None and reserving.name != PEAK:
             raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={quoted(allocator)}")
-        problem = Problem.of(graph, Budget.of(budget), reserving, constraints)
+        problem = Problem.of(graph, budget, reserving, constraints)
         context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
         problem.check_regions()
         quick = context.share(BOUND_SHARE, context.within_stage(0.02, BOUNDING))
@@ -277,6 +301,40 @@ def solve(
         bound=bound,
         reservation=reservation,
     )
+
+
+def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:
+    """The least compute of two plans: of the lowest peak, and of at most a share above that.
+
+    Parameters
+    ----------
+    budget : Budget
+        Such as "least+0.1%".
+    run : callable
+        Solves for a budget; the second time with the plan of the lowest peak.
+    """
+    assert budget.above_lowest is not None
+    lowest = run(replace(budget, memory=LEAST), None)
+    used = lowest.reservation.memory
+    if lowest.interrupted:
+        return lowest
+    try:
+        cheaper = run(replace(budget, memory=used + int(budget.above_lowest * used)), lowest)
+    except BudgetError:  # of a solver that finds less for a limit than for the lowest peak
+        return lowest
+    return min(lowest, cheaper, key=lambda plan: plan.overhead)
+
+
+def _halves(time_limit: float | None, progress: Progress | None) -> Iterator[tuple[float | None, Progress | None]]:
+    """Time limit and progress of the first of two runs, then of the second, with the time that is left."""
+    began = time.monotonic()
+    for done, share in ((0, 2.0), (WHOLE, 1.0)):
+        left = None if time_limit is None else max(time_limit - (time.monotonic() - began), 0.0) / share
+        yield left, None if progress is None else partial(_report_half, progress, done)
+
+
+def _report_half(progress: Progress, done: int, part: int, total: int, text: str) -> None:
+    progress((done + part) // 2, total, text)
 
 
 def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:

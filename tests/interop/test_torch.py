@@ -21,6 +21,7 @@ from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
 from remat_algos.interop.torch.joint import captured, tidied  # noqa: E402
 from remat_algos.plan import plan_cache  # noqa: E402
+from remat_algos.text.units import format_bytes  # noqa: E402
 from tests.interop.torch_models import MODELS, make  # noqa: E402
 
 pytestmark = [
@@ -513,6 +514,20 @@ def test_what_a_device_has_left():
     assert report.plan.limit == (1024 - 16) * 1024 - report.plan.graph.resident_memory
 
 
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 0), ("momentum", 1), ("adamw", 2)])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_a_device_has_room_for_the_optimizer(optimizer, copies, accumulate):
+    model = Layers(torch.relu)
+    budget = ra.Budget(device="1MiB")
+    report = remat.rematerialize(model, (X,), budget, optimizer=optimizer, accumulate=accumulate).report
+    parameters = sum(each.nbytes for each in model.parameters())
+    beside = (copies + accumulate) * parameters
+    assert report.beside == beside
+    assert report.plan.limit == 2**20 - report.plan.graph.resident_memory - beside
+    assert report.device_memory == report.plan.peak_memory + report.plan.graph.resident_memory + beside <= 2**20
+    assert f"optimizer {format_bytes(beside)}" in " ".join(str(report).split())
+
+
 # ---------------------------------------------------------------- inductor
 
 
@@ -682,7 +697,9 @@ def test_collectives_run_once():
         ({"budget": "50%", "solvr": "auto"}, "'solvr' is no option; did you mean solver\\?"),
         ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),
         ({"device": "1GiB", "reserve": "2GiB"}, "nothing is left"),
-        ({"budget": "1GiB", "reserve": "2GiB"}, "reserve is taken off device"),
+        ({"budget": "1GiB", "accumulate": True}, "reserve and accumulate are for a device budget"),
+        ({"device": "1GiB", "optimizer": "lamb"}, "optimizer is 'lamb'; give one of sgd, momentum, adam, adamw"),
+        ({"budget": "1GiB", "reserve": "2GiB"}, "reserve and accumulate are for a device budget"),
         ({"budget": "50%", "compiler": "xla"}, "use 'eager' or 'inductor'"),
     ],
 )

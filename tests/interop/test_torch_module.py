@@ -378,3 +378,11 @@ def test_replicas_are_refused_in_words():
     planned = remat.rematerialize(Net(), (X,), "100%")
     with pytest.raises(GraphError, match="use DistributedDataParallel"):
         planned._replicate_for_data_parallel()
+
+
+def test_a_module_may_have_several_names():
+    """PyTorch's export leaves its own tensors in such a module."""
+    model = Net()
+    model.again = model.first
+    assert_same_step(remat.rematerialize(model, (X,), "100%"), model, X)
+    assert all(type(each) is nn.Parameter for each in model.parameters())

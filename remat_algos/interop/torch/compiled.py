@@ -10,7 +10,7 @@ from torch import fx, nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, byte_limit
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
 from remat_algos.interop.torch.private import (
     BoxedCode,
     DataDependent,
@@ -20,7 +20,7 @@ from remat_algos.interop.torch.private import (
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import quoted
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -45,7 +45,7 @@ class TorchBackend:
         self.__name__ = "remat"  # what PyTorch calls it in messages
 
     def __repr__(self) -> str:
-        return f"backend({str(Budget.of(self._partitioner.request.budget))!r}; {len(self.reports)} graphs)"
+        return f"backend({str(self._partitioner.request.budget)!r}; {len(self.reports)} graphs)"
 
     @property
     def reports(self) -> list[GraphReport]:
@@ -71,7 +71,8 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     compiler : {"eager", "inductor"}
         What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
     **options
-        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`: see `Request`.
+        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
+        `Request`.
 
     Returns
     -------
@@ -106,8 +107,7 @@ def remat(
 ) -> Callable[..., Any]:
     """What `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)` calls for each graph.
 
-    Options are those of `backend`; or, in place of `budget`, `device`, for the peak and all that is resident together,
-    and `reserve`, which is taken off it, for what an optimizer keeps.
+    Options are those of `backend`; or, in place of `budget`, `device`, for the peak and all that is resident together.
 
     Raises
     ------
@@ -124,17 +124,12 @@ def remat(
 
 
 def _backend_of(options: dict[str, Any]) -> Any:
-    device, reserve = options.pop("device", None), options.pop("reserve", None)
+    device = options.pop("device", None)
     if (device is None) == ("budget" not in options):
-        raise TypeError('give one of two options, such as {"budget": "8GiB"} or {"device": "16GiB", "reserve": "3GiB"}')
-    if device is None and reserve is not None:
-        raise TypeError('reserve is taken off device; give both, as {"device": "16GiB", "reserve": "3GiB"}')
-    if device is not None:
-        left = byte_limit(device) - (0 if reserve is None else byte_limit(reserve))
-        if left < 0:
-            raise ValueError(f"reserve {shortened(reserve)} is above device {shortened(device)}; nothing is left")
-        options["budget"] = Budget(device=left)
-    return backend(**options)
+        raise TypeError(
+            'give one of two options, such as {"budget": "8GiB"} or {"device": "16GiB", "optimizer": "adam"}'
+        )
+    return backend(**options) if device is None else backend(Budget(device=device), **options)
 
 
 @checked_arguments
@@ -200,6 +195,9 @@ def capture(
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The joint graph of a model, with what AOTAutograd needs to compile it."""
+    slots = [
+        (tensors, dict(tensors)) for module in model.modules() for tensors in (module._parameters, module._buffers)
+    ]
     try:
         with recurrent_layers():
             return export_joint(stack, model, tuple(inputs), dict(keywords))
@@ -208,6 +206,9 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
             "the model's Python depends on data, so it is no one graph; use "
             "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
         ) from error
+    finally:
+        for slot, before in slots:  # PyTorch leaves its own tensors in a module that has two names
+            slot.update(before)
 
 
 def _forward_outputs(joint: fx.GraphModule) -> int:

@@ -141,9 +141,10 @@ class InductorBackend:
 
     def _limit(self) -> int:
         """Bytes for all graphs together; a share is of the one graph that there is."""
-        budget = Budget.of(self.partitioner.partitioner.request.budget)
-        if isinstance(budget.memory, int):
-            return budget.memory
+        request = self.partitioner.partitioner.request
+        memory = None if request.is_share else Budget.of(request.budget).memory
+        if isinstance(memory, int):
+            return memory
         if len(self.reports) > 1:
             raise BackendError("the model has several graphs; give the budget in bytes to fit all of them together")
         limit = self.reports[0].plan.limit

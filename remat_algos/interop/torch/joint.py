@@ -14,6 +14,7 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.draws import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.private import (
+    RECOMPUTE,
     SYMBOLS,
     Buffer,
     InputMutation,
@@ -21,6 +22,7 @@ from remat_algos.interop.torch.private import (
     Parameter,
     SubclassPart,
     Tangent,
+    checkpoint_region,
     constant_size,
     storage_key,
     writes_into_arguments,
@@ -149,6 +151,8 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
         if first is not copy:
             graph.erase_node(copy)
             copies[node] = first
+            if checkpoint_region(node.meta)[0] not in (None, checkpoint_region(first.meta)[0]):
+                first.meta[RECOMPUTE] = None  # of two regions
             twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:
             copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]

@@ -56,7 +56,7 @@ class Rematerialized(nn.Module):
         self._last: GraphReport | None = None
 
     def __repr__(self) -> str:
-        budget = str(Budget.of(self._request.budget))
+        budget = str(self._request.budget)
         return f"Rematerialized(budget {budget!r}, {counted(len(self._planned), 'plan')})\n{self.original!r}"
 
     def __reduce__(self) -> tuple[Any, ...]:

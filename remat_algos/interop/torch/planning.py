@@ -1,6 +1,7 @@
 """A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,14 +23,21 @@ from remat_algos.interop.torch.private import (
     recompile_limit,
     specialize_sizes,
 )
-from remat_algos.ir.budget import Amount, Budget
+from remat_algos.interop.torch.references import References
+from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_cache import solve_cached
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import AUTO
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
 
+TODAY = "today"
+"""The budget that is the peak which the model has today."""
+NEAR_LOWEST = "least+0.1%"
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
@@ -40,7 +48,9 @@ class Request:
     Parameters
     ----------
     budget : Budget, int or str
-        As `remat_algos.solve` takes it: of the peak, not of what is saved for the backward part.
+        Of the peak, not of what is saved for the backward part, as `remat_algos.solve` takes it; shares are of the best
+        order of one pass that was found, and "least" is "least+0.1%". "today" is the peak of the model as it is, with
+        what `torch.utils.checkpoint` recomputes in it.
     solver, effort : str
         As `remat_algos.solve` takes them.
     rng : {"replay", "once"}
@@ -51,6 +61,12 @@ class Request:
         Whether to run each kind of operator once, to count the bytes that it takes for itself.
     infeasible : {"warn", "raise"}
         What to do if no plan within the budget is found: run the plan of least peak, with a warning, or raise.
+    optimizer : {"sgd", "momentum", "adam", "adamw"}, optional
+        Whose states a device budget is to have room for: so many for each parameter with a gradient.
+    accumulate : bool
+        Whether gradients of an earlier step are there, as where they are accumulated; a device budget counts them.
+    reserve : int or str
+        Bytes of a device budget that are left for something else.
     """
 
     budget: Budget | Amount
@@ -60,12 +76,25 @@ class Request:
     cost: Cost = "roofline"
     workspace: bool = False
     infeasible: str = "warn"
+    optimizer: str | None = None
+    accumulate: bool = False
+    reserve: Amount = 0
 
     def __post_init__(self) -> None:
-        Budget.of(self.budget)  # checks it
+        if not self.as_today:
+            Budget.of(self.budget)  # checks it
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is {quoted(getattr(self, name))}; give {' or '.join(map(repr, choices))}")
+        if self.optimizer is not None and self.optimizer not in OPTIMIZERS:
+            raise ValueError(
+                f"optimizer is {quoted(self.optimizer)}; give one of {listed(list(OPTIMIZERS))}, or reserve"
+            )
+        device, reserve = getattr(self.budget, "device", None), byte_limit(self.reserve)
+        if device is None and (reserve or self.accumulate):
+            raise TypeError('reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one')
+        if device is not None and reserve > byte_limit(device):
+            raise ValueError(f"reserve {shortened(self.reserve)} is above device {shortened(device)}; nothing is left")
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "Request":
@@ -76,22 +105,62 @@ class Request:
                 raise TypeError(f"{quoted(name)} is no option{did_you_mean(name, names)}; options are {listed(names)}")
         return cls(budget=budget, **options)
 
+    @property
+    def as_today(self) -> bool:
+        """Whether the budget is the peak that the model has today."""
+        return isinstance(self.budget, str) and self.budget.strip().lower() == TODAY
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the budget says something else for each graph."""
+        memory = self.budget.memory if isinstance(self.budget, Budget) else self.budget
+        return isinstance(memory, str) and ("%" in memory or LEAST in memory.lower() or self.as_today)
+
+    def beside(self, graph: ComputationGraph) -> int:
+        """Bytes that a device budget counts beside the peak of a graph and its residents."""
+        n_copies = self.accumulate + (0 if self.optimizer is None else len(OPTIMIZERS[self.optimizer].states))
+        return n_copies * gradient_bytes(graph)
+
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
         """The computation graph of a joint graph."""
         return captured(
             tidied(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
         )
 
-    def plan(self, graph: ComputationGraph) -> Plan:
-        """A plan within the budget or, with a warning, that of least peak."""
+    def plan(self, graph: ComputationGraph, references: References) -> Plan:
+        """A plan within the budget or, with a warning, that of least peak.
+
+        With the solver "auto" it is no worse than a reference that fits.
+        """
+        budget = self._in_bytes(references)
+        limit = None if budget.above_lowest else budget.memory_limit(0, graph.resident_memory)
+        plan, failed = None, None
         try:
-            return solve_cached(graph, self.budget, solver=self.solver, effort=self.effort)
+            plan = solve_cached(graph, budget, solver=self.solver, effort=self.effort)
         except BudgetError as error:
-            plan = error.plan
-            if self.infeasible == "raise" or plan is None:
-                raise
-            warn(f"{error}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}")
+            plan, failed = error.plan, error
+        start = references.better(plan, limit) if self.solver == AUTO else None
+        if start is not None:
+            return solve(graph, budget, effort=self.effort, start=start.schedule)
+        if failed is None:
+            assert plan is not None
             return plan
+        if self.infeasible == "raise" or plan is None:
+            raise failed
+        warn(f"{failed}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}")
+        return plan
+
+    def _in_bytes(self, references: References) -> Budget:
+        """The budget of one graph, without shares."""
+        if self.as_today:
+            return Budget(references.as_is.peak_memory)
+        budget = Budget.of(self.budget)
+        if budget.least:
+            return replace(budget, memory=NEAR_LOWEST)
+        if self.is_share and budget.above_lowest is None:
+            shared = Budget(budget.memory).memory_limit(references.one_pass.peak_memory, 0)
+            return replace(budget, memory=shared)
+        return budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +171,8 @@ class GraphReport:
     ----------
     plan : Plan
         With the graph and the simulation.
+    references : References
+        What the plan is compared with.
     replayed : int
         Runs of random operators beyond their first.
     capturing, planning, lowering : float
@@ -111,6 +182,8 @@ class GraphReport:
         pairs are for other shapes.
     saved : int
         Bytes that stay from the forward part to the backward part, outputs included.
+    beside : int
+        Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
     whole : int
         Bytes that this graph and those of other pairs until now reach together, residents apart: a bound of the
         captured graphs. In DDP with the buckets for gradients, which are made anew in the second step.
@@ -119,6 +192,7 @@ class GraphReport:
     """
 
     plan: Plan
+    references: References
     replayed: int
     capturing: float
     planning: float
@@ -126,6 +200,7 @@ class GraphReport:
     frame: int
     part: int
     saved: int
+    beside: int
     whole: int
     graph_breaks: tuple[str, ...]
 
@@ -133,6 +208,11 @@ class GraphReport:
     def place(self) -> tuple[int, int]:
         """Frame and part, by which graphs of one call are in order."""
         return self.frame, self.part
+
+    @property
+    def device_memory(self) -> int:
+        """Bytes of the peak, of residents, and of what is beside them."""
+        return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
     def __str__(self) -> str:
         plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
@@ -142,7 +222,14 @@ class GraphReport:
             ("plan", f"{plan.method}; {counted(plan.extra_runs, 'extra run')}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
+            *self.references.rows(),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
+            (
+                "device",
+                f"{format_bytes(self.device_memory)}: parameters, buffers and inputs "
+                f"{format_bytes(graph.resident_memory)}, optimizer {format_bytes(self.beside)}, peak "
+                f"{format_bytes(plan.peak_memory)}, of which {format_bytes(gradient_bytes(graph))} are gradients",
+            ),
             ("all graphs", f"captured ones together within {format_bytes(self.whole)}"),
             *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
@@ -174,10 +261,13 @@ class Partitioner:
         self._place, self._buckets = self._next_place(), max(self._buckets, parallel_gradients())
         model = self.request.capture(joint, num_fwd_outputs)
         known = time.perf_counter()
-        plan = replace(self.request, budget=self._left()).plan(model.graph)
+        references = References.of(model)
+        plan = replace(self.request, budget=self._left(model.graph), reserve=0, accumulate=False).plan(
+            model.graph, references
+        )
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
-        self._note(model, plan, known - start, planned - known, time.perf_counter() - planned)
+        self._note(model, plan, references, (known - start, planned - known, time.perf_counter() - planned))
         return modules
 
     def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
@@ -205,36 +295,40 @@ class Partitioner:
             return 0, 0
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
-    def _left(self) -> Budget:
-        """The budget, less what earlier graphs hold."""
+    def _left(self, graph: ComputationGraph) -> Budget | Amount:
+        """The budget of a graph, less what earlier graphs hold and what is beside it on the device."""
+        if self.request.is_share:
+            return self.request.budget
         budget = Budget.of(self.request.budget)
-        if budget.least or (isinstance(budget.memory, str) and "%" in budget.memory):
-            return budget
-        saved = sum(self._saved(self._place).values())
-        limits = {"memory": budget.memory, "device": budget.device}
-        left = {name: byte_limit(amount) - saved for name, amount in limits.items() if amount is not None}
-        return replace(budget, **{name: max(amount, 0) for name, amount in left.items()})
+        saved = sum(self._largest(lambda report: report.saved).values())
+        others = sum(self._largest(lambda report: report.plan.graph.resident_memory + report.beside).values())
+        beside = others + self.request.beside(graph) + byte_limit(self.request.reserve)
+        memory = None if budget.memory is None else max(byte_limit(budget.memory) - saved, 0)
+        device = None if budget.device is None else max(byte_limit(budget.device) - saved - beside, 0)
+        return replace(budget, memory=memory, device=device)
 
-    def _saved(self, before: tuple[int, int]) -> dict[tuple[int, int], int]:
-        """Place to bytes that its graph holds, the most over its shapes, of places before one."""
-        saved: dict[tuple[int, int], int] = {}
+    def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
+        """Place to the largest figure of its graph, over its shapes, of places before the present one."""
+        most: dict[tuple[int, int], int] = {}
         for report in self.reports:
-            if report.place < before:
-                saved[report.place] = max(saved.get(report.place, 0), report.saved)
-        return saved
+            if report.place < self._place:
+                most[report.place] = max(most.get(report.place, 0), figure(report))
+        return most
 
-    def _note(self, model: Captured, plan: Plan, capturing: float, planning: float, lowering: float) -> None:
+    def _note(self, model: Captured, plan: Plan, references: References, seconds: tuple[float, float, float]) -> None:
         graph, simulation = plan.graph, plan.simulation
         draws = [v for v, each in enumerate(model.operators) if each is not None and STATE in each.meta]
         report = GraphReport(
             plan=plan,
+            references=references,
             replayed=int((simulation.runs[draws] - 1).sum()),
-            capturing=capturing,
-            planning=planning,
-            lowering=lowering,
+            capturing=seconds[0],
+            planning=seconds[1],
+            lowering=seconds[2],
             frame=self._place[0],
             part=self._place[1],
             saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
+            beside=self.request.beside(graph),
             whole=0,
             graph_breaks=tuple(self.graph_breaks),
         )

@@ -3,11 +3,14 @@
 import contextlib
 import importlib
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.fx import traceback
 from torch.nn.functional import linear
+from torch.utils import checkpoint
 
 TESTED = "2.13"
 """Versions of PyTorch whose private names are known to be these."""
@@ -15,6 +18,9 @@ TESTED = "2.13"
 CAPTURE_RECURRENT = "for nn.LSTM, nn.GRU and nn.RNN set torch._dynamo.config.allow_rnn = True"
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 """Settings of PyTorch that messages name."""
+
+RECOMPUTE, REGION = "recompute", "ac_graph_id"
+"""Keys in `meta`: whether a region of `torch.utils.checkpoint` runs a node again, and which."""
 
 _moved: list[str] = []
 
@@ -31,7 +37,7 @@ def _find(module: str, name: str) -> Any:
 _AOT, _DESCRIPTORS = "torch._functorch.aot_autograd", "torch._functorch._aot_autograd.descriptors"
 _DECOMPOSITIONS = "torch._decomp.decompositions"
 
-export_joint: Any = _find(_AOT, "aot_export_joint_with_descriptors")
+_export_joint: Any = _find(_AOT, "aot_export_joint_with_descriptors")
 compile_joint: Any = _find(_AOT, "aot_compile_joint_with_descriptors")
 InputMutation: Any = _find(_DESCRIPTORS, "InputMutationAOTOutput")
 Parameter: Any = _find(_DESCRIPTORS, "ParamAOTInput")
@@ -42,6 +48,7 @@ Saved: Any = _find(_DESCRIPTORS, "SavedForBackwardsAOTOutput")
 SavedUnchecked: Any = _find(_DESCRIPTORS, "SavedForBackwardsNoVcCheckAOTOutput")
 aot_autograd: Any = _find("torch._dynamo.backends.common", "aot_autograd")
 CompileContext: Any = _find("torch._guards", "CompileContext")
+_compiling: Any = _find("torch.compiler", "_compile_session_context")
 Operator: Any = _find("torch._ops", "OpOverload")
 BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
 DispatchMode: Any = _find("torch.utils._python_dispatch", "TorchDispatchMode")
@@ -55,6 +62,9 @@ _rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
 _lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
 for _name in ("select_one_layer_lstm_function", "gru_cell"):
     _find(_DECOMPOSITIONS, _name)
+
+if not hasattr(checkpoint, "_checkpoint_without_reentrant_generator"):
+    _moved.append("torch.utils.checkpoint._checkpoint_without_reentrant_generator")
 
 _DDP: Any = _find("torch.nn.parallel", "DistributedDataParallel")
 if not hasattr(_DDP, "_get_active_ddp_module"):
@@ -111,6 +121,58 @@ def writes_into_arguments(operator: Any) -> bool:
     """Whether an operator is in-place."""
     schema = getattr(operator, "_schema", None)
     return schema is not None and schema.is_mutable
+
+
+def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
+    """The joint graph of a model, which sees what it sees under torch.compile: `torch.compiler.is_compiling()`."""
+    with _compiling(), checkpoint_regions():
+        return _export_joint(stack, model, inputs, keywords)
+
+
+@contextlib.contextmanager
+def checkpoint_regions() -> Iterator[None]:
+    """While it is entered, what `torch.utils.checkpoint` runs is marked for `checkpoint_region`."""
+    original, reentrant = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
+    regions = count()
+
+    def marked(function: Any, preserve: Any, context_fn: Any, *rest: Any, **keywords: Any) -> Iterator[None]:
+        def contexts() -> Any:
+            selective = checkpoint.create_selective_checkpoint_contexts
+            forward, again = selective(_recompute) if context_fn is checkpoint.noop_context_fn else context_fn()
+            forward.ac_graph_id = next(regions)
+            return forward, again
+
+        before = {key: traceback.current_meta.get(key) for key in (RECOMPUTE, REGION)}
+        try:
+            yield from original(function, preserve, contexts, *rest, **keywords)
+        finally:
+            traceback.current_meta.update(before)
+
+    try:
+        checkpoint._checkpoint_without_reentrant_generator = marked
+        checkpoint.CheckpointFunction = _NotReentrant
+        yield
+    finally:
+        checkpoint._checkpoint_without_reentrant_generator = original
+        checkpoint.CheckpointFunction = reentrant
+
+
+class _NotReentrant:
+    """In place of the reentrant kind of checkpoints, which cannot be captured; it computes the same."""
+
+    @staticmethod
+    def apply(function: Any, preserve: bool, *args: Any) -> Any:
+        return checkpoint.checkpoint(function, *args, use_reentrant=False, preserve_rng_state=preserve)
+
+
+def _recompute(*args: Any, **kwargs: Any) -> Any:
+    return checkpoint.CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def checkpoint_region(meta: Any) -> tuple[int | None, bool]:
+    """The region of `torch.utils.checkpoint` that an operator is in, and whether that runs it again for gradients."""
+    again = (checkpoint.CheckpointPolicy.MUST_RECOMPUTE, checkpoint.CheckpointPolicy.PREFER_RECOMPUTE)
+    return meta.get(REGION), meta.get(RECOMPUTE) in again
 
 
 @contextlib.contextmanager

@@ -1,0 +1,178 @@
+"""What a plan is compared with: one pass, and the checkpoints that the model has already."""
+
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import (  # noqa: E402
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
+
+import remat_algos as ra  # noqa: E402
+from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch.references import References, _by_regions  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch")
+X = torch.linspace(-1, 1, 256 * 32).view(256, 32)
+
+
+def keep_products(context, operator, *args, **kwargs):
+    products = (torch.ops.aten.addmm.default, torch.ops.aten.mm.default)
+    return CheckpointPolicy.MUST_SAVE if operator in products else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+SELECTIVE = partial(create_selective_checkpoint_contexts, keep_products)
+KINDS = {
+    "plain": {"use_reentrant": False},
+    "reentrant": {"use_reentrant": True},
+    "selective": {"use_reentrant": False, "context_fn": SELECTIVE},
+}
+
+
+class Checkpointed(nn.Module):
+    """Blocks with a dropout, each in a checkpoint."""
+
+    def __init__(self, kind="plain", blocks=5, nested=False):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Dropout(0.2), nn.Linear(128, 32)) for _ in range(blocks)
+        )
+        self.kind, self.nested = kind, nested
+
+    def forward(self, x):
+        x = x.requires_grad_() if self.kind == "reentrant" and not torch.compiler.is_compiling() else x
+        for block in self.blocks:
+            call = partial(checkpoint, block, **KINDS[self.kind]) if self.nested else block
+            x = x + checkpoint(call, x, **KINDS[self.kind])
+        return x.square().mean()
+
+
+def step_of(call, model, x=X):
+    torch.manual_seed(3)
+    model.zero_grad()
+    loss = call(x)
+    loss.backward()
+    return [loss.detach().clone(), *(p.grad.clone() for p in model.parameters())]
+
+
+def planned_by(door, model, budget, x=X):
+    """What runs, and its report after the first step."""
+    if door == "rematerialize":
+        planned = remat.rematerialize(model, (x,), budget)
+        return planned, lambda: planned.report
+    backend = remat.backend(budget)
+    torch.compiler.reset()
+    return torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
+
+
+@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_is_no_worse_than_the_checkpoints_of_the_model(kind, door):
+    model = Checkpointed(kind)
+    x = X.clone().requires_grad_() if kind == "reentrant" else X
+    expected = step_of(model, model, x)
+    call, report_of = planned_by(door, model, "today", x)
+    assert all(map(torch.equal, step_of(call, model, x), expected))
+    today, plan = report_of().references.today, report_of().plan
+    assert plan.peak_memory <= today.peak_memory < report_of().references.one_pass.peak_memory
+    assert 0 < plan.overhead <= today.overhead
+    assert "today" in str(report_of())
+
+
+@pytest.mark.parametrize(("kind", "nested"), [("plain", False), ("selective", False), ("plain", True)])
+def test_what_checkpoints_do_is_simulated(kind, nested):
+    """Within 5 % of what eager PyTorch holds; of selective ones it keeps results that no gradient reads."""
+    model = Checkpointed(kind, nested=nested)
+    measured = remat.measure_peak(lambda: step_of(model, model), [*model.parameters(), X]).allocator
+    model.zero_grad()
+    today = References.of(remat.capture(model, (X,))).today
+    assert (0.85 if kind == "selective" else 0.95) * measured <= today.peak_memory <= 1.05 * measured
+
+
+def test_both_doors_see_the_same_checkpoints():
+    reports = []
+    for door in ("rematerialize", "compile"):
+        model = Checkpointed()
+        call, report_of = planned_by(door, model, "100%")
+        step_of(call, model)
+        reports.append(report_of().references.today)
+    assert reports[0].peak_memory == reports[1].peak_memory
+    assert reports[0].overhead == reports[1].overhead
+
+
+def test_after_a_region_nothing_is_marked():
+    model = nn.Sequential(Checkpointed(blocks=1))
+    captured = remat.capture(model, (X,))
+    marked = [each.name for each in captured.operators if each is not None and each.meta.get("ac_graph_id") is not None]
+    assert "addmm_1" in marked
+    assert "mean" not in marked
+
+
+def test_a_model_without_checkpoints_is_as_it_is():
+    model = nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32))
+    planned = remat.rematerialize(model, (X,), "today")
+    assert planned.report.references.today is None
+    assert planned.plan.peak_memory == planned.report.references.one_pass.peak_memory
+    assert repr(planned).startswith("Rematerialized(budget 'today'")
+
+
+def test_a_share_is_of_the_lowest_order_of_one_pass():
+    """Long lines that end in a number, of which the model makes all before it reads one."""
+
+    class Lines(nn.Module):
+        def forward(self, x):
+            lines = [x * i for i in range(2, 12)]
+            return sum(line.mean() for line in lines)
+
+    with torch.no_grad():
+        x = torch.ones(64, 64)
+    model = Lines()
+    weight = nn.Parameter(torch.ones(()))
+    model.register_parameter("weight", weight)
+    report = remat.rematerialize(nn.Sequential(Scaled(), model), (x,), "100%").report
+    own = report.references.one_pass.peak_memory
+    graph = report.plan.graph
+    assert own < ra.simulate(graph, list(range(graph.n_nodes))).peak_memory
+    assert report.plan.limit == own
+    assert "in another order: 100 %" in str(report)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+# ---------------------------------------------------------------- regions of a graph
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_regions_run_again_once_and_what_leaves_them_stays(size):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8 - 1)]))
+    n_forward = int(graph.forward.sum())
+    boundary = n_forward  # the first gradient stands for it
+    regions = [(v // size, True) if v < n_forward else (None, False) for v in range(graph.n_nodes)]
+    order = _by_regions(graph, boundary, regions)
+    if size == 1:  # every value leaves its region
+        assert order is None
+        return
+    simulation = ra.simulate(graph, order)
+    assert simulation.runs.max() == 2
+    again = {v for v in range(graph.n_nodes) if simulation.runs[v] == 2}
+    leaves = {v for v in range(n_forward) if (v + 1) % size == 0}
+    assert again
+    assert again.isdisjoint(leaves)
+    assert simulation.peak_memory < ra.simulate(graph, list(range(graph.n_nodes))).peak_memory
+
+
+def test_without_regions_there_is_no_order():
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(4 - 1)]))
+    assert _by_regions(graph, int(graph.forward.sum()), [(None, False)] * graph.n_nodes) is None
