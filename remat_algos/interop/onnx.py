@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
+from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import (
     counted,
-    did_you_mean,
     first_line,
-    listed,
     quoted,
     shortened,
     shortened_path,
@@ -53,8 +52,6 @@ ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never dr
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
 STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
 OWN_DOMAINS = ("", "ai.onnx")
-MAX_NAMED = 3  # dimensions in a message
-LONGEST = 2**63  # a dimension is shorter
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 
@@ -105,7 +102,7 @@ def capture(
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
         raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
-    lengths = _checked(dims)
+    lengths = checked_dims(dims)
     source = shortened_path(model) if isinstance(model, str | os.PathLike) else "the model"
     try:
         rows = _OnnxRows(_with_sizes(_inlined(_loaded(model, source), source), lengths))
@@ -117,16 +114,6 @@ def capture(
 
 
 # ---------------------------------------------------------------- the model and its sizes
-
-
-def _checked(dims: Mapping[str, int] | None) -> dict[str, int]:
-    """The lengths of dimensions, each a whole number."""
-    if not isinstance(dims, Mapping | None):
-        raise TypeError(f'dims is a {type(dims).__name__}; give a mapping such as {{"batch": 8}}')
-    for name, length in (dims or {}).items():
-        if type(length) is not int or not 0 <= length < LONGEST:
-            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
-    return dict(dims or {})
 
 
 def _loaded(model: Any, source: str) -> Any:
@@ -176,11 +163,7 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         if not newly:
             break
         bound |= newly
-    unknown = next((name for name in dims if name not in bound), None)
-    if unknown is not None:
-        known = f" (known: {listed(sorted(symbols))})" if symbols else ""
-        remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
+    check_known(dims, bound, symbols)
     _check_sizes(sized.graph, symbols)
     return sized
 
@@ -228,23 +211,19 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     if not unsized:
         return
     first = infos.get(unsized[0])
-    fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
     if first is None or not first.type.tensor_type.HasField("shape"):
+        fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
         remedy = "give it a type and a shape in the model's value_info"
         raise GraphError(f"{fault}, the first is {quoted(unsized[0])}, whose shape is not known; {remedy}")
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
         symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
     ]
-    shape = " x ".join(
-        str(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
+    shape = [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
         for dim in first.type.tensor_type.shape.dim
-    )
-    named = list(dict.fromkeys(missing))
-    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MAX_NAMED])
-    behind = "&".join(f"{shortened(name)}=1" for name in named[:MAX_NAMED])
-    remedy = f"give their lengths, as in dims={{{lengths}}} or MODEL.onnx?{behind}"
-    raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
+    ]
+    raise missing_lengths(len(unsized), unsized[0], shape, missing, "MODEL.onnx")
 
 
 def _has_size(info: Any) -> bool:
