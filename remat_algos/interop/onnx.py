@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import (
     counted,
     first_line,
+    listed,
     quoted,
     shortened,
     shortened_path,
@@ -131,12 +134,65 @@ def _loaded(model: Any, source: str) -> Any:
 
 
 def _inlined(model: Any, source: str) -> Any:
-    """The model with its local functions written out."""
+    """The model with its local functions written out; GraphError if one of its graphs is none."""
     if not model.graph.node:
         raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
     if model.graph.sparse_initializer:
         raise GraphError(f"{source} has sparse initializers; make them dense")
+    for graph in (*model.functions, model.graph):
+        _check_names(graph, ChainMap(), ())
     return inliner.inline_local_functions(model) if model.functions else model
+
+
+def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
+    """GraphError for a name that is written twice, and for one that is read before it is written.
+
+    `outside` has the names that a body may read from the graphs around it, and what writes each.
+    """
+    written = outside.new_child()
+    local = isinstance(graph, onnx.FunctionProto)  # which has names in place of descriptions, and no initializers
+    for tensor in () if local else graph.initializer:
+        _write(tensor.name, "an initializer", written.maps[0])
+    inputs = dict[str, str]()
+    for name in graph.input if local else (info.name for info in graph.input):
+        _write(name, "an input", inputs)  # an initializer of the same name is its default
+    written.update(inputs)
+    for node in graph.node:
+        for body in _bodies(node):
+            _check_names(body, written, (*around, graph))
+        for name in filter(None, node.input):
+            if name not in written:
+                raise _unwritten(name, node, (*around, graph))
+        for name in filter(None, node.output):
+            _write(name, node.op_type, written)
+    outputs = graph.output if local else (info.name for info in graph.output)
+    lost = next((name for name in outputs if name not in written), None)
+    if lost is not None:
+        raise GraphError(f"the output {quoted(lost)} is what nothing in the model makes")
+
+
+def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
+    """Add a name and what writes it."""
+    if name in written:
+        both = f"by {shortened(written[name])} and by {shortened(writer)}"
+        raise GraphError(f"{quoted(name)} is written twice, {both}; give each value a name of its own")
+    written[name] = writer
+
+
+def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
+    """The error about a read of what no earlier node of the graphs, the outermost first, has written."""
+    reader = quoted(next(filter(None, node.output), node.op_type))
+    graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
+    if graph is None:
+        return GraphError(f"{reader} reads {quoted(name)}, which nothing in the model makes")
+    writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
+    reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        cycle = [next(filter(None, graph.node[k].output), graph.node[k].op_type) for k in error.args[1]]
+        return GraphError(f"nodes read each other in a cycle, {listed(cycle)}; an ONNX model has none: export it again")
+    return GraphError(f"{reader} reads {quoted(name)}, which a later node makes; sort the nodes topologically")
 
 
 def _fault(error: Exception) -> str:
@@ -301,9 +357,6 @@ class _OnnxRows:
             view = ValueRow(0, output=values[0] in self.outputs, view_of=node.input[0])
             return NodeRow(values[0], op, values=[view])
         reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
-        lost = next((name for name in reads if name not in self.extents), None)
-        if lost is not None:
-            raise GraphError(f"{quoted(values[0])} reads {quoted(lost)}, which nothing in the model makes")
         rows = [self._value(name, place) for place, name in enumerate(values)]
         return NodeRow(values[0], op, once=draws, reads=reads, values=rows, saved=self._saved(op, reads, values))
 

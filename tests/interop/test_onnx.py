@@ -374,6 +374,181 @@ def test_what_cannot_be_a_graph_is_told_in_one_sentence(model, dims, sentence):
     assert "\n" not in str(error.value)
 
 
+def doubled(change):
+    """Two operators in a row, or in both branches of an If, after something was done to the graph."""
+    model = model_of(
+        [("Exp", ["x"], ["h"]), ("Split", ["h"], ["a", "b"], {"num_outputs": 2}), ("Add", ["a", "w"], ["y"])],
+        [info("x", [4]), info("z", [4])],
+        ["y"],
+        [tensor("w", [2])],
+    )
+    change(model.graph)
+    return model
+
+
+def body(nodes, output, inputs=(), initializers=()):
+    return graph_of(nodes, list(inputs), [info(output, [4])], initializers)
+
+
+def with_body(nodes, output="out", inputs=(), initializers=()):
+    """A change that adds an If whose branch has these nodes."""
+    branches = {
+        "then_branch": body(nodes, output, inputs, initializers),
+        "else_branch": body([("Neg", ["x"], ["other"])], "other"),
+    }
+
+    def change(graph):
+        graph.input.append(info("yes", [], BOOL))
+        graph.node.append(helper.make_node("If", ["yes"], ["z1"], **branches))
+
+    return change
+
+
+WRITTEN_TWICE = {
+    "by two operators": (
+        lambda graph: graph.node[2].output.__setitem__(0, "h"),
+        "'h' is written twice, by Exp and by Add",
+    ),
+    "by one operator": (
+        lambda graph: graph.node[1].output.__setitem__(1, "a"),
+        "'a' is written twice, by Split and by Split",
+    ),
+    "an input": (
+        lambda graph: graph.node[0].output.__setitem__(0, "x"),
+        "'x' is written twice, by an input and by Exp",
+    ),
+    "an initializer": (
+        lambda graph: graph.node[0].output.__setitem__(0, "w"),
+        "'w' is written twice, by an initializer and by Exp",
+    ),
+    "a constant": (
+        lambda graph: graph.node.insert(0, helper.make_node("Constant", [], ["h"], value=tensor("", [4]))),
+        "'h' is written twice, by Constant and by Exp",
+    ),
+    "two inputs": (
+        lambda graph: graph.input.append(info("x", [4])),
+        "'x' is written twice, by an input and by an input",
+    ),
+    "two initializers": (
+        lambda graph: graph.initializer.append(tensor("w", [2])),
+        "'w' is written twice, by an initializer and by an initializer",
+    ),
+    "in a branch": (
+        with_body([("Exp", ["x"], ["out"]), ("Neg", ["x"], ["out"])]),
+        "'out' is written twice, by Exp and by Neg",
+    ),
+    "in a branch and outside": (with_body([("Neg", ["x"], ["h"])], "h"), "'h' is written twice, by Exp and by Neg"),
+    "in a branch within a branch": (
+        lambda graph: (
+            with_body([("Neg", ["x"], ["t"])], "t")(graph)
+            or graph.node[-1]
+            .attribute[1]
+            .g.node.append(
+                helper.make_node(
+                    "If",
+                    ["yes"],
+                    ["u"],
+                    then_branch=body([("Abs", ["x"], ["t"])], "t"),
+                    else_branch=body([("Abs", ["x"], ["v"])], "v"),
+                )
+            )
+        ),
+        "'t' is written twice, by Neg and by Abs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_TWICE)
+def test_a_name_that_is_written_twice_is_told(name):
+    change, sentence = WRITTEN_TWICE[name]
+    with pytest.raises(ra.GraphError, match=re.escape(f"{sentence}; give each value a name of its own")):
+        capture(doubled(change))
+
+
+OUT_OF_ORDER = {
+    "backwards": (
+        lambda graph: graph.node.insert(0, graph.node.pop()),
+        "'y' reads 'a', which a later node makes; sort",
+    ),
+    "one node early": (
+        lambda graph: graph.node.insert(0, helper.make_node("Neg", ["h"], ["n"])),
+        "'n' reads 'h', which a later node makes; sort the nodes topologically",
+    ),
+    "in a branch": (
+        with_body([("Neg", ["q"], ["out"]), ("Exp", ["x"], ["q"])]),
+        "'out' reads 'q', which a later node makes; sort the nodes topologically",
+    ),
+    "a branch ahead of what it reads": (
+        lambda graph: with_body([("Neg", ["h"], ["out"])])(graph) or graph.node.insert(0, graph.node.pop()),
+        "'out' reads 'h', which a later node makes; sort the nodes topologically",
+    ),
+    "a cycle": (
+        lambda graph: graph.node[0].input.__setitem__(0, "y"),
+        "nodes read each other in a cycle, ",
+    ),
+    "a node that reads itself": (
+        lambda graph: graph.node[0].input.__setitem__(0, "h"),
+        "in a cycle, h, h; an ONNX model has none",
+    ),
+    "a cycle in a branch": (
+        with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]),
+        "nodes read each other in a cycle, ",
+    ),
+    "a cycle through a branch": (
+        lambda graph: (
+            with_body([("Neg", ["y"], ["out"])])(graph)
+            or graph.node[0].input.__setitem__(0, "z1")
+            or graph.node.insert(0, graph.node.pop())
+        ),
+        "nodes read each other in a cycle, ",
+    ),
+    "what nothing makes": (
+        lambda graph: graph.node[0].input.__setitem__(0, "q"),
+        "'h' reads 'q', which nothing in the model makes",
+    ),
+    "a view of what nothing makes": (
+        lambda graph: graph.node.append(helper.make_node("Identity", ["q"], ["n"])),
+        "'n' reads 'q', which nothing in the model makes",
+    ),
+    "what only a branch makes": (
+        lambda graph: (
+            with_body([("Neg", ["x"], ["out"])])(graph) or graph.node.append(helper.make_node("Neg", ["out"], ["n"]))
+        ),
+        "'n' reads 'out', which nothing in the model makes",
+    ),
+    "an output that nothing makes": (
+        lambda graph: graph.output.append(info("q", [4])),
+        "the output 'q' is what nothing",
+    ),
+    "an output of a branch that nothing makes": (
+        with_body([("Neg", ["x"], ["out"])], "q"),
+        "the output 'q' is what nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_ORDER)
+def test_a_read_ahead_of_its_node_is_told(name):
+    change, sentence = OUT_OF_ORDER[name]
+    with pytest.raises(ra.GraphError, match=re.escape(sentence)):
+        capture(doubled(change))
+
+
+def test_a_local_function_out_of_order_is_told():
+    model = model_of([("Twice", ["x"], ["y"], {"domain": "mine"})], [info("x", [3, 5])], [info("y", [3, 5])])
+    nodes = [helper.make_node("Exp", ["b"], ["c"]), helper.make_node("Exp", ["a"], ["b"])]
+    model.functions.append(helper.make_function("mine", "Twice", ["a"], ["c"], nodes, [helper.make_opsetid("", 21)]))
+    with pytest.raises(ra.GraphError, match="which a later node makes; sort the nodes topologically"):
+        capture(model)
+
+
+def test_names_of_a_branch_may_be_used_again_elsewhere():
+    """An initializer may be the default of an input, branches do not see each other, and what they read is in place."""
+    model = doubled(with_body([("Neg", ["h"], ["other"])], "other", initializers=[tensor("unread", [4])]))
+    model.graph.input.append(info("w", [2]))
+    assert capture(model).labels.names == ("h", "a", "y", "z1")
+
+
 def damaged(change):
     """A block after something was done to it."""
     model = block(0)
