@@ -10,9 +10,12 @@ from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
+from remat_algos.interop.onnx_flops import operator_flops
 from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
@@ -48,9 +51,8 @@ LINEAR = frozenset(
 )
 """Operators, beside those of `ra.operations`, whose gradient reads nothing but indices and conditions."""
 
-PRODUCTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm"))
-"""Operators whose FLOPs are counted."""
-
+MAX_TRIPS = 2**31  # of a Loop; a greater number stands for a loop that ends by its condition
+BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
 ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
 STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
@@ -78,7 +80,8 @@ def capture(
         Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x, where it has no symbol, is "x[0]".
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of Conv, ConvTranspose, MatMul and Gemm; other operators have none.
+        (FLOPs, bytes). FLOPs are those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention,
+        also in the bodies of If, Loop and Scan; other operators have none.
 
     Returns
     -------
@@ -224,6 +227,13 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
     return sized
 
 
+def _with_bodies(graph: Any) -> Iterator[Any]:
+    yield graph
+    for node in graph.node:
+        for body in _bodies(node):
+            yield from _with_bodies(body)
+
+
 def _infos(graph: Any) -> Iterator[Any]:
     return chain(graph.input, graph.value_info, graph.output)
 
@@ -243,7 +253,7 @@ def _symbols(graph: Any) -> set[str]:
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
     """Give dimensions their lengths; returns the names that were used."""
     used = set()
-    for info in _infos(graph):
+    for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
             if name := next((name for name in names if name in dims), None):
                 dim.dim_value = dims[name]
@@ -287,6 +297,10 @@ def _has_size(info: Any) -> bool:
     return bool(known) and not any(_open_dims(info))
 
 
+def _shape(info: Any) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim)
+
+
 class _Extent(NamedTuple):
     """Shape and bytes of a tensor, and whether its elements are floating-point numbers."""
 
@@ -319,9 +333,7 @@ class _OnnxRows:
         self.extents: dict[str, _Extent] = {}
         for info in _infos(self.graph):
             if _has_size(info):
-                tensor = info.type.tensor_type
-                shape = [dim.dim_value for dim in tensor.shape.dim]
-                self.extents[info.name] = _Extent.of(info.name, shape, tensor.elem_type)
+                self.extents[info.name] = _Extent.of(info.name, _shape(info), info.type.tensor_type.elem_type)
         for name, tensor in self.constants.items():
             self.extents[name] = _Extent.of(name, tensor.dims, tensor.data_type)
         for node in self.graph.node:
@@ -330,9 +342,11 @@ class _OnnxRows:
         self.rows: list[NodeRow] = []
         self.flops: list[int] = []
         self.moved: list[int] = []
+        shapes = ChainMap({name: extent.shape for name, extent in self.extents.items()})
         for node in self.graph.node:
             if node.op_type != "Constant" and any(node.output):
                 self._add(node)
+                self.flops.append(self._flops(node, shapes, ChainMap(self.constants)))
 
     def tables(self, cost: Cost) -> Tables:
         """The rows, costs among them."""
@@ -345,13 +359,12 @@ class _OnnxRows:
     def _add(self, node: Any) -> None:
         row = self._row(node)
         self.rows.append(row)
-        self.flops.append(self._flops(node))
         sized = self.extents.keys() & node.output
         self.moved.append(sum(self.extents[name].memory for name in sized.union(row.reads)))
 
     def _row(self, node: Any) -> NodeRow:
         values = [name for name in node.output if name in self.extents]
-        op = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
+        op = _op(node)
         draws = _draws(node, self.constants, self.opset)
         if op in VIEWS or (op == "Dropout" and not draws and len(values) == 1):
             view = ValueRow(0, output=values[0] in self.outputs, view_of=node.input[0])
@@ -384,18 +397,43 @@ class _OnnxRows:
         extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
-    def _flops(self, node: Any) -> int:
-        """FLOPs of products of matrices and convolutions, 0 of all else."""
-        if node.op_type not in PRODUCTS or node.domain not in OWN_DOMAINS:
+    def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        """FLOPs of an operator, those of its bodies as often as they run."""
+        bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
+        if node.op_type == "If" and bodies:
+            return max(bodies)
+        if node.op_type in ("Loop", "Scan") and bodies:
+            return bodies[0] * self._trips(node, shapes, constants)
+        named = [*node.input, node.output[0]]
+        if not all(name in shapes for name in named if name):  # only in a body are there tensors without a size
             return 0
-        x, weight = (self.extents[name].shape for name in node.input[:2])
-        y = self.extents[node.output[0]].shape
-        if node.op_type == "Conv":
-            return 2 * prod(y) * prod(weight[1:])
-        if node.op_type == "ConvTranspose":
-            return 2 * prod(x) * prod(weight[1:])
-        transposed = any(entry.name == "transA" and entry.i for entry in node.attribute)
-        return 2 * prod(y) * (x[0] if transposed else x[-1])
+        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        reads, values = ([shapes.get(name) for name in names] for names in (node.input, node.output))
+        return operator_flops(_op(node), reads, values, attributes) + sum(bodies)
+
+    def _body_flops(self, body: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        sized = {info.name: _shape(info) for info in _infos(body) if _has_size(info)}
+        given = {tensor.name: tensor for tensor in body.initializer}
+        sized |= {name: tuple(tensor.dims) for name, tensor in given.items()}
+        for node in body.node:
+            given |= _constant(node)
+        inside = shapes.new_child(sized), constants.new_child(given)
+        return sum(self._flops(node, *inside) for node in body.node if any(node.output))
+
+    def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        """How often a Loop or Scan runs its body, 1 if the model does not tell."""
+        if node.op_type == "Loop":
+            tensor = constants.get(node.input[0])
+            trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
+            return max(0, trips) if trips < MAX_TRIPS else 1
+        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        first = len(node.input) - attributes["num_scan_inputs"]
+        shape = shapes.get(node.input[first])
+        if shape is None:
+            return 1
+        if self.opset < BATCHED_SCAN:
+            return prod(shape[:2])
+        return shape[attributes.get("scan_input_axes", [0])[0]]
 
     def _residents(self) -> list[ResidentRow]:
         """Initializers, values of Constant nodes, inputs."""
@@ -407,6 +445,11 @@ class _OnnxRows:
                 role |= dict.fromkeys(node.input[1:], "input")
         names = dict.fromkeys((*self.constants, *(info.name for info in self.graph.input)))
         return [ResidentRow(name, self.extents[name].memory, role.get(name, "input")) for name in names]
+
+
+def _op(node: Any) -> str:
+    """The name of an operator, that of another domain before it."""
+    return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _bodies(node: Any) -> Iterator[Any]:
@@ -448,4 +491,9 @@ def _constant(node: Any) -> dict[str, Any]:
     """The tensor of a Constant node by its name."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
         return {}
-    return {node.output[0]: next((entry.t for entry in node.attribute if entry.name == "value"), None)}
+    values = (
+        onnx.helper.get_attribute_value(entry) for entry in node.attribute if entry.name in ("value", "value_int")
+    )
+    value = next(values, None)
+    tensor = onnx.numpy_helper.from_array(np.array(value)) if isinstance(value, int) else value
+    return {node.output[0]: tensor}
