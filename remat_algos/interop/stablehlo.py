@@ -30,6 +30,7 @@ DIALECT = "stablehlo."
 BYTECODE = b"ML\xefR"
 LOWER = "lower a function: jax.jit(g).lower(*args)"
 TOKENS = ("!stablehlo.token", "!mhlo.token")
+COUNTERS = ("i32", "i64", "ui32", "ui64")  # types of numbers that loops count in
 LONGEST_FAULT = 200  # characters of what MLIR says
 _FAULT = re.compile(r"error: (?:loc\(.*?\): )?(.*)")
 _SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
@@ -39,6 +40,9 @@ VIEWS = frozenset(("reshape", "optimization_barrier"))
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
 """Operations that must not run a second time, beside calls that are marked with a side effect."""
+
+CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""Operations that run a function, and the attribute with its name."""
 
 COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"))
 """Operations that all devices run together; they do not run a second time either."""
@@ -64,7 +68,8 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         "arg1[0]" where the module has no symbol for it.
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of dot_general and convolution; other operations have none.
+        (FLOPs, bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations
+        have none.
 
     Returns
     -------
@@ -294,6 +299,7 @@ class _HloRows:
         self.moved: list[int] = []
         self.counts: Counter[str] = Counter()
         self.calls: list[str] = []
+        self.called_flops: dict[str, int] = {}
         names = {}
         for k, argument in enumerate(self._body("main").arguments):
             names[argument] = f"arg{k}"
@@ -356,9 +362,25 @@ class _HloRows:
         reads = list(dict.fromkeys(names[operand] for operand in read))
         row = NodeRow(name, op, once=self._has_effect(operation), reads=reads, values=values)
         self.rows.append(row)
-        self.flops.append(_flops(op, operation))
+        self.flops.append(self._flops(operation))
         self.moved.append(sum(sizes) + sum(_memory(operand.type) for operand in read))
         return [row.value_name(place) for place in range(len(sizes))]
+
+    def _flops(self, operation: Any) -> int:
+        """FLOPs of an operation, those of its regions and of what they call as often as they run."""
+        blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
+        if operation.name in CALLEES:
+            callee = operation.attributes[CALLEES[operation.name]].value
+            if callee not in self.called_flops:
+                body = self._body(callee)
+                self.called_flops[callee] = 0  # while it is counted: calls of itself are refused elsewhere
+                self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
+            return self.called_flops[callee]
+        if operation.name in ("stablehlo.case", "stablehlo.if"):
+            return max(blocks, default=0)
+        if operation.name == "stablehlo.while":
+            return sum(blocks) * _trips(operation)
+        return _product_flops(operation) + sum(blocks)
 
     def _has_effect(self, operation: Any) -> bool:
         """Whether an operation, or one in its regions or in a function called there, must not run a second time."""
@@ -368,8 +390,8 @@ class _HloRows:
         if "has_side_effect" in operation.attributes and operation.attributes["has_side_effect"].value:
             return True
         blocks = list(_blocks(operation))
-        if op == "func.call":
-            blocks.append(self._body(operation.attributes["callee"].value))
+        if operation.name in CALLEES:
+            blocks.append(self._body(operation.attributes[CALLEES[operation.name]].value))
         return any(self._has_effect(inner.operation) for block in blocks for inner in block.operations)
 
 
@@ -405,7 +427,9 @@ def _memory(kind: Any) -> int:
     raise GraphError(f"the module has a {shortened(kind)}, which is no tensor; {LOWER}")
 
 
-def _flops(op: str, operation: Any) -> int:
+def _product_flops(operation: Any) -> int:
+    """FLOPs of dot_general and convolution, 0 of other operations."""
+    op = operation.name.removeprefix(DIALECT)
     if op not in ("dot_general", "convolution"):
         return 0
     left, right = (operand.type.shape for operand in operation.operands)
@@ -416,3 +440,35 @@ def _flops(op: str, operation: Any) -> int:
     numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
     dilation = list(operation.attributes["lhs_dilation"]) if "lhs_dilation" in operation.attributes else []
     return size * prod(right) // right[numbers.kernel_output_feature_dimension] // prod(dilation)
+
+
+def _trips(loop: Any) -> int:
+    """How often a `while` runs its body if it counts from one constant to another, as JAX's loops do; else 1."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    test = _producer(list(condition.operations)[-1].operands[0])
+    if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
+        return 1
+    places = [k for k, argument in enumerate(condition.arguments) if argument == test.operands[0]]
+    if not places:
+        return 1
+    step = _producer(list(body.operations)[-1].operands[places[0]])
+    if step is None or step.name != "stablehlo.add" or step.operands[0] != body.arguments[places[0]]:
+        return 1
+    begin, end, increment = map(_whole_constant, (loop.operands[places[0]], test.operands[1], step.operands[1]))
+    if begin is None or end is None or increment is None or increment <= 0:
+        return 1
+    return max(0, -((begin - end) // increment))
+
+
+def _producer(value: Any) -> Any:
+    """The operation that makes a value, None if that is an argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _whole_constant(value: Any) -> int | None:
+    """The number that a scalar constant holds."""
+    producer, kind = _producer(value), value.type
+    if producer is None or producer.name != "stablehlo.constant" or kind.rank or str(kind.element_type) not in COUNTERS:
+        return None
+    return int(ir.DenseIntElementsAttr(producer.attributes["value"])[0])

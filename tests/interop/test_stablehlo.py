@@ -89,6 +89,36 @@ def test_a_convolution_and_its_gradient_cost_alike(stride):
     assert [work for work in gradient.compute.tolist() if work] == [flops]
 
 
+PRODUCT = 2 * 4 * 4 * 4
+
+
+def repeated(x):
+    return lax.scan(lambda c, row: (jnp.tanh(c @ c + row), c), x, jnp.zeros((7, 4)))
+
+
+@pytest.mark.parametrize(
+    ("function", "products"),
+    [
+        (repeated, 7),
+        (lambda x: jax.jit(repeated)(jax.jit(repeated)(x)[0]), 14),
+        (lambda x: jax.grad(lambda x: repeated(x)[0].sum())(x), 7 * 3),
+        (lambda x: lax.fori_loop(2, 9, lambda i, c: c @ c, x), 7),
+        (lambda x: lax.fori_loop(9, 2, lambda i, c: c @ c, x), 0),
+        (lambda x: lax.fori_loop(0, 3, lambda i, c: lax.fori_loop(0, 5, lambda i, c: c @ c, c), x), 15),
+        (lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] + 3, c[1] @ c[1]), (0, x)), 4),
+        (lambda x: lax.while_loop(lambda c: c.sum() < 10, lambda c: c @ c, x), 1),
+        (lambda x: lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] * 2, c[1] @ c[1]), (1, x)), 1),
+        (lambda x: lax.cond(x.sum() > 0, lambda: x @ x @ x, lambda: x), 2),
+        (lambda x: lax.cond(x.sum() > 0, lambda: repeated(x)[0], lambda: x @ x), 7),
+        (lambda x: lax.map(lambda row: row @ x, x), 1),
+        (lambda x: lax.composite(lambda x: x @ x, "mine.square")(x), 1),
+    ],
+)
+def test_loops_and_branches_have_the_flops_of_their_runs(function, products):
+    graph = capture(lowered(function, shaped(4, 4)), cost="flops")
+    assert graph.compute.sum() == products * PRODUCT
+
+
 def test_private_functions_are_written_out_for_each_call():
     @jax.jit
     def inner(x):
@@ -449,6 +479,6 @@ def test_an_error_that_is_not_foreseen_is_told(monkeypatch):
 
     with pytest.raises(KeyError):
         capture(lowered(jnp.sin, shaped(3)), cost=broken)
-    monkeypatch.setattr("remat_algos.interop.stablehlo._flops", broken)
+    monkeypatch.setattr("remat_algos.interop.stablehlo._product_flops", broken)
     with pytest.raises(ra.GraphError, match="the module is none that JAX makes"):
         capture(lowered(jnp.sin, shaped(3)))
