@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
+from remat_algos.interop.onnx_flops import operator_flops
+from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import (
     counted,
-    did_you_mean,
     first_line,
     listed,
     quoted,
@@ -46,15 +51,12 @@ LINEAR = frozenset(
 )
 """Operators, beside those of `ra.operations`, whose gradient reads nothing but indices and conditions."""
 
-PRODUCTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm"))
-"""Operators whose FLOPs are counted."""
-
+MAX_TRIPS = 2**31  # of a Loop; a greater number stands for a loop that ends by its condition
+BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
 ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
 SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
 STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
 OWN_DOMAINS = ("", "ai.onnx")
-MAX_NAMED = 3  # dimensions in a message
-LONGEST = 2**63  # a dimension is shorter
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 
@@ -78,7 +80,8 @@ def capture(
         Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x, where it has no symbol, is "x[0]".
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of Conv, ConvTranspose, MatMul and Gemm; other operators have none.
+        (FLOPs, bytes). FLOPs are those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention,
+        also in the bodies of If, Loop and Scan; other operators have none.
 
     Returns
     -------
@@ -105,7 +108,7 @@ def capture(
     """
     if not isinstance(model, str | os.PathLike | bytes | onnx.ModelProto):
         raise TypeError(f"model is a {type(model).__name__}; give a path, bytes or an onnx.ModelProto")
-    lengths = _checked(dims)
+    lengths = checked_dims(dims)
     source = shortened_path(model) if isinstance(model, str | os.PathLike) else "the model"
     try:
         rows = _OnnxRows(_with_sizes(_inlined(_loaded(model, source), source), lengths))
@@ -117,16 +120,6 @@ def capture(
 
 
 # ---------------------------------------------------------------- the model and its sizes
-
-
-def _checked(dims: Mapping[str, int] | None) -> dict[str, int]:
-    """The lengths of dimensions, each a whole number."""
-    if not isinstance(dims, Mapping | None):
-        raise TypeError(f'dims is a {type(dims).__name__}; give a mapping such as {{"batch": 8}}')
-    for name, length in (dims or {}).items():
-        if type(length) is not int or not 0 <= length < LONGEST:
-            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
-    return dict(dims or {})
 
 
 def _loaded(model: Any, source: str) -> Any:
@@ -144,12 +137,65 @@ def _loaded(model: Any, source: str) -> Any:
 
 
 def _inlined(model: Any, source: str) -> Any:
-    """The model with its local functions written out."""
+    """The model with its local functions written out; GraphError if one of its graphs is none."""
     if not model.graph.node:
         raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
     if model.graph.sparse_initializer:
         raise GraphError(f"{source} has sparse initializers; make them dense")
+    for graph in (*model.functions, model.graph):
+        _check_names(graph, ChainMap(), ())
     return inliner.inline_local_functions(model) if model.functions else model
+
+
+def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
+    """GraphError for a name that is written twice, and for one that is read before it is written.
+
+    `outside` has the names that a body may read from the graphs around it, and what writes each.
+    """
+    written = outside.new_child()
+    local = isinstance(graph, onnx.FunctionProto)  # which has names in place of descriptions, and no initializers
+    for tensor in () if local else graph.initializer:
+        _write(tensor.name, "an initializer", written.maps[0])
+    inputs = dict[str, str]()
+    for name in graph.input if local else (info.name for info in graph.input):
+        _write(name, "an input", inputs)  # an initializer of the same name is its default
+    written.update(inputs)
+    for node in graph.node:
+        for body in _bodies(node):
+            _check_names(body, written, (*around, graph))
+        for name in filter(None, node.input):
+            if name not in written:
+                raise _unwritten(name, node, (*around, graph))
+        for name in filter(None, node.output):
+            _write(name, node.op_type, written)
+    outputs = graph.output if local else (info.name for info in graph.output)
+    lost = next((name for name in outputs if name not in written), None)
+    if lost is not None:
+        raise GraphError(f"the output {quoted(lost)} is what nothing in the model makes")
+
+
+def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
+    """Add a name and what writes it."""
+    if name in written:
+        both = f"by {shortened(written[name])} and by {shortened(writer)}"
+        raise GraphError(f"{quoted(name)} is written twice, {both}; give each value a name of its own")
+    written[name] = writer
+
+
+def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
+    """The error about a read of what no earlier node of the graphs, the outermost first, has written."""
+    reader = quoted(next(filter(None, node.output), node.op_type))
+    graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
+    if graph is None:
+        return GraphError(f"{reader} reads {quoted(name)}, which nothing in the model makes")
+    writers = {value: k for k, writer in enumerate(graph.node) for value in filter(None, writer.output)}
+    reads = {k: [writers[value] for value in _reads(each) if value in writers] for k, each in enumerate(graph.node)}
+    try:
+        TopologicalSorter(reads).prepare()
+    except CycleError as error:
+        cycle = [next(filter(None, graph.node[k].output), graph.node[k].op_type) for k in error.args[1]]
+        return GraphError(f"nodes read each other in a cycle, {listed(cycle)}; an ONNX model has none: export it again")
+    return GraphError(f"{reader} reads {quoted(name)}, which a later node makes; sort the nodes topologically")
 
 
 def _fault(error: Exception) -> str:
@@ -176,13 +222,16 @@ def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
         if not newly:
             break
         bound |= newly
-    unknown = next((name for name in dims if name not in bound), None)
-    if unknown is not None:
-        known = f" (known: {listed(sorted(symbols))})" if symbols else ""
-        remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
-        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
+    check_known(dims, bound, symbols)
     _check_sizes(sized.graph, symbols)
     return sized
+
+
+def _with_bodies(graph: Any) -> Iterator[Any]:
+    yield graph
+    for node in graph.node:
+        for body in _bodies(node):
+            yield from _with_bodies(body)
 
 
 def _infos(graph: Any) -> Iterator[Any]:
@@ -204,7 +253,7 @@ def _symbols(graph: Any) -> set[str]:
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
     """Give dimensions their lengths; returns the names that were used."""
     used = set()
-    for info in _infos(graph):
+    for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
             if name := next((name for name in names if name in dims), None):
                 dim.dim_value = dims[name]
@@ -228,28 +277,28 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     if not unsized:
         return
     first = infos.get(unsized[0])
-    fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
     if first is None or not first.type.tensor_type.HasField("shape"):
+        fault = f"{counted(len(unsized), 'tensor')} {'has' if len(unsized) == 1 else 'have'} no size"
         remedy = "give it a type and a shape in the model's value_info"
         raise GraphError(f"{fault}, the first is {quoted(unsized[0])}, whose shape is not known; {remedy}")
     inputs = [info for info in graph.input if info.name in unsized]
     missing = [
         symbol if symbol in symbols else place for info in inputs or [first] for _, (symbol, place) in _open_dims(info)
     ]
-    shape = " x ".join(
-        str(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
+    shape = [
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or "?"
         for dim in first.type.tensor_type.shape.dim
-    )
-    named = list(dict.fromkeys(missing))
-    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named[:MAX_NAMED])
-    behind = "&".join(f"{shortened(name)}=1" for name in named[:MAX_NAMED])
-    remedy = f"give their lengths, as in dims={{{lengths}}} or MODEL.onnx?{behind}"
-    raise GraphError(f"{fault}, the first is {quoted(unsized[0])} ({shortened(shape)}); {remedy}")
+    ]
+    raise missing_lengths(len(unsized), unsized[0], shape, missing, "MODEL.onnx")
 
 
 def _has_size(info: Any) -> bool:
     known = info is not None and info.type.tensor_type.HasField("shape") and info.type.tensor_type.elem_type
     return bool(known) and not any(_open_dims(info))
+
+
+def _shape(info: Any) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in info.type.tensor_type.shape.dim)
 
 
 class _Extent(NamedTuple):
@@ -284,9 +333,7 @@ class _OnnxRows:
         self.extents: dict[str, _Extent] = {}
         for info in _infos(self.graph):
             if _has_size(info):
-                tensor = info.type.tensor_type
-                shape = [dim.dim_value for dim in tensor.shape.dim]
-                self.extents[info.name] = _Extent.of(info.name, shape, tensor.elem_type)
+                self.extents[info.name] = _Extent.of(info.name, _shape(info), info.type.tensor_type.elem_type)
         for name, tensor in self.constants.items():
             self.extents[name] = _Extent.of(name, tensor.dims, tensor.data_type)
         for node in self.graph.node:
@@ -295,9 +342,11 @@ class _OnnxRows:
         self.rows: list[NodeRow] = []
         self.flops: list[int] = []
         self.moved: list[int] = []
+        shapes = ChainMap({name: extent.shape for name, extent in self.extents.items()})
         for node in self.graph.node:
             if node.op_type != "Constant" and any(node.output):
                 self._add(node)
+                self.flops.append(self._flops(node, shapes, ChainMap(self.constants)))
 
     def tables(self, cost: Cost) -> Tables:
         """The rows, costs among them."""
@@ -310,21 +359,17 @@ class _OnnxRows:
     def _add(self, node: Any) -> None:
         row = self._row(node)
         self.rows.append(row)
-        self.flops.append(self._flops(node))
         sized = self.extents.keys() & node.output
         self.moved.append(sum(self.extents[name].memory for name in sized.union(row.reads)))
 
     def _row(self, node: Any) -> NodeRow:
         values = [name for name in node.output if name in self.extents]
-        op = node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
+        op = _op(node)
         draws = _draws(node, self.constants, self.opset)
         if op in VIEWS or (op == "Dropout" and not draws and len(values) == 1):
             view = ValueRow(0, output=values[0] in self.outputs, view_of=node.input[0])
             return NodeRow(values[0], op, values=[view])
         reads = [] if op in SHAPE_ONLY else list(dict.fromkeys(_reads(node)))
-        lost = next((name for name in reads if name not in self.extents), None)
-        if lost is not None:
-            raise GraphError(f"{quoted(values[0])} reads {quoted(lost)}, which nothing in the model makes")
         rows = [self._value(name, place) for place, name in enumerate(values)]
         return NodeRow(values[0], op, once=draws, reads=reads, values=rows, saved=self._saved(op, reads, values))
 
@@ -352,18 +397,43 @@ class _OnnxRows:
         extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
-    def _flops(self, node: Any) -> int:
-        """FLOPs of products of matrices and convolutions, 0 of all else."""
-        if node.op_type not in PRODUCTS or node.domain not in OWN_DOMAINS:
+    def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        """FLOPs of an operator, those of its bodies as often as they run."""
+        bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
+        if node.op_type == "If" and bodies:
+            return max(bodies)
+        if node.op_type in ("Loop", "Scan") and bodies:
+            return bodies[0] * self._trips(node, shapes, constants)
+        named = [*node.input, node.output[0]]
+        if not all(name in shapes for name in named if name):  # only in a body are there tensors without a size
             return 0
-        x, weight = (self.extents[name].shape for name in node.input[:2])
-        y = self.extents[node.output[0]].shape
-        if node.op_type == "Conv":
-            return 2 * prod(y) * prod(weight[1:])
-        if node.op_type == "ConvTranspose":
-            return 2 * prod(x) * prod(weight[1:])
-        transposed = any(entry.name == "transA" and entry.i for entry in node.attribute)
-        return 2 * prod(y) * (x[0] if transposed else x[-1])
+        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        reads, values = ([shapes.get(name) for name in names] for names in (node.input, node.output))
+        return operator_flops(_op(node), reads, values, attributes) + sum(bodies)
+
+    def _body_flops(self, body: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        sized = {info.name: _shape(info) for info in _infos(body) if _has_size(info)}
+        given = {tensor.name: tensor for tensor in body.initializer}
+        sized |= {name: tuple(tensor.dims) for name, tensor in given.items()}
+        for node in body.node:
+            given |= _constant(node)
+        inside = shapes.new_child(sized), constants.new_child(given)
+        return sum(self._flops(node, *inside) for node in body.node if any(node.output))
+
+    def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
+        """How often a Loop or Scan runs its body, 1 if the model does not tell."""
+        if node.op_type == "Loop":
+            tensor = constants.get(node.input[0])
+            trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
+            return max(0, trips) if trips < MAX_TRIPS else 1
+        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        first = len(node.input) - attributes["num_scan_inputs"]
+        shape = shapes.get(node.input[first])
+        if shape is None:
+            return 1
+        if self.opset < BATCHED_SCAN:
+            return prod(shape[:2])
+        return shape[attributes.get("scan_input_axes", [0])[0]]
 
     def _residents(self) -> list[ResidentRow]:
         """Initializers, values of Constant nodes, inputs."""
@@ -375,6 +445,11 @@ class _OnnxRows:
                 role |= dict.fromkeys(node.input[1:], "input")
         names = dict.fromkeys((*self.constants, *(info.name for info in self.graph.input)))
         return [ResidentRow(name, self.extents[name].memory, role.get(name, "input")) for name in names]
+
+
+def _op(node: Any) -> str:
+    """The name of an operator, that of another domain before it."""
+    return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def _bodies(node: Any) -> Iterator[Any]:
@@ -416,4 +491,9 @@ def _constant(node: Any) -> dict[str, Any]:
     """The tensor of a Constant node by its name."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
         return {}
-    return {node.output[0]: next((entry.t for entry in node.attribute if entry.name == "value"), None)}
+    values = (
+        onnx.helper.get_attribute_value(entry) for entry in node.attribute if entry.name in ("value", "value_int")
+    )
+    value = next(values, None)
+    tensor = onnx.numpy_helper.from_array(np.array(value)) if isinstance(value, int) else value
+    return {node.output[0]: tensor}

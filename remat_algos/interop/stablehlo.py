@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -12,45 +16,60 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
 from remat_algos.files import decoded, read_bytes
+from remat_algos.interop.open_dims import check_known, checked_dims, length_of, missing_lengths, symbols_of
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import first_line, shortened, shortened_path
 
-ir, dialect = require("jaxlib.mlir.ir", "jax"), require("jaxlib.mlir.dialects.stablehlo", "jax")
+ir, passmanager = require("jaxlib.mlir.ir", "jax"), require("jaxlib.mlir.passmanager", "jax")
+stablehlo = require("jaxlib.mlir.dialects.stablehlo", "jax")
+mlir, extend = require("jax.interpreters.mlir", "jax"), require("jax.extend.mlir", "jax")
 
 DIALECT = "stablehlo."
 BYTECODE = b"ML\xefR"
 LOWER = "lower a function: jax.jit(g).lower(*args)"
 TOKENS = ("!stablehlo.token", "!mhlo.token")
+COUNTERS = ("i32", "i64", "ui32", "ui64")  # types of numbers that loops count in
 LONGEST_FAULT = 200  # characters of what MLIR says
+_FAULT = re.compile(r"error: (?:loc\(.*?\): )?(.*)")
+_SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
+_SHAPE = re.compile(r"\.shape = \(([^'\"\[\]]*)\)(?=,|$)")
 VIEWS = frozenset(("reshape", "optimization_barrier"))
 """Operations whose values are their reads, in another shape at most."""
 
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
 """Operations that must not run a second time, beside calls that are marked with a side effect."""
 
+CALLEES = {"func.call": "callee", "stablehlo.composite": "decomposition"}
+"""Operations that run a function, and the attribute with its name."""
+
 COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"))
 """Operations that all devices run together; they do not run a second time either."""
 
 
 @checked_arguments
-def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
-    """The graph of a function that JAX has lowered.
+def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline") -> ComputationGraph:
+    """The graph of a function that JAX has lowered or exported.
 
     Nodes are called by their operation and a number, in the order of the module; arguments and constants are residents.
     Private functions are written out where they are called. `while`, `case` and whatever else has regions are one node
-    each, which reads what its regions read from outside. `reshape` and `optimization_barrier` are views. Random bits
-    of a key may be drawn a second time, since they are the same; `rng`, collectives and calls with an effect may not.
+    each, which reads what its regions read from outside. `reshape`, `optimization_barrier` and a `convert` to the same
+    type are views. Random bits of a key may be drawn a second time, since they are the same; `rng`, collectives and
+    calls with an effect may not.
 
     Parameters
     ----------
-    lowered : jax.stages.Lowered, jaxlib.mlir.ir.Module, path or bytes
-        `jax.jit(g).lower(*args)`, or its `compiler_ir("stablehlo")`. A file or bytes hold its text,
-        `as_text()`.
+    lowered : jax.stages.Lowered, jax.export.Exported, jaxlib.mlir.ir.Module, str, path or bytes
+        `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of one. A str is the text of
+        a module, `exported.mlir_module()` or `lowered.as_text()`, or the path of a file with it; bytes are the text.
+    dims : mapping of str to int, optional
+        Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
+        "arg1[0]" where the module has no symbol for it.
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of dot_general and convolution; other operations have none.
+        (FLOPs, bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations
+        have none.
 
     Returns
     -------
@@ -60,7 +79,8 @@ def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
     Raises
     ------
     GraphError
-        If there is no module in the file, or one without a main function; if a shape is not fixed; for an unknown cost.
+        If there is no module in the file, or one without a main function; if a tensor has no size; for an unknown
+        dimension or cost.
     TypeError
         For what is no lowered function and no module.
     ImportError
@@ -73,18 +93,15 @@ def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
     >>> graph = capture(lowered, cost="flops")
     >>> graph.labels.names, graph.memory.tolist(), graph.compute.tolist()
     (('dot_general.0', 'reduce.0'), [256, 4], [1024, 0])
+    >>> shape = jax.ShapeDtypeStruct(jax.export.symbolic_shape("b, 4"), "float32")
+    >>> exported = jax.export.export(jax.jit(jax.numpy.sin))(shape)
+    >>> capture(exported.mlir_module(), {"b": 8}).memory.tolist()
+    [128]
     """
-    module = lowered.compiler_ir("stablehlo") if hasattr(lowered, "compiler_ir") else lowered
-    if isinstance(module, str | os.PathLike):
-        module = _parsed(read_bytes(module), shortened_path(module))
-    elif isinstance(module, bytes):
-        module = _parsed(module, "the module")
-    if not isinstance(module, ir.Module):
-        raise TypeError(
-            f"lowered is a {type(lowered).__name__}; give jax.jit(g).lower(*args), its StableHLO module, or its file"
-        )
+    lengths = checked_dims(dims)
+    module = _module(lowered)
     try:
-        rows = _HloRows(module)
+        rows = _HloRows(_with_sizes(module, lengths))
     except (GraphError, MemoryError):
         raise
     except Exception as error:  # what the verifier of MLIR lets pass, and JAX does not make
@@ -92,32 +109,188 @@ def capture(lowered: Any, *, cost: Cost = "roofline") -> ComputationGraph:
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
-def _parsed(data: bytes, source: str) -> Any:
-    """The module that a file holds, in a context of its own."""
+# ---------------------------------------------------------------- the module and its sizes
+
+
+def _module(lowered: Any) -> Any:
+    """The module of what `capture` takes."""
+    if hasattr(lowered, "compiler_ir"):
+        return lowered.compiler_ir("stablehlo")
+    if isinstance(lowered, ir.Module):
+        return lowered
+    if hasattr(lowered, "mlir_module"):
+        return _parsed(lowered.mlir_module(), "the module")
+    if isinstance(lowered, str) and "{" in lowered and not os.path.lexists(lowered):
+        return _parsed(lowered, "the module")
+    if isinstance(lowered, str | os.PathLike):
+        return _parsed(_text(read_bytes(lowered), shortened_path(lowered)), shortened_path(lowered))
+    if isinstance(lowered, bytes):
+        return _parsed(_text(lowered, "the module"), "the module")
+    raise TypeError(
+        f"lowered is a {type(lowered).__name__}; give jax.jit(g).lower(*args), its StableHLO module, or its file"
+    )
+
+
+def _text(data: bytes, source: str) -> str:
     if data.startswith(BYTECODE):  # damaged bytecode can end the process that reads it
-        raise GraphError(f"{source} is MLIR bytecode; give the text, jax.jit(g).lower(*args).as_text()")
-    text = decoded(data, source)
-    context = require("jax.interpreters.mlir", "jax").make_ir_context()
-    handler = context.attach_diagnostic_handler(lambda _: True)  # else they are printed
+        remedy = "jax.jit(g).lower(*args).as_text() or exported.mlir_module()"
+        raise GraphError(f"{source} is MLIR bytecode; give the text, {remedy}")
+    return decoded(data, source)
+
+
+def _parsed(text: str, source: str) -> Any:
+    """The module that a text holds, in a context of its own."""
+    context = mlir.make_ir_context()
+    with _silent(context):
+        try:
+            return ir.Module.parse(text, context)
+        except Exception as error:  # of the bindings
+            fault, remedy = _fault(error), "is the file whole, or of a later JAX?"
+            raise GraphError(f"{source} is no StableHLO module ({fault}); {remedy}") from error
+
+
+@contextmanager
+def _silent(context: Any) -> Iterator[None]:
+    """While MLIR works in a context, what it says is only in its errors; else it is printed, too."""
+    handler = context.attach_diagnostic_handler(lambda _: True)
     try:
-        return ir.Module.parse(text, context)
-    except Exception as error:  # of the bindings
-        said = [line for line in str(error).splitlines() if line.startswith("error: ")]
-        fault = shortened(said[0].removeprefix("error: "), LONGEST_FAULT) if said else first_line(error)
-        raise GraphError(f"{source} is no StableHLO module ({fault}); is the file whole, or of a later JAX?") from error
+        yield
     finally:
         handler.detach()
+
+
+def _fault(error: Exception) -> str:
+    """What an error of MLIR says: its first line that is no place in a file."""
+    found = _FAULT.search(str(error))
+    if found is None:
+        return first_line(error)
+    return shortened(found[1].partition(" Using the following")[0].rstrip(" ."), LONGEST_FAULT)
+
+
+def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
+    """The module; if lengths are open, a copy in which every dimension has one."""
+    main = next((each for each in _functions(module) if _name(each) == "main"), None)
+    if main is None:
+        return module
+    kinds = list(main.attributes["function_type"].value.inputs)
+    unsized = [k for k, kind in enumerate(kinds) if _is_open(kind)]
+    written = _written_shapes(main)
+    if len(written) != len(unsized):
+        written = [[] for _ in unsized]
+    shapes = {k: _shape(f"arg{k}", kinds[k], names, dims) for k, names in zip(unsized, written, strict=True)}
+    symbols = {k: [name for each in shape for name in symbols_of(each)] for k, shape in shapes.items()}
+    known = set(chain(*symbols.values()))
+    check_known(dims, known, known)
+    if shapes and _takes_lengths(main):
+        raise GraphError("the module takes lengths as arguments; give that of jax.export.export(jax.jit(g))(*args)")
+    missing = [name for name in chain(*symbols.values()) if name not in dims]
+    if missing:
+        lacking = [k for k in unsized if not dims.keys() >= set(symbols[k])]
+        raise missing_lengths(len(lacking), f"arg{lacking[0]}", shapes[lacking[0]], missing, "MODEL.mlir")
+    for k, shape in shapes.items():
+        lengths = [length_of(each, dims) for each in shape]
+        with ir.Location.unknown(module.context):
+            kinds[k] = ir.RankedTensorType.get(lengths, kinds[k].element_type)
+    return _refined(module, kinds) if shapes or _has_open(module) else module
+
+
+def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
+    """The lengths of an argument: numbers, and where one is open what is written for it, or its place."""
+    shape = []
+    for axis in range(kind.rank):
+        place = f"{name}[{axis}]"
+        if not kind.is_dynamic_dim(axis):
+            shape.append(str(kind.get_dim_size(axis)))
+        elif len(written) != kind.rank or (place in dims and not dims.keys() >= set(symbols_of(written[axis]))):
+            shape.append(place)
+        else:
+            shape.append(written[axis])
+    return shape
+
+
+def _written_shapes(main: Any) -> list[list[str]]:
+    """The shapes of the open arguments as jax.export was given them; it writes them in each assertion about them."""
+    for block in _blocks(main):
+        for operation in block.operations:
+            attributes = operation.operation.attributes
+            if "error_message" in attributes and (found := _SHAPES.search(attributes["error_message"].value)):
+                return [_dimensions(shape) for shape in _SHAPE.findall(found[1])]
+    return []
+
+
+def _dimensions(shape: str) -> list[str]:
+    """The dimensions of a shape; none if it is not written as one."""
+    try:
+        parsed = ast.parse(f"({shape})", mode="eval").body
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return []
+    elements = parsed.elts if isinstance(parsed, ast.Tuple) else []
+    return [ast.get_source_segment(f"({shape})", element) or "" for element in elements]
+
+
+def _takes_lengths(main: Any) -> bool:
+    """Whether a function reads lengths of dimensions, as one does that was lowered and not exported."""
+    attributes = main.attributes.get("arg_attrs", [])
+    constants = [each["jax.global_constant"].value for each in attributes if "jax.global_constant" in each]
+    return any(constant not in ("", "_platform_index") for constant in constants)
+
+
+def _refined(module: Any, kinds: Sequence[Any]) -> Any:
+    """A copy of a module whose main function takes arguments of these types, with the lengths that follow."""
+    context = mlir.make_ir_context()
+    with _silent(context), context:
+        stablehlo.register_stablehlo_passes()
+        copy = ir.Module.parse(module.operation.get_asm(binary=True))
+        try:
+            if kinds:
+                types = ",".join(map(str, kinds))
+                pipeline = f"builtin.module(stablehlo-refine-arguments{{types={types}}})"
+                passmanager.PassManager.parse(pipeline).run(copy.operation)
+            refined = extend.refine_polymorphic_shapes(
+                mlir_module=copy.operation.get_asm(binary=True),
+                enable_shape_assertions=True,
+                validate_static_shapes=True,
+                enable_shardy=True,
+            )
+            return ir.Module.parse(refined)
+        except Exception as error:  # of the bindings
+            fault = _fault(error)
+            raise GraphError(f"the module's shapes cannot be found: {fault}; is it valid for these dims?") from error
+
+
+def _has_open(module: Any) -> bool:
+    """Whether an operation makes a tensor with an open length."""
+    found: list[Any] = []
+
+    def look(operation: Any) -> Any:
+        found.extend(result for result in operation.results if _is_open(result.type))
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(look)
+    return bool(found)
+
+
+def _is_open(kind: Any) -> bool:
+    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
+
+
+# ---------------------------------------------------------------- rows
+
+
+def _functions(module: Any) -> list[Any]:
+    operations = (operation.operation for operation in module.body.operations)
+    return [operation for operation in operations if operation.name == "func.func"]
+
+
+def _name(function: Any) -> str:
+    return str(function.attributes["sym_name"].value)
 
 
 class _HloRows:
     """Rows of the operations of a module, one after another; `names` has those of a function's MLIR values."""
 
     def __init__(self, module: Any) -> None:
-        self.functions = {
-            operation.attributes["sym_name"].value: list(operation.regions[0].blocks)
-            for operation in module.body.operations
-            if operation.operation.name == "func.func"
-        }
+        self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
         if "main" not in self.functions:
             raise GraphError(f"the module has no function main; {LOWER}")
         self.rows: list[NodeRow] = []
@@ -126,6 +299,7 @@ class _HloRows:
         self.moved: list[int] = []
         self.counts: Counter[str] = Counter()
         self.calls: list[str] = []
+        self.called_flops: dict[str, int] = {}
         names = {}
         for k, argument in enumerate(self._body("main").arguments):
             names[argument] = f"arg{k}"
@@ -176,19 +350,37 @@ class _HloRows:
         self.counts[op] += 1
         sizes = [_memory(result.type) for result in operation.results]
         if op == "constant":
-            self.residents.append(ResidentRow(name, sizes[0]))
+            if next(iter(operation.results[0].uses), None) is not None:  # what lengths were computed from may be left
+                self.residents.append(ResidentRow(name, sizes[0]))
             return [name]
         read = dict.fromkeys(operand for operand in _operands(operation) if operand in names)
-        if op in VIEWS:
+        kinds = [value.type for value in (*operation.operands, *operation.results)]
+        if op in VIEWS or (op == "convert" and kinds[0] == kinds[1]):
             values = [ValueRow(0, view_of=names[operand]) for operand in operation.operands]
         else:
             values = [ValueRow(size) for size in sizes] or [ValueRow(0)]
         reads = list(dict.fromkeys(names[operand] for operand in read))
         row = NodeRow(name, op, once=self._has_effect(operation), reads=reads, values=values)
         self.rows.append(row)
-        self.flops.append(_flops(op, operation))
+        self.flops.append(self._flops(operation))
         self.moved.append(sum(sizes) + sum(_memory(operand.type) for operand in read))
         return [row.value_name(place) for place in range(len(sizes))]
+
+    def _flops(self, operation: Any) -> int:
+        """FLOPs of an operation, those of its regions and of what they call as often as they run."""
+        blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
+        if operation.name in CALLEES:
+            callee = operation.attributes[CALLEES[operation.name]].value
+            if callee not in self.called_flops:
+                body = self._body(callee)
+                self.called_flops[callee] = 0  # while it is counted: calls of itself are refused elsewhere
+                self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
+            return self.called_flops[callee]
+        if operation.name in ("stablehlo.case", "stablehlo.if"):
+            return max(blocks, default=0)
+        if operation.name == "stablehlo.while":
+            return sum(blocks) * _trips(operation)
+        return _product_flops(operation) + sum(blocks)
 
     def _has_effect(self, operation: Any) -> bool:
         """Whether an operation, or one in its regions or in a function called there, must not run a second time."""
@@ -198,8 +390,8 @@ class _HloRows:
         if "has_side_effect" in operation.attributes and operation.attributes["has_side_effect"].value:
             return True
         blocks = list(_blocks(operation))
-        if op == "func.call":
-            blocks.append(self._body(operation.attributes["callee"].value))
+        if operation.name in CALLEES:
+            blocks.append(self._body(operation.attributes[CALLEES[operation.name]].value))
         return any(self._has_effect(inner.operation) for block in blocks for inner in block.operations)
 
 
@@ -235,14 +427,48 @@ def _memory(kind: Any) -> int:
     raise GraphError(f"the module has a {shortened(kind)}, which is no tensor; {LOWER}")
 
 
-def _flops(op: str, operation: Any) -> int:
+def _product_flops(operation: Any) -> int:
+    """FLOPs of dot_general and convolution, 0 of other operations."""
+    op = operation.name.removeprefix(DIALECT)
     if op not in ("dot_general", "convolution"):
         return 0
     left, right = (operand.type.shape for operand in operation.operands)
     size = 2 * prod(operation.results[0].type.shape)
     if op == "dot_general":
-        numbers = dialect.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
+        numbers = stablehlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
         return size * prod(left[axis] for axis in numbers.lhs_contracting_dimensions)
-    numbers = dialect.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
+    numbers = stablehlo.ConvDimensionNumbers(operation.attributes["dimension_numbers"])
     dilation = list(operation.attributes["lhs_dilation"]) if "lhs_dilation" in operation.attributes else []
     return size * prod(right) // right[numbers.kernel_output_feature_dimension] // prod(dilation)
+
+
+def _trips(loop: Any) -> int:
+    """How often a `while` runs its body if it counts from one constant to another, as JAX's loops do; else 1."""
+    condition, body = (region.blocks[0] for region in loop.regions)
+    test = _producer(list(condition.operations)[-1].operands[0])
+    if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
+        return 1
+    places = [k for k, argument in enumerate(condition.arguments) if argument == test.operands[0]]
+    if not places:
+        return 1
+    step = _producer(list(body.operations)[-1].operands[places[0]])
+    if step is None or step.name != "stablehlo.add" or step.operands[0] != body.arguments[places[0]]:
+        return 1
+    begin, end, increment = map(_whole_constant, (loop.operands[places[0]], test.operands[1], step.operands[1]))
+    if begin is None or end is None or increment is None or increment <= 0:
+        return 1
+    return max(0, -((begin - end) // increment))
+
+
+def _producer(value: Any) -> Any:
+    """The operation that makes a value, None if that is an argument."""
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def _whole_constant(value: Any) -> int | None:
+    """The number that a scalar constant holds."""
+    producer, kind = _producer(value), value.type
+    if producer is None or producer.name != "stablehlo.constant" or kind.rank or str(kind.element_type) not in COUNTERS:
+        return None
+    return int(ir.DenseIntElementsAttr(producer.attributes["value"])[0])

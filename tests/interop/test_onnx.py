@@ -215,6 +215,215 @@ def test_elements_below_a_byte_are_packed():
     }
 
 
+# ---------------------------------------------------------------- FLOPs
+
+
+def flops(op, reads, values=((1,),), domain="", **attributes):
+    """FLOPs of one operator whose reads have these shapes; its values have them from inference, or are told."""
+    names = [f"r{k}" if shape is not None else "" for k, shape in enumerate(reads)]
+    inputs = [info(name, shape) for name, shape in zip(names, reads, strict=True) if shape is not None]
+    outputs = [f"v{k}" for k in range(len(values))]
+    told = [info(name, list(shape) if domain else None) for name, shape in zip(outputs, values, strict=True)]
+    graph = graph_of([(op, names, outputs, {"domain": domain, **attributes})], inputs, told)
+    opsets = [helper.make_opsetid("", 25), helper.make_opsetid("com.microsoft", 1)]
+    return capture(helper.make_model(graph, opset_imports=opsets), cost="flops").compute.tolist()[0]
+
+
+@pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize(("direction", "directions"), [("forward", 1), ("reverse", 1), ("bidirectional", 2)])
+@pytest.mark.parametrize("batch_first", [0, 1])
+def test_recurrent_operators_multiply_all_gates_in_each_step(op, gates, direction, directions, batch_first):
+    steps, batch, inputs, hidden = 5, 3, 7, 11
+    x = [batch, steps, inputs] if batch_first else [steps, batch, inputs]
+    weight, recurrence = [directions, gates * hidden, inputs], [directions, gates * hidden, hidden]
+    by_hand = sum(
+        2 * gates * hidden * inputs + 2 * gates * hidden * hidden
+        for _ in range(directions)
+        for _ in range(steps)
+        for _ in range(batch)
+    )
+    options = {"hidden_size": hidden, "direction": direction, "layout": batch_first}
+    assert flops(op, [x, weight, recurrence], **options) == by_hand
+    bias = [directions, 2 * gates * hidden]
+    assert flops(op, [x, weight, recurrence, bias], [(1,), (1,)], **options) == by_hand
+
+
+def test_an_lstm_of_which_only_the_last_state_is_read_has_its_flops():
+    nodes = [("LSTM", ["x", "w", "r"], ["", "h"], {"hidden_size": 4}), ("Relu", ["h"], ["y"])]
+    weights = [tensor("w", [1, 16, 3]), tensor("r", [1, 16, 4])]
+    graph = capture(model_of(nodes, [info("x", ["steps", 2, 3])], ["y"], weights), {"steps": 6}, cost="flops")
+    assert graph.compute.tolist() == [2 * 6 * 2 * 16 * (3 + 4), 0]
+
+
+@pytest.mark.parametrize(("op", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_pytorch_counts_the_same_flops_of_a_recurrent_layer(op, gates, directions):
+    torch = pytest.importorskip("torch")
+    from torch.utils.flop_counter import FlopCounterMode
+
+    layer = getattr(torch.nn, op)(7, 11, bidirectional=directions == 2, dtype=torch.float64)  # not one fused operator
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        layer(torch.zeros(5, 3, 7, dtype=torch.float64))
+    shapes = [[5, 3, 7], [directions, gates * 11, 7], [directions, gates * 11, 11]]
+    direction = ("forward", "bidirectional")[directions - 1]
+    assert flops(op, shapes, hidden_size=11, direction=direction) == counter.get_total_flops() > 0
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "wanted"),
+    [
+        ("bij, bjk -> bik", [(2, 3, 4), (2, 4, 5)], 2 * 2 * 3 * 4 * 5),
+        ("ij,jk", [(3, 4), (4, 5)], 2 * 3 * 4 * 5),
+        ("...ij,...jk->...ik", [(2, 1, 3, 4), (2, 7, 4, 5)], 2 * 2 * 7 * 3 * 4 * 5),
+        ("...i,...i", [(6, 4), (6, 4)], 2 * 6 * 4),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 6)], 2 * 3 * 4 * 5 + 2 * 3 * 5 * 6),
+        ("ij,kj->", [(3, 4), (5, 4)], 2 * 4),
+        ("bi,bi->bi", [(3, 4), (3, 4)], 0),
+        ("i,j->ij", [(3,), (4,)], 0),
+        ("ij->ji", [(3, 4)], 0),
+        ("ii->i", [(3, 3)], 0),
+    ],
+)
+def test_an_einsum_costs_its_sums_of_products(equation, shapes, wanted):
+    assert flops("Einsum", shapes, equation=equation) == wanted
+
+
+B, S, L, P, N, H = 2, 3, 5, 4, 6, 8  # batch, queries, keys, past keys, heads, elements of a head
+SCORES = 2 * B * N * S * H  # of the queries with one key
+
+
+@pytest.mark.parametrize(
+    ("op", "reads", "values", "attributes", "wanted"),
+    [
+        ("Attention", [(B, N, S, H), (B, N, L, H), (B, N, L, H)], 1, {}, 2 * L * SCORES),
+        ("Attention", [(B, N, S, H), (B, 2, L, H), (B, 2, L, 3)], 1, {}, L * SCORES + L * SCORES * 3 // H),
+        (
+            "Attention",
+            [(B, S, N * H), (B, L, 2 * H), (B, L, 2 * H)],
+            1,
+            {"q_num_heads": N, "kv_num_heads": 2, "is_causal": 1},
+            2 * L * SCORES,
+        ),
+        (
+            "Attention",
+            [(B, N, S, H), (B, N, L, H), (B, N, L, H), None, (B, N, P, H), (B, N, P, H)],
+            3,
+            {},
+            2 * (P + L) * SCORES,
+        ),
+        ("ConvTranspose", [(2, 4, 8, 8), (4, 6, 3, 3)], 1, {}, 2 * (2 * 4 * 8 * 8) * 6 * 3 * 3),
+        ("ConvTranspose", [(2, 4, 8, 8), (4, 3, 3, 3)], 1, {"group": 2}, 2 * (2 * 4 * 8 * 8) * 3 * 3 * 3),
+        ("Conv", [(2, 4, 9), (6, 2, 3)], 1, {"group": 2, "strides": [2]}, 2 * (2 * 6 * 4) * 2 * 3),
+        ("Gemm", [(4, 3), (4, 5)], 1, {"transA": 1}, 2 * 3 * 4 * 5),
+        ("MatMul", [(4,), (4,)], 1, {}, 2 * 4),
+        ("MatMul", [(7, 3, 4), (4, 5)], 1, {}, 2 * 7 * 3 * 4 * 5),
+    ],
+)
+def test_products_and_attention_cost_their_sums(op, reads, values, attributes, wanted):
+    assert flops(op, reads, [(1,)] * values, **attributes) == wanted
+
+
+@pytest.mark.parametrize(
+    ("op", "reads", "values", "attributes", "wanted"),
+    [
+        ("FusedMatMul", [(7, 4, 3), (7, 4, 5)], [(7, 3, 5)], {"transA": 1}, 2 * 7 * 3 * 4 * 5),
+        ("FusedMatMul", [(4, 7, 3), (7, 4, 5)], [(7, 3, 5)], {"transA": 1, "transBatchA": 1}, 2 * 7 * 3 * 4 * 5),
+        ("FusedGemm", [(4, 3), (4, 5)], [(3, 5)], {"transA": 1, "activation": "Relu"}, 2 * 3 * 4 * 5),
+        ("MatMulNBits", [(2, 3, 64), (5, 2, 16), (10,)], [(2, 3, 5)], {"K": 64, "N": 5}, 2 * 2 * 3 * 64 * 5),
+        ("FusedConv", [(2, 4, 9), (6, 2, 3)], [(2, 6, 7)], {"group": 2}, 2 * (2 * 6 * 7) * 2 * 3),
+        ("MultiHeadAttention", [(B, S, N * H), (B, L, N * H), (B, L, N * H)], [(B, S, N * H)], {}, 2 * L * SCORES),
+        ("MultiHeadAttention", [(B, S, N * H), (B, N, L, H), (B, N, L, H)], [(B, S, N * H)], {}, 2 * L * SCORES),
+        ("MultiHeadAttention", [(B, S, N, 3, H)], [(B, S, N * H)], {}, 2 * S * SCORES),
+        (
+            "MultiHeadAttention",
+            [(B, S, N * H), *[(B, S, N * H)] * 2, None, None, None, *[(B, N, P, H)] * 2],
+            [(B, S, N * H)],
+            {},
+            2 * (P + S) * SCORES,
+        ),
+        (
+            "Attention",
+            [(B, S, 10), (10, 3 * N * H), (3 * N * H,), None, (2, B, N, P, H)],
+            [(B, S, N * H)],
+            {},
+            2 * B * S * 10 * 3 * N * H + 2 * (P + S) * SCORES,
+        ),
+        (
+            "GroupQueryAttention",
+            [(B, S, N * H), *[(B, S, 2 * H)] * 2, *[(B, 2, P, H)] * 2],
+            [(B, S, N * H), *[(B, 2, P + S, H)] * 2],
+            {},
+            2 * (P + S) * SCORES,
+        ),
+        ("GroupQueryAttention", [(B, S, (N + 4) * H)], [(B, S, N * H)], {}, 2 * S * SCORES),
+        ("BiasGelu", [(3, 4), (4,)], [(3, 4)], {}, 0),
+    ],
+)
+def test_operators_of_onnxruntime_cost_what_they_fuse(op, reads, values, attributes, wanted):
+    assert flops(op, reads, values, "com.microsoft", **attributes) == wanted
+
+
+def test_an_operator_of_another_domain_is_no_operator_of_onnx():
+    nodes = [("MatMul", ["x", "x"], ["y"], {"domain": "mine"})]
+    assert capture(model_of(nodes, [info("x", [3, 3])], [info("y", [3, 3])]), cost="flops").compute.tolist() == [0]
+
+
+PRODUCT = 2 * 3 * 4 * 4  # of the operator in the bodies below
+
+
+def looped(times, shape=(3, 4)):
+    inside = graph_of(
+        [("MatMul", ["carried", "w"], ["next"]), ("Identity", ["going"], ["on"])],
+        [info("i", [], INT64), info("going", [], BOOL), info("carried", shape)],
+        [info("on", [], BOOL), info("next", shape)],
+    )
+    inputs, weights = [info("x", [3, 4]), info("t", [], INT64), info("c", [], BOOL)], [tensor("w", [4, 4])]
+    if times is not None:
+        weights.append(helper.make_tensor("times", INT64, [], [times]))
+    name = "times" if times is not None else "t"
+    return model_of([("Loop", [name, "c", "x"], ["y"], {"body": inside})], inputs, [info("y", [3, 4])], weights)
+
+
+@pytest.mark.parametrize(("times", "runs"), [(5, 5), (0, 0), (None, 1), (2**63 - 1, 1)])
+def test_a_loop_costs_its_body_as_often_as_the_model_tells(times, runs):
+    assert capture(looped(times), cost="flops").compute.tolist() == [runs * PRODUCT]
+
+
+def test_runs_of_a_loop_may_be_a_constant_node():
+    for value in ({"value_int": 5}, {"value": tensor("", [], INT64, 5)}, {"value": tensor("", [1], INT64, 5)}):
+        model = looped(None)
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["times"], **value))
+        model.graph.node[1].input[0] = "times"
+        assert capture(model, cost="flops").compute.tolist() == [5 * PRODUCT]
+
+
+def test_symbols_in_bodies_have_their_lengths():
+    assert capture(looped(5, ("n", 4)), {}, cost="flops").compute.tolist() == [0]
+    model = looped(5, ("n", 4))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    assert capture(model, {"n": 3}, cost="flops").compute.tolist() == [5 * PRODUCT]
+
+
+def test_a_scan_costs_its_body_for_each_slice():
+    inside = graph_of(
+        [("MatMul", ["h", "w"], ["m"]), ("Add", ["m", "slice"], ["next"]), ("Identity", ["next"], ["each"])],
+        [info("h"), info("slice")],
+        ["next", "each"],
+    )
+    for axes, shape in (({}, [7, 3, 4]), ({"scan_input_axes": [-1]}, [3, 4, 7])):
+        nodes = [("Scan", ["h0", "xs"], ["y", "ys"], {"body": inside, "num_scan_inputs": 1, **axes})]
+        model = model_of(nodes, [info("h0", [3, 4]), info("xs", shape)], ["y", "ys"], [tensor("w", [4, 4])])
+        assert capture(model, cost="flops").compute.tolist() == [7 * PRODUCT]
+
+
+def test_an_if_costs_its_costlier_branch():
+    twice = graph_of([("MatMul", ["x", "w"], ["m"]), ("MatMul", ["m", "w"], ["a"])], [], ["a"])
+    never = graph_of([("Neg", ["x"], ["b"])], [], ["b"])
+    nodes = [("If", ["yes"], ["y"], {"then_branch": twice, "else_branch": never})]
+    model = model_of(nodes, [info("x", [3, 4]), info("yes", [], BOOL)], [info("y", [3, 4])], [tensor("w", [4, 4])])
+    assert capture(model, cost="flops").compute.tolist() == [2 * PRODUCT]
+
+
 # ---------------------------------------------------------------- draws and bodies
 
 
@@ -372,6 +581,181 @@ def test_what_cannot_be_a_graph_is_told_in_one_sentence(model, dims, sentence):
     with pytest.raises(ra.GraphError, match=re.escape(sentence)) as error:
         capture(model, dims)
     assert "\n" not in str(error.value)
+
+
+def doubled(change):
+    """Two operators in a row, or in both branches of an If, after something was done to the graph."""
+    model = model_of(
+        [("Exp", ["x"], ["h"]), ("Split", ["h"], ["a", "b"], {"num_outputs": 2}), ("Add", ["a", "w"], ["y"])],
+        [info("x", [4]), info("z", [4])],
+        ["y"],
+        [tensor("w", [2])],
+    )
+    change(model.graph)
+    return model
+
+
+def body(nodes, output, inputs=(), initializers=()):
+    return graph_of(nodes, list(inputs), [info(output, [4])], initializers)
+
+
+def with_body(nodes, output="out", inputs=(), initializers=()):
+    """A change that adds an If whose branch has these nodes."""
+    branches = {
+        "then_branch": body(nodes, output, inputs, initializers),
+        "else_branch": body([("Neg", ["x"], ["other"])], "other"),
+    }
+
+    def change(graph):
+        graph.input.append(info("yes", [], BOOL))
+        graph.node.append(helper.make_node("If", ["yes"], ["z1"], **branches))
+
+    return change
+
+
+WRITTEN_TWICE = {
+    "by two operators": (
+        lambda graph: graph.node[2].output.__setitem__(0, "h"),
+        "'h' is written twice, by Exp and by Add",
+    ),
+    "by one operator": (
+        lambda graph: graph.node[1].output.__setitem__(1, "a"),
+        "'a' is written twice, by Split and by Split",
+    ),
+    "an input": (
+        lambda graph: graph.node[0].output.__setitem__(0, "x"),
+        "'x' is written twice, by an input and by Exp",
+    ),
+    "an initializer": (
+        lambda graph: graph.node[0].output.__setitem__(0, "w"),
+        "'w' is written twice, by an initializer and by Exp",
+    ),
+    "a constant": (
+        lambda graph: graph.node.insert(0, helper.make_node("Constant", [], ["h"], value=tensor("", [4]))),
+        "'h' is written twice, by Constant and by Exp",
+    ),
+    "two inputs": (
+        lambda graph: graph.input.append(info("x", [4])),
+        "'x' is written twice, by an input and by an input",
+    ),
+    "two initializers": (
+        lambda graph: graph.initializer.append(tensor("w", [2])),
+        "'w' is written twice, by an initializer and by an initializer",
+    ),
+    "in a branch": (
+        with_body([("Exp", ["x"], ["out"]), ("Neg", ["x"], ["out"])]),
+        "'out' is written twice, by Exp and by Neg",
+    ),
+    "in a branch and outside": (with_body([("Neg", ["x"], ["h"])], "h"), "'h' is written twice, by Exp and by Neg"),
+    "in a branch within a branch": (
+        lambda graph: (
+            with_body([("Neg", ["x"], ["t"])], "t")(graph)
+            or graph.node[-1]
+            .attribute[1]
+            .g.node.append(
+                helper.make_node(
+                    "If",
+                    ["yes"],
+                    ["u"],
+                    then_branch=body([("Abs", ["x"], ["t"])], "t"),
+                    else_branch=body([("Abs", ["x"], ["v"])], "v"),
+                )
+            )
+        ),
+        "'t' is written twice, by Neg and by Abs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_TWICE)
+def test_a_name_that_is_written_twice_is_told(name):
+    change, sentence = WRITTEN_TWICE[name]
+    with pytest.raises(ra.GraphError, match=re.escape(f"{sentence}; give each value a name of its own")):
+        capture(doubled(change))
+
+
+OUT_OF_ORDER = {
+    "backwards": (
+        lambda graph: graph.node.insert(0, graph.node.pop()),
+        "'y' reads 'a', which a later node makes; sort",
+    ),
+    "one node early": (
+        lambda graph: graph.node.insert(0, helper.make_node("Neg", ["h"], ["n"])),
+        "'n' reads 'h', which a later node makes; sort the nodes topologically",
+    ),
+    "in a branch": (
+        with_body([("Neg", ["q"], ["out"]), ("Exp", ["x"], ["q"])]),
+        "'out' reads 'q', which a later node makes; sort the nodes topologically",
+    ),
+    "a branch ahead of what it reads": (
+        lambda graph: with_body([("Neg", ["h"], ["out"])])(graph) or graph.node.insert(0, graph.node.pop()),
+        "'out' reads 'h', which a later node makes; sort the nodes topologically",
+    ),
+    "a cycle": (
+        lambda graph: graph.node[0].input.__setitem__(0, "y"),
+        "nodes read each other in a cycle, ",
+    ),
+    "a node that reads itself": (
+        lambda graph: graph.node[0].input.__setitem__(0, "h"),
+        "in a cycle, h, h; an ONNX model has none",
+    ),
+    "a cycle in a branch": (
+        with_body([("Add", ["x", "q"], ["out"]), ("Exp", ["out"], ["q"])]),
+        "nodes read each other in a cycle, ",
+    ),
+    "a cycle through a branch": (
+        lambda graph: (
+            with_body([("Neg", ["y"], ["out"])])(graph)
+            or graph.node[0].input.__setitem__(0, "z1")
+            or graph.node.insert(0, graph.node.pop())
+        ),
+        "nodes read each other in a cycle, ",
+    ),
+    "what nothing makes": (
+        lambda graph: graph.node[0].input.__setitem__(0, "q"),
+        "'h' reads 'q', which nothing in the model makes",
+    ),
+    "a view of what nothing makes": (
+        lambda graph: graph.node.append(helper.make_node("Identity", ["q"], ["n"])),
+        "'n' reads 'q', which nothing in the model makes",
+    ),
+    "what only a branch makes": (
+        lambda graph: (
+            with_body([("Neg", ["x"], ["out"])])(graph) or graph.node.append(helper.make_node("Neg", ["out"], ["n"]))
+        ),
+        "'n' reads 'out', which nothing in the model makes",
+    ),
+    "an output that nothing makes": (
+        lambda graph: graph.output.append(info("q", [4])),
+        "the output 'q' is what nothing",
+    ),
+    "an output of a branch that nothing makes": (
+        with_body([("Neg", ["x"], ["out"])], "q"),
+        "the output 'q' is what nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_ORDER)
+def test_a_read_ahead_of_its_node_is_told(name):
+    change, sentence = OUT_OF_ORDER[name]
+    with pytest.raises(ra.GraphError, match=re.escape(sentence)):
+        capture(doubled(change))
+
+
+def test_a_local_function_out_of_order_is_told():
+    model = model_of([("Twice", ["x"], ["y"], {"domain": "mine"})], [info("x", [3, 5])], [info("y", [3, 5])])
+    nodes = [helper.make_node("Exp", ["b"], ["c"]), helper.make_node("Exp", ["a"], ["b"])]
+    model.functions.append(helper.make_function("mine", "Twice", ["a"], ["c"], nodes, [helper.make_opsetid("", 21)]))
+    with pytest.raises(ra.GraphError, match="which a later node makes; sort the nodes topologically"):
+        capture(model)
+
+
+def test_names_of_a_branch_may_be_used_again_elsewhere():
+    """An initializer may be the default of an input, branches do not see each other, and what they read is in place."""
+    model = doubled(with_body([("Neg", ["h"], ["other"])], "other", initializers=[tensor("unread", [4])]))
+    model.graph.input.append(info("w", [2]))
+    assert capture(model).labels.names == ("h", "a", "y", "z1")
 
 
 def damaged(change):

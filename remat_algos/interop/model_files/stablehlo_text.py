@@ -1,6 +1,7 @@
-"""StableHLO modules as text, which `jax.jit(g).lower(*args).as_text()` writes."""
+"""StableHLO modules as text, which `jax.jit(g).lower(*args).as_text()` and `exported.mlir_module()` write."""
 
 import re
+from collections.abc import Mapping
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
@@ -10,11 +11,11 @@ from remat_algos.text.wording import first_line
 _BEGIN = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
 
 
-def _read(text: str, source: str) -> ComputationGraph:
+def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> ComputationGraph:
     try:
         from remat_algos.interop import stablehlo
 
-        return stablehlo.capture(text.encode())
+        return stablehlo.capture(text.encode(), dims)
     except ImportError as error:  # with the command that installs it
         raise GraphError(f"{source}: {first_line(error)}") from error
 
@@ -23,4 +24,4 @@ def _sniff(text: str, ending: str) -> bool:
     return ending in GRAPH_FORMAT.endings or (_BEGIN.match(text) is not None and "stablehlo." in text)
 
 
-GRAPH_FORMAT = GraphFormat("StableHLO", _read, endings=(".mlir", ".stablehlo"), sniff=_sniff)
+GRAPH_FORMAT = GraphFormat("StableHLO", _read, endings=(".mlir", ".stablehlo"), sniff=_sniff, dims=True)

@@ -1,0 +1,189 @@
+"""FLOPs of ONNX operators, from the shapes of what they read and make."""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+Shape = tuple[int, ...] | None
+"""Lengths of a tensor, None for an optional one that is left out."""
+
+Shapes = Sequence[Shape]
+Formula = Callable[[Shapes, Shapes, Mapping[str, Any]], int]
+MAX_READS = 16  # of an operator here
+MICROSOFT = "com.microsoft."
+
+
+def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
+    """FLOPs of products and convolutions, and of operators that consist of such; 0 of all else.
+
+    A multiplication and an addition are two. Element-wise parts, such as biases, activations and the softmax of
+    attention, are not counted, and masks save nothing.
+
+    Parameters
+    ----------
+    op : str
+        Name of the operator, after the name of its domain if that is not ONNX's own: "com.microsoft.FusedMatMul".
+    reads, values : sequence of tuple of int
+        Shapes in the order of the operator's signature, None for what is left out.
+    attributes : mapping of str to object
+        Those that the model gives.
+
+    Examples
+    --------
+    >>> operator_flops("MatMul", [(8, 4), (4, 3)], [(8, 3)], {}) == 2 * 8 * 4 * 3
+    True
+    >>> lstm = [(5, 2, 8), (1, 4 * 16, 8), (1, 4 * 16, 16)]  # 5 steps, batch 2, 8 inputs, 16 hidden
+    >>> operator_flops("LSTM", lstm, [(5, 1, 2, 16)], {}) == 5 * 2 * 2 * (4 * 16) * (8 + 16)
+    True
+    """
+    formula = FORMULAS.get(op)
+    if formula is None:
+        return 0
+    return formula([*reads, *[None] * MAX_READS], [*values, *[None] * MAX_READS], attributes)
+
+
+def _of(shape: Shape) -> tuple[int, ...]:
+    """A shape that the operator cannot do without."""
+    if shape is None:
+        raise LookupError("a shape")
+    return shape
+
+
+def _product(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
+    """Of matrices; the contracted dimension is the last of the first matrix, unless that is transposed."""
+    left = _of(reads[0])
+    rows = 0 if attributes.get("transBatchA") else -2
+    return 2 * prod(_of(values[0])) * left[rows if attributes.get("transA") else -1]
+
+
+def _convolution(weight: int) -> Formula:
+    """Of a convolution whose weight is the read at that place."""
+    return lambda reads, values, _: 2 * prod(_of(values[0])) * prod(_of(reads[weight])[1:])
+
+
+def _transposed_convolution(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
+    return 2 * prod(_of(reads[0])) * prod(_of(reads[1])[1:])
+
+
+def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
+    """Of RNN, GRU and LSTM: the weights have all gates and directions; sequences count with their padding."""
+    x, weight, recurrence = map(_of, reads[:3])
+    return 2 * x[0] * x[1] * (prod(weight) + prod(recurrence))
+
+
+def _scores(queries: int, results: int, length: int, past: Shape) -> int:
+    """Of the products of queries with keys, and of scores with values; numbers of elements, and of keys a head."""
+    return 2 * (queries + results) * (length + (past[-2] if past else 0))
+
+
+def _attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
+    return _scores(prod(_of(reads[0])), prod(_of(values[0])), _of(reads[1])[-2], reads[4])
+
+
+def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
+    """Of onnxruntime; keys of rank 4 have heads before their length, queries without keys have these in them."""
+    query, key, results = _of(reads[0]), reads[1], prod(_of(values[0]))
+    if key is None:
+        return _scores(prod(query) // 3, results, query[1], reads[6])
+    return _scores(prod(query), results, key[2 if len(key) == 4 else 1], reads[6])
+
+
+def _projected_attention(past: int) -> Formula:
+    """Of onnxruntime's Attention, which makes queries, keys and values of what it reads."""
+
+    def formula(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
+        x, weight = _of(reads[0]), _of(reads[1])
+        width = attributes.get("qkv_hidden_sizes", [weight[-1] // 3])[0]
+        rows = prod(x[:-1])
+        return 2 * rows * prod(weight) + _scores(rows * width, prod(_of(values[0])), x[1], reads[past])
+
+    return formula
+
+
+def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
+    """Of onnxruntime; what it makes has the size of the queries, which may come with keys and values in them."""
+    result, present = prod(_of(values[0])), values[1]
+    length, past = (present[-2], None) if present else (_of(reads[0])[1], reads[3])
+    return _scores(result, result, length, past)
+
+
+def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
+    """Each token updates a state a head, by an outer product, and reads it; delta rules read it once more."""
+    query, value = _of(reads[0]), _of(reads[2])
+    heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
+    updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1
+    return 2 * prod(query[:2]) * (query[2] // heads) * (value[2] // states) * (heads + updates * states)
+
+
+def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
+    """Two operands at a time, from left to right; a product that sums nothing is element-wise."""
+    equation = "".join(_text(attributes["equation"]).split())
+    written, arrow, result = equation.partition("->")
+    shapes = [shape for shape in reads if shape is not None]
+    terms = [_labels(term, shape) for term, shape in zip(written.split(","), shapes, strict=True)]
+    lengths: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for label, length in zip(term, shape, strict=True):
+            lengths[label] = max(length, lengths.get(label, 1))  # one of length 1 is repeated
+    labels = [label for term in terms for label in term]
+    kept = set(result) if arrow else {label for label in labels if labels.count(label) == 1}
+    kept |= {label for label in labels if label.startswith(".")} if "..." in result or not arrow else set()
+    operands = [{label for label in term if label in kept or _shared(label, terms)} for term in terms]
+    flops, product = 0, operands[0]
+    for k, operand in enumerate(operands[1:], 2):
+        both, needed = product | operand, kept.union(*operands[k:])
+        product = both & needed
+        if product != both:
+            flops += 2 * prod(lengths[label] for label in both)
+    return flops
+
+
+def _labels(term: str, shape: tuple[int, ...]) -> list[str]:
+    """What a term of an equation calls its dimensions; those of an ellipsis are numbered from its end."""
+    before, ellipsis, after = term.partition("...")
+    hidden = len(shape) - len(before) - len(after) if ellipsis else 0
+    return [*before, *(f".{k}" for k in range(hidden, 0, -1)), *after]
+
+
+def _shared(label: str, terms: Sequence[Sequence[str]]) -> bool:
+    return sum(label in term for term in terms) > 1
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+FORMULAS: Mapping[str, Formula] = {
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"), _product),
+    **dict.fromkeys(("Conv", "ConvInteger", "DeformConv", "CausalConvWithState"), _convolution(1)),
+    "QLinearConv": _convolution(3),
+    "ConvTranspose": _transposed_convolution,
+    **dict.fromkeys(("RNN", "GRU", "LSTM"), _recurrent),
+    "Einsum": _einsum,
+    "Attention": _attention,
+    "ai.onnx.preview.FlexAttention": _attention,
+    "LinearAttention": _linear_attention,
+    **{
+        MICROSOFT + op: formula
+        for ops, formula in (
+            (
+                (
+                    *("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul", "FusedGemm", "GemmFastGelu", "QGemm"),
+                    *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "MatMulInteger16", "MatMulIntegerToFloat"),
+                    *("DynamicQuantizeMatMul", "GemmFloat8"),
+                ),
+                _product,
+            ),
+            (("FusedConv", "NhwcConv", "NhwcFusedConv", "CausalConvWithState"), _convolution(1)),
+            (("QLinearConv",), _convolution(3)),
+            (("ConvTransposeWithDynamicPads",), _transposed_convolution),
+            (("DynamicQuantizeLSTM",), _recurrent),
+            (("MultiHeadAttention",), _multi_head_attention),
+            (("Attention",), _projected_attention(4)),
+            (("QAttention",), _projected_attention(8)),
+            (("GroupQueryAttention",), _grouped_attention),
+        )
+        for op in ops
+    },
+}
+"""Operators with FLOPs."""

@@ -1,0 +1,176 @@
+"""Dimensions that a model leaves open, and the lengths that a caller gives them."""
+
+import ast
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from remat_algos.errors import GraphError
+from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shortened
+
+LONGEST = 2**63  # a dimension is shorter
+MAX_NAMED = 3  # dimensions in a message
+LARGEST_POWER = 64  # that of 2 is longer than any dimension
+OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Pow: lambda base, power: base ** max(0, min(power, LARGEST_POWER)),
+}
+FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "max": max,
+    "min": min,
+}
+"""Arithmetic of lengths, as JAX writes it."""
+
+
+def checked_dims(dims: Any) -> dict[str, int]:
+    """The lengths of dimensions, each a whole number.
+
+    Parameters
+    ----------
+    dims : mapping of str to int or None
+
+    Raises
+    ------
+    GraphError
+        If a length is no whole number, or negative.
+    TypeError
+        If `dims` is no mapping.
+
+    Examples
+    --------
+    >>> checked_dims({"batch": 8}), checked_dims(None)
+    ({'batch': 8}, {})
+    """
+    if not isinstance(dims, Mapping | None):
+        raise TypeError(f'dims is a {type(dims).__name__}; give a mapping such as {{"batch": 8}}')
+    for name, length in (dims or {}).items():
+        if type(length) is not int or not 0 <= length < LONGEST:
+            raise GraphError(f"dims[{quoted(name)}] is {quoted(length)}; give a whole number, 0 or more")
+    return dict(dims or {})
+
+
+def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
+    """GraphError that names the first length without a dimension.
+
+    Parameters
+    ----------
+    dims : mapping of str to int
+    bound : collection of str
+        Names that were used.
+    symbols : collection of str
+        Names that the error offers.
+
+    Examples
+    --------
+    >>> check_known({"bach": 8}, set(), ["batch"])
+    Traceback (most recent call last):
+    remat_algos.errors.GraphError: no dimension without length is called 'bach'; did you mean batch?
+    """
+    unknown = next((name for name in dims if name not in bound), None)
+    if unknown is not None:
+        known = f" (known: {listed(sorted(symbols))})" if symbols else ""
+        remedy = did_you_mean(unknown, symbols) or f"{known}; remove it from dims"
+        raise GraphError(f"no dimension without length is called {quoted(unknown)}{remedy}")
+
+
+def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
+    """The error about tensors that have no size.
+
+    Parameters
+    ----------
+    number : int
+        How many there are.
+    first : str
+        The first of them.
+    shape : sequence
+        The lengths of its dimensions, or what they are called.
+    names : sequence of str
+        Dimensions whose lengths are to be given.
+    file : str
+        What files of models are called, for the example.
+
+    Examples
+    --------
+    >>> str(missing_lengths(2, "x", ["batch", 4], ["batch"], "MODEL.onnx")).partition("; ")[0]
+    "2 tensors have no size, the first is 'x' (batch x 4)"
+    """
+    named = list(dict.fromkeys(names))[:MAX_NAMED]
+    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named)
+    behind = "&".join(f"{shortened(name)}=1" for name in named)
+    fault = f"{counted(number, 'tensor')} {'has' if number == 1 else 'have'} no size"
+    place = f"the first is {quoted(first)} ({shortened(' x '.join(map(str, shape)))})"
+    remedy = f"give their lengths, as in dims={{{lengths}}} or {shortened(file)}?{behind}"
+    return GraphError(f"{fault}, {place}; {remedy}")
+
+
+def symbols_of(expression: str) -> list[str]:
+    """The symbols of a length in JAX's arithmetic; other text, such as "arg0[1]", is one symbol.
+
+    Examples
+    --------
+    >>> symbols_of("2*b + max(c, 1)"), symbols_of("arg0[1]")
+    (['b', 'c'], ['arg0[1]'])
+    """
+    try:
+        tree = _tree(expression)
+        names = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+        symbols = [name for name in names if name not in FUNCTIONS]
+        _value(tree, dict.fromkeys(symbols, 1))
+    except ZeroDivisionError:
+        return symbols
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return [expression]
+    return symbols
+
+
+def length_of(expression: str, dims: Mapping[str, int]) -> int:
+    """The length that an expression has for those of its symbols.
+
+    Raises
+    ------
+    GraphError
+        If it is no length.
+
+    Examples
+    --------
+    >>> length_of("2*b + floordiv(c, 2)", {"b": 8, "c": 5}), length_of("arg0[1]", {"arg0[1]": 7})
+    (18, 7)
+    """
+    if expression in dims:
+        return dims[expression]
+    try:
+        length = _value(_tree(expression), dims)
+    except (ZeroDivisionError, ValueError):
+        length = -1
+    if not 0 <= length < LONGEST:
+        raise GraphError(f"the length {quoted(expression)} is none for these dims; give others")
+    return length
+
+
+def _tree(expression: str) -> ast.expr:
+    return ast.parse(expression.replace("^", "**"), mode="eval").body
+
+
+def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
+    """The value of an expression; ValueError if it is no arithmetic of lengths, or too large."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.Name(id=name) if name in dims:
+            return dims[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, dims)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            function = OPERATORS[type(op)]
+        case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in FUNCTIONS:
+            function = FUNCTIONS[name]
+        case _:
+            raise ValueError
+    value = function(_value(left, dims), _value(right, dims))
+    if abs(value) >= LONGEST:
+        raise ValueError
+    return value
