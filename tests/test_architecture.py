@@ -32,7 +32,7 @@ ROOMS = (
         "cost",
         "models",
     ),
-    *("structure", "bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "interop", "plot"),
+    *("structure", "bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "plot", "interop"),
     *("reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere

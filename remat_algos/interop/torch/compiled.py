@@ -12,6 +12,7 @@ from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
 from remat_algos.interop.torch.private import (
+    CAPTURE_RECURRENT,
     BoxedCode,
     DataDependent,
     Tangent,
@@ -24,6 +25,7 @@ from remat_algos.text.wording import quoted
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
+_latest: list["TorchBackend"] = []  # what `remat` was called for last
 
 
 class TorchBackend:
@@ -120,7 +122,24 @@ def remat(
         _partitioners[id(options)] = known  # which keeps the options alive, and so the id theirs
         if len(_partitioners) > REMEMBERED:
             _partitioners.popitem(last=False)
+    _latest[:] = [known[1]]
     return known[1](module, inputs)
+
+
+def reports() -> list[GraphReport]:
+    """How the graphs of the model were planned that `torch.compile(model, backend="remat")` compiled last.
+
+    Raises
+    ------
+    GraphError
+        If it compiled none: it does so at the first call, and a model of which it captures nothing has none.
+    """
+    if not _latest:
+        raise GraphError(
+            'torch.compile has given no graph to the backend "remat"; call the model, and see what breaks its graph '
+            f"with TORCH_LOGS=graph_breaks ({CAPTURE_RECURRENT}, or use rematerialize)"
+        )
+    return _latest[0].reports
 
 
 def _backend_of(options: dict[str, Any]) -> Any:
@@ -185,7 +204,7 @@ def capture(
     >>> model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
     >>> graph = capture(model, (torch.ones(2, 8),)).graph
     >>> graph.node_names()
-    ['addmm', 'relu', 'boundary', 'threshold_backward', 'mm', 'sum_1']
+    ['0.addmm', '1.relu', 'boundary', '1.threshold_backward', '0.mm', '0.sum_1']
     """
     request = Request.of("100%", rng=rng, cost=cost, workspace=workspace)
     with contextlib.ExitStack() as stack:

@@ -24,6 +24,7 @@ from remat_algos.interop.torch.private import (
     Tangent,
     checkpoint_region,
     constant_size,
+    module_of,
     storage_key,
     writes_into_arguments,
 )
@@ -462,16 +463,16 @@ class _JointRows:
 
     def _resident_names(self) -> list[str]:
         """What the model calls its parameters and buffers, unless an operator has that name."""
-        taken = {node.name for node in self.values}
+        taken = {_name(node) for node in self.values}
         names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
         clear = len(set(names)) == len(names) and taken.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
         return names if clear else [node.name for node, _ in self.inputs]
 
     def _labels(self, unit: str) -> Labels:
-        names = [BOUNDARY if row.operator is None else row.operator.name for row in self.rows]
+        names = [BOUNDARY if row.operator is None else _name(row.operator) for row in self.rows]
         ops = ["" if row.operator is None else _operation(row.operator.target) for row in self.rows]
         parts = {part for parts in self.tensors for part in parts}
-        value_names = {x: parts[0].name for x, parts in enumerate(self.tensors) if parts}
+        value_names = {x: _name(parts[0]) for x, parts in enumerate(self.tensors) if parts}
         residents = self._resident_names()
         made = {row.operator for row in self.rows}
         views = {}
@@ -482,7 +483,7 @@ class _JointRows:
                 and node.op == "call_function"
                 and isinstance(node.meta["val"], torch.Tensor)
             ):
-                views[node.name] = value_names[stored[0]] if stored else residents[self.residents[node][0]]
+                views[_name(node)] = value_names[stored[0]] if stored else residents[self.residents[node][0]]
         return Labels(tuple(names), value_names, tuple(ops), views, unit)
 
 
@@ -494,6 +495,11 @@ def _parts(node: fx.Node) -> Iterator[fx.Node]:
         for user in node.users:
             if user.target is operator.getitem:
                 yield from _parts(user)
+
+
+def _name(node: fx.Node) -> str:
+    """Its name, behind that of the submodule that calls it."""
+    return ".".join(filter(None, (module_of(node.meta), node.name)))
 
 
 def _role(node: fx.Node) -> str:

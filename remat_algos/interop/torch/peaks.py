@@ -10,6 +10,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import GraphError
 from remat_algos.interop.torch.private import DispatchMode, allocated_bytes, ran_compiled, storage_key, tree_leaves
 from remat_algos.interop.torch.storages import tensors
 
@@ -62,6 +63,15 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
     with _Storages(present) as storages:
         function()
     return Peaks(storages.peak, allocator)
+
+
+def allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
+    """The change of each allocation and release of the CPU during a call; GraphError if a known tensor is elsewhere."""
+    if any(tensor.device.type != "cpu" for tensor in known):
+        raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        function()
+    return allocated_bytes(seen)
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:

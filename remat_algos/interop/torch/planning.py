@@ -1,11 +1,13 @@
 """A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import fx
 
 from remat_algos.cost.roofline import Cost
@@ -14,6 +16,8 @@ from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.joint import Captured, captured, tidied
 from remat_algos.interop.torch.lowering import split
+from remat_algos.interop.torch.modules import ModuleTable
+from remat_algos.interop.torch.pictures import draw_step
 from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     COMPILE_MORE,
@@ -35,6 +39,7 @@ from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
 
+LOG = logging.getLogger(__name__)
 TODAY = "today"
 """The budget that is the peak which the model has today."""
 NEAR_LOWEST = "least+0.1%"
@@ -214,6 +219,36 @@ class GraphReport:
         """Bytes of the peak, of residents, and of what is beside them."""
         return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
+    def modules(self, depth: int | None = None) -> ModuleTable:
+        """What is not kept, recomputed and paid in each submodule; below a depth, with the submodule above."""
+        return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
+
+    def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
+        """Draw the live memory of the plan and, with a training step on the CPU, beside it what that allocates.
+
+        Parameters
+        ----------
+        step : callable, optional
+            As of `measure_peak`: it is called once under the profiler.
+        known : iterable of torch.Tensor
+            On the CPU; what is there before the step.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        return draw_step(self.plan, step, known)
+
+    def summary(self) -> str:
+        """One line: peak, limit, overhead, and what is outside."""
+        plan, graph = self.plan, self.plan.graph
+        limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+        outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
+        return (
+            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{limit}, overhead "
+            f"{percent(plan.overhead, graph.needed_compute)}; all graphs within {format_bytes(self.whole)}{outside}"
+        )
+
     def __str__(self) -> str:
         plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
@@ -334,6 +369,7 @@ class Partitioner:
         )
         self.reports.append(report)
         self.reports[-1] = replace(report, whole=self._whole())
+        LOG.info("%s", self.reports[-1].summary())
 
     def _whole(self) -> int:
         """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch.fx import traceback
 from torch.nn.functional import linear
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils import checkpoint
 
 TESTED = "2.13"
@@ -21,6 +23,10 @@ COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
 """Keys in `meta`: whether a region of `torch.utils.checkpoint` runs a node again, and which."""
+
+CALLERS = "nn_module_stack"
+"""Key in `meta`: the modules that call a node, as PyTorch names them."""
+_MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+"), re.compile(r"\._modules\['([^']*)'\]")
 
 _moved: list[str] = []
 
@@ -125,8 +131,39 @@ def writes_into_arguments(operator: Any) -> bool:
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
     """The joint graph of a model, which sees what it sees under torch.compile: `torch.compiler.is_compiling()`."""
-    with _compiling(), checkpoint_regions():
+    with _compiling(), checkpoint_regions(), _calls_noted(model):
         return _export_joint(stack, model, inputs, keywords)
+
+
+@contextlib.contextmanager
+def _calls_noted(model: Any) -> Iterator[None]:
+    """While it is entered, each operator is marked with the submodule that calls it, for `module_of`."""
+    names = {module: name for name, module in model.named_modules()}
+    outer: list[Any] = []
+
+    def enter(module: Any, inputs: Any) -> None:
+        outer.append(traceback.current_meta.get(CALLERS))
+        if module in names:
+            traceback.current_meta[CALLERS] = {names[module]: (names[module], type(module))}
+
+    def leave(module: Any, inputs: Any, result: Any) -> None:
+        traceback.current_meta[CALLERS] = outer.pop()
+
+    entering = register_module_forward_pre_hook(enter)
+    leaving = register_module_forward_hook(leave, always_call=True)
+    try:
+        yield
+    finally:
+        entering.remove()
+        leaving.remove()
+        traceback.current_meta.pop(CALLERS, None)
+
+
+def module_of(meta: Any) -> str:
+    """The name of the submodule that calls an operator, or that of its forward operator; empty for the model itself."""
+    callers = meta.get(CALLERS) or meta.get(f"fwd_{CALLERS}")
+    path = list(callers.values())[-1][0] if callers else ""
+    return _SLOT.sub(r".\1", _MODEL.sub("", path)).strip(".")
 
 
 @contextlib.contextmanager
