@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra tor
 from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from remat_algos.errors import GraphError  # noqa: E402
+from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import compiled  # noqa: E402
 
@@ -101,12 +101,40 @@ def test_without_recomputation_all_is_kept():
 
 def test_reports_of_the_backend_by_name(monkeypatch):
     monkeypatch.setattr(compiled, "_latest", [])
-    with pytest.raises(GraphError, match='no graph to the backend "remat"; call the model'):
+    with pytest.raises(GraphError, match='no graph to the backend "remat"; call the model first'):
         remat.reports()
     torch.compiler.reset()
     torch.compile(Model(), backend="remat", options={"budget": "60%"}, dynamic=False)(X).backward()
     (report,) = remat.reports()
     assert report.plan.limit == 60 * report.references.one_pass.peak_memory // 100
+
+
+def test_a_model_of_which_nothing_is_captured_is_told(monkeypatch):
+    monkeypatch.setattr(compiled, "_latest", [])
+    torch.compiler.reset()
+    call = torch.compile(nn.Sequential(nn.LSTM(16, 16)), backend="remat", options={"budget": "60%"}, dynamic=False)
+    call(X[None])[0].sum().backward()
+    with pytest.raises(GraphError, match=r"could not capture: .*LSTM\(16, 16\).*allow_rnn"):
+        remat.reports()
+
+
+def test_a_frame_that_is_left_out_is_told():
+    """A number that is read inside of a Sequential leaves the whole of it out, with no line of the model."""
+
+    class Loss(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16, momentum=None), nn.ReLU())
+
+        def forward(self, x):
+            return self.body(x).square().mean()
+
+    backend = remat.backend("100%")
+    torch.compiler.reset()
+    with pytest.warns(GraphWarning, match=r"graph break of torch.compile at Unsupported Tensor.item"):
+        torch.compile(Loss(), backend=backend, dynamic=False)(X).backward()
+    assert len(backend.reports[-1].graph_breaks) == 1
+    assert "1 graph break outside the plan" in backend.reports[-1].summary()
 
 
 def test_a_plan_is_logged_in_one_line(caplog):

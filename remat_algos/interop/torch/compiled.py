@@ -18,10 +18,11 @@ from remat_algos.interop.torch.private import (
     Tangent,
     aot_autograd,
     export_joint,
+    not_captured,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -135,10 +136,9 @@ def reports() -> list[GraphReport]:
         If it compiled none: it does so at the first call, and a model of which it captures nothing has none.
     """
     if not _latest:
-        raise GraphError(
-            'torch.compile has given no graph to the backend "remat"; call the model, and see what breaks its graph '
-            f"with TORCH_LOGS=graph_breaks ({CAPTURE_RECURRENT}, or use rematerialize)"
-        )
+        missed = listed([shortened(what, LONGEST_PATH) for what in not_captured()])
+        why = f"; it could not capture: {missed} ({CAPTURE_RECURRENT}, or use rematerialize)" if missed else ""
+        raise GraphError(f'torch.compile has given no graph to the backend "remat"; call the model first{why}')
     return _latest[0].reports
 
 

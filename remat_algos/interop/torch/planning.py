@@ -23,6 +23,7 @@ from remat_algos.interop.torch.private import (
     COMPILE_MORE,
     compile_id,
     graph_break,
+    not_captured,
     parallel_gradients,
     recompile_limit,
     specialize_sizes,
@@ -193,7 +194,8 @@ class GraphReport:
         Bytes that this graph and those of other pairs until now reach together, residents apart: a bound of the
         captured graphs. In DDP with the buckets for gradients, which are made anew in the second step.
     graph_breaks : tuple of str
-        Lines of the model until now at which torch.compile breaks the graph: what these call is not planned.
+        Lines of the model until now at which torch.compile breaks the graph, or what it could not capture where that is
+        a whole frame: none of it is planned.
     """
 
     plan: Plan
@@ -286,6 +288,7 @@ class Partitioner:
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
+        self._not_captured = not_captured()
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
@@ -306,14 +309,15 @@ class Partitioner:
         return modules
 
     def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
-        """Warn about a graph break and the last compilation of a frame, once each, and specialize the sizes."""
-        line, compiled = graph_break(module), compile_id()
-        if line is not None and line not in self.graph_breaks:
-            self.graph_breaks[line] = None
-            warn(
-                f"graph break of torch.compile at {shortened(line, LONGEST_PATH)}: what this calls runs outside the "
-                f"plan and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
-            )
+        """Warn about graph breaks and the last compilation of a frame, once each, and specialize the sizes."""
+        compiled = compile_id()
+        for what in self._left_out(module):
+            if what not in self.graph_breaks:
+                self.graph_breaks[what] = None
+                warn(
+                    f"graph break of torch.compile at {shortened(what, LONGEST_PATH)}: what this calls runs outside "
+                    f"the plan and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
+                )
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
             self._last_compilations.add(compiled)
             warn(
@@ -322,6 +326,15 @@ class Partitioner:
                 f"changes from step to step as tensors, or {COMPILE_MORE}"
             )
         specialize_sizes(inputs)
+
+    def _left_out(self, module: fx.GraphModule) -> list[str]:
+        """Lines of graph breaks since the last graph, and reasons of those that left out a whole frame."""
+        broken, line = graph_break(module)
+        before, self._not_captured = self._not_captured, not_captured()
+        new = [what for what, times in self._not_captured.items() if times > before.get(what, 0)]
+        if parallel_gradients():  # DDP breaks graphs for itself
+            new = []
+        return [*new[: -1 if broken else None], *([] if line is None else [line])]
 
     def _next_place(self) -> tuple[int, int]:
         """Frame and part of the graph that is planned now."""

@@ -64,6 +64,7 @@ leaves_with_paths: Any = _find("torch.utils._pytree", "tree_flatten_with_path")
 path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
 
+_find("torch._dynamo.utils", "counters")
 _rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
 _lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
 for _name in ("select_one_layer_lstm_function", "gru_cell"):
@@ -277,18 +278,33 @@ def compile_id() -> tuple[int, int] | None:
     return compiled.frame_id, compiled.frame_compile_id
 
 
-def graph_break(module: Any) -> str | None:
-    """The line at which torch.compile ended a graph, for what it calls cannot be captured.
+def graph_break(module: Any) -> tuple[bool, str | None]:
+    """Whether torch.compile ended a graph because something cannot be captured, and the line that calls it.
 
-    None where the frame returns, where Python only decides on a number, and in the parts of a graph that DDP splits.
+    No line where Python only decides on a number: nothing is left out then.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break or reason.reason.startswith(("generic_jump", "DDPOptimizer")):
-        return None
+    if reason is None or not reason.graph_break or reason.reason.startswith("DDPOptimizer"):
+        return False, None
+    if reason.reason.startswith("generic_jump"):
+        return True, None
     if not reason.user_stack:
-        return str(reason.reason)
+        return True, str(reason.reason)
     frame = reason.user_stack[-1]
-    return f"{frame.line} ({Path(frame.filename).name}, line {frame.lineno})"
+    return True, f"{frame.line} ({Path(frame.filename).name}, line {frame.lineno})"
+
+
+def not_captured() -> dict[str, int]:
+    """What torch.compile could not capture since it began or was reset, and how often, as it explains that."""
+    counters = importlib.import_module("torch._dynamo.utils").counters
+    found: dict[str, int] = {}
+    for kind in ("graph_break", "unimplemented"):
+        for text, times in counters[kind].items():
+            what, _, rest = text.partition("\n")
+            context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
+            told = f"{what} ({context})" if context else what
+            found[told] = found.get(told, 0) + times
+    return found
 
 
 def recompile_limit() -> int:
