@@ -12,12 +12,15 @@ from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
 from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.errors import warn
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private import Operator, storage_key, without_modes
 from remat_algos.interop.torch.storages import tensors
 from remat_algos.ir.arrays import Int64
+from remat_algos.text.wording import shortened
 
 PROFILE = "profile"
+LONGEST_REASON = 120  # letters
 RUNS = 3  # timed, after one that is not
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
@@ -67,7 +70,12 @@ def probe(node: fx.Node) -> tuple[int, int]:
     if signature not in _probed:
         with without_modes(), torch.no_grad(), torch.random.fork_rng():
             args, kwargs = map_arg((node.args, node.kwargs), lambda read: _numbers(read.meta["val"]))
-            _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
+            try:
+                _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
+            except RuntimeError as error:  # it takes no such numbers
+                _probed[signature] = 0, 0
+                reason = shortened(" ".join(str(error).split()), LONGEST_REASON)
+                warn(f"{shortened(node.name)} could not be measured, so its time and workspace count as 0: {reason}")
     return _probed[signature]
 
 

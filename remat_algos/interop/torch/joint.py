@@ -17,6 +17,7 @@ from remat_algos.interop.torch.private import (
     RECOMPUTE,
     SYMBOLS,
     Buffer,
+    HigherOrderOperator,
     InputMutation,
     Operator,
     Parameter,
@@ -166,6 +167,11 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
 
 
 def _check(node: fx.Node) -> None:
+    if isinstance(node.target, HigherOrderOperator):
+        raise GraphError(
+            f"{shortened(node.name)} runs modules of its own, as branches and loops of tensors do; plans are for plain "
+            "operators: leave it out of the model that is compiled"
+        )
     result = node.meta.get("val")
     sizes = [result] if isinstance(result, SYMBOLS) else [size for t in tensors(result) for size in t.shape]
     if any(isinstance(size, SYMBOLS) and constant_size(size) is None for size in sizes):
@@ -427,6 +433,9 @@ class _JointRows:
         output[self.boundary + self.last_draw + self.effects] = True
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
         compute, workspace, unit = price([row.operator for row in self.rows])
+        for v, row in enumerate(self.rows):  # a draw that runs again holds the state that it puts back
+            if row.operator is not None and STATE in row.operator.meta:
+                workspace[v] += sum(size for _, size in row.operator.meta[STATE].meta[STORAGES])
         return ComputationGraph.from_arrays(
             value_indptr=indptr_of([row.n_values for row in self.rows]),
             read_indptr=read_indptr,

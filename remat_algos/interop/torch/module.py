@@ -12,7 +12,15 @@ from remat_algos.errors import GraphError, warn
 from remat_algos.interop.torch.compiled import box, export
 from remat_algos.interop.torch.draws import is_draw
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
-from remat_algos.interop.torch.private import FakeTensor, compile_joint, leaves_with_paths, path_text, tree_leaves
+from remat_algos.interop.torch.private import (
+    FakeTensor,
+    InputMutation,
+    Parameter,
+    compile_joint,
+    leaves_with_paths,
+    path_text,
+    tree_leaves,
+)
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.plan.plan import Plan
 from remat_algos.text.wording import LONGEST_PATH, counted, shortened
@@ -146,8 +154,11 @@ class Rematerialized(nn.Module):
         report = partitioner.reports[0] if partitioner.reports else None
         self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], report)
         if report is not None and self._check:
+            nodes = joint.graph_module.graph.nodes
+            returned = joint.graph_module.graph.output_node().meta["desc"]
+            written = [each.mutated_input.target for each in returned if _writes_parameter(each)]
             try:
-                _check_pass(self, args, kwargs, any(is_draw(node) for node in joint.graph_module.graph.nodes))
+                _check_pass(self, args, kwargs, any(is_draw(node) for node in nodes), written)
             except BaseException:
                 del self._planned[mode]
                 self._last = last
@@ -224,11 +235,17 @@ def _mode(model: nn.Module) -> Any:
 # ---------------------------------------------------------------- one pass of both
 
 
-def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool) -> None:
+def _writes_parameter(result: Any) -> bool:
+    return isinstance(result, InputMutation) and isinstance(result.mutated_input, Parameter)
+
+
+def _check_pass(
+    planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool, written: Sequence[str]
+) -> None:
     """GraphError unless one forward pass gives what the model gives: a capture may have left something out.
 
     Nothing is compared on fake tensors, nor on a GPU where operators draw: there they draw other numbers where nothing
-    has a gradient.
+    has a gradient. `written` are the parameters that a pass writes.
     """
     model = planned.original
     tensors = [*model.parameters(), *model.buffers(), *_tensors(args, kwargs)]
@@ -240,10 +257,10 @@ def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[st
         return
 
     try:
-        ours = _one_pass(model, planned.forward, args, kwargs, gradients=True)
-        difference = _difference_of(ours, _one_pass(model, model, args, kwargs, gradients=False))
+        ours = _one_pass(model, planned.forward, args, kwargs, written, gradients=True)
+        difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=False))
         if difference:  # without gradients it fits where a step does not, but may take a fast path that differs
-            difference = _difference_of(ours, _one_pass(model, model, args, kwargs, gradients=True))
+            difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=True))
     except torch.OutOfMemoryError as error:
         warn(f"the planned model was not compared with the model, for which memory ran out: {error}")
         return
@@ -256,13 +273,20 @@ def _check_pass(planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[st
 
 
 def _one_pass(
-    model: nn.Module, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, gradients: bool
+    model: nn.Module,
+    call: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    written: Sequence[str],
+    *,
+    gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Results, buffers and the CPU's generator after a pass, by name; the model and the inputs are as before then."""
+    """Results, what is written and the CPU's generator after a pass, by name; all is as before then."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
-    inputs = _tensors(args, kwargs)
     buffers = [module._buffers[name] for module, name in slots]
-    before = [tensor.detach().clone() for tensor in (*buffers, *inputs)]
+    parameters = {name: model.get_parameter(name) for name in written}
+    kept = (*buffers, *parameters.values(), *_tensors(args, kwargs))
+    before = [tensor.detach().clone() for tensor in kept]
     cuda = {tensor.device.index for tensor in (*model.parameters(), *before) if tensor.device.type == "cuda"}
     try:
         with torch.random.fork_rng(devices=sorted(cuda)), torch.set_grad_enabled(gradients):
@@ -271,9 +295,10 @@ def _one_pass(
             results = [(f"result {place}", _detached(each)) for place, each in enumerate(leaves)]
             results.append(("the state of the random generator", torch.get_rng_state()))
         results += [(f"buffer {shortened(name)}", _detached(each)) for name, each in model.named_buffers()]
+        results += [(f"parameter {shortened(name)}", _detached(each)) for name, each in parameters.items()]
     finally:
         with torch.no_grad():
-            for tensor, value in zip((*buffers, *inputs), before, strict=True):
+            for tensor, value in zip(kept, before, strict=True):
                 if not torch.equal(tensor, value):
                     tensor.copy_(value)
         for (module, name), buffer in zip(slots, buffers, strict=True):

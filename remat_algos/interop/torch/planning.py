@@ -21,6 +21,7 @@ from remat_algos.interop.torch.pictures import draw_step
 from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     COMPILE_MORE,
+    ONE_GRAPH_OF_DDP,
     compile_id,
     graph_break,
     not_captured,
@@ -289,6 +290,7 @@ class Partitioner:
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         self._not_captured = not_captured()
+        self._warned_above = False
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
@@ -383,6 +385,20 @@ class Partitioner:
         self.reports.append(report)
         self.reports[-1] = replace(report, whole=self._whole())
         LOG.info("%s", self.reports[-1].summary())
+        self._warn_above()
+
+    def _warn_above(self) -> None:
+        """Warn where each graph keeps to its limit, and all together do not."""
+        whole, budget = self.reports[-1].whole, self.request.budget
+        memory = None if self.request.is_share else Budget.of(budget).memory
+        if memory is None or whole <= byte_limit(memory) or self._warned_above:
+            return
+        self._warned_above = True
+        remedy = f"; {ONE_GRAPH_OF_DDP}" if self._buckets else "; give a share such as 50%, for each graph"
+        warn(
+            f"the graphs of the model reach {exact_bytes(whole)} together, above the budget of "
+            f"{format_bytes(byte_limit(memory))}: they are planned one after the other{remedy}"
+        )
 
     def _whole(self) -> int:
         """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""

@@ -19,6 +19,7 @@ TESTED = "2.13"
 
 CAPTURE_RECURRENT = "for nn.LSTM, nn.GRU and nn.RNN set torch._dynamo.config.allow_rnn = True"
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
+ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of them"
 """Settings of PyTorch that messages name."""
 
 RECOMPUTE, REGION = "recompute", "ac_graph_id"
@@ -56,6 +57,7 @@ aot_autograd: Any = _find("torch._dynamo.backends.common", "aot_autograd")
 CompileContext: Any = _find("torch._guards", "CompileContext")
 _compiling: Any = _find("torch.compiler", "_compile_session_context")
 Operator: Any = _find("torch._ops", "OpOverload")
+HigherOrderOperator: Any = _find("torch._ops", "HigherOrderOperator")
 BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
 DispatchMode: Any = _find("torch.utils._python_dispatch", "TorchDispatchMode")
 without_modes: Any = _find("torch.utils._python_dispatch", "_disable_current_modes")
