@@ -10,7 +10,7 @@ from tests.interop.torch_zoo import CASES  # noqa: E402
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),
 ]
-FAST = ("checkpoint_dropout", "forces", "several_outputs", "vmap")  # the others are slow
+FAST = ("checkpoint_dropout", "vmap")  # the others are slow
 LOSS_GRADIENT = 4  # bytes, which `backward` holds
 LOOKS_AT_NUMBERS = "transformers looks at numbers, since it is not told that it is being captured"
 FAULTS = {
