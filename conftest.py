@@ -12,7 +12,7 @@ collect_ignore_glob = [
     for pattern in (
         f"remat_algos/interop/{module}",
         f"remat_algos/interop/{module}/*",
-        f"tests/interop/{module}_models.py",
+        f"tests/interop/{module}_*",
         f"tests/benchmarks/{module}_*.py",
     )
 ]

@@ -11,13 +11,14 @@ from torch import nn  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
 
-BUDGET = 32_000_000
+WIDTH, LAYERS, ROWS = 256, 12, 256
+BUDGET = 7_200_000
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(512, 512) for _ in range(8))
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
 
     def forward(self, x):
         for layer in self.layers:
@@ -30,10 +31,10 @@ def one_process(rank, size, store, results):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
     torch.manual_seed(0)
-    eager, net, x = Net(), Net(), torch.randn(1024, 512) * (rank + 1)
+    eager, net, x = Net(), Net(), torch.randn(ROWS, WIDTH) * (rank + 1)
     net.load_state_dict(eager.state_dict())
     planned = remat.backend(BUDGET)
-    calls = [nn.parallel.DistributedDataParallel(each, bucket_cap_mb=2) for each in (eager, net)]
+    calls = [nn.parallel.DistributedDataParallel(each, bucket_cap_mb=1) for each in (eager, net)]
     compiled = torch.compile(calls[1], backend=planned, dynamic=False)
 
     def step(call, model):
@@ -51,7 +52,7 @@ def one_process(rank, size, store, results):
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_graphs_of_one_frame_share_the_budget(size, tmp_path):
     spawn = multiprocessing.get_context("spawn")
     results = spawn.SimpleQueue()
@@ -71,4 +72,4 @@ def test_graphs_of_one_frame_share_the_budget(size, tmp_path):
         for _, limit, saved, _ in reports:
             assert limit == left
             left -= saved
-        assert max(peaks[1:]) <= reports[-1][-1] <= BUDGET + 8 * 4 * 513 * 512  # the buckets
+        assert max(peaks[1:]) <= reports[-1][-1] <= BUDGET + 4 * LAYERS * (WIDTH + 1) * WIDTH  # the buckets

@@ -124,11 +124,11 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """Four blocks; with experts the mixture of experts."""
 
-    def __init__(self, layers=4, width=128, heads=4, length=64, words=512, dropout=0.1, experts=False):
+    def __init__(self, layers=4, width=128, heads=4, length=64, count=512, dropout=0.1, experts=False):
         super().__init__()
-        self.words, self.places = nn.Embedding(words, width), nn.Parameter(torch.zeros(length, width))
+        self.words, self.places = nn.Embedding(count, width), nn.Parameter(torch.zeros(length, width))
         self.blocks = nn.Sequential(*(Block(width, heads, dropout, experts) for _ in range(layers)))
-        self.norm, self.head, self.dropout = nn.LayerNorm(width), nn.Linear(width, words, bias=False), dropout
+        self.norm, self.head, self.dropout = nn.LayerNorm(width), nn.Linear(width, count, bias=False), dropout
 
     def forward(self, tokens, target):
         x = f.dropout(self.words(tokens) + self.places, self.dropout)
@@ -169,9 +169,14 @@ MODELS = {
     "lstm": (LSTM, lambda: (torch.randn(32, 64, 128), torch.randn(64))),
 }
 
+SMALL = {
+    "small unet": (lambda: UNet(width=8, depth=2), lambda: images(2, 32, 2, dense=True)),
+    "small gpt": (lambda: GPT(layers=2, width=32, length=16, count=64), lambda: words(8, 16, 64)),
+}
+
 
 def make(name):
     """A model and its inputs, always the same."""
     torch.manual_seed(1)
-    model, inputs = MODELS[name]
+    model, inputs = (MODELS | SMALL)[name]
     return model(), inputs()
