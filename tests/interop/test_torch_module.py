@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import pickle
+import warnings
 
 import pytest
 
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra tor
 from torch import nn  # noqa: E402
 from torch.nn import functional as f  # noqa: E402
 
-from remat_algos.errors import GraphError  # noqa: E402
+from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import compiled  # noqa: E402
 
@@ -386,3 +387,91 @@ def test_a_module_may_have_several_names():
     model.again = model.first
     assert_same_step(remat.rematerialize(model, (X,), "100%"), model, X)
     assert all(type(each) is nn.Parameter for each in model.parameters())
+
+
+def test_a_weight_of_three_names_has_one_gradient():
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16))
+    model[2].weight = model[4].weight = model[0].weight
+    planned = remat.rematerialize(model, (X,), "100%")
+    graph = planned.plan.graph
+    gradients = graph.output & ~graph.forward[graph.producer]
+    assert int(graph.memory[gradients].sum()) == sum(each.nbytes for each in model.parameters())
+    for call in (planned, model):
+        model.zero_grad()
+        call(X).square().mean().backward()
+        if call is planned:
+            found = [each.grad for each in model.parameters()]
+    assert all(torch.equal(each.grad, one) for each, one in zip(model.parameters(), found, strict=True))
+
+
+def test_parameters_that_the_forward_pass_writes_are_put_back():
+    class Momentum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query, self.key = nn.Linear(16, 16), nn.Linear(16, 16).requires_grad_(False)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.key.weight.mul_(0.9).add_(self.query.weight, alpha=0.1)
+            return (self.query(x) - self.key(x)).square().mean()
+
+    model = Momentum()
+    before = copy.deepcopy(model.state_dict())
+    planned = remat.rematerialize(model, (X,), "100%")
+    assert all(torch.equal(each, before[name]) for name, each in model.state_dict().items())
+    reference = copy.deepcopy(model)
+    planned(X).backward()
+    reference(X).backward()
+    assert torch.equal(model.key.weight, reference.key.weight)
+    assert torch.equal(model.query.weight.grad, reference.query.weight.grad)
+
+
+def test_branches_of_tensors_are_refused_in_words():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(16, 16)
+
+        def forward(self, x):
+            y = self.first(x)
+            return torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,)).square().mean()
+
+    with pytest.raises(GraphError, match="cond runs modules of its own"):
+        remat.rematerialize(Branches(), (X,), "100%")
+
+
+def test_an_operator_that_takes_no_drawn_numbers_is_not_measured():
+    class Volume(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.eye(16) + 0.01)
+
+        def forward(self, x):
+            return (x @ self.w).square().mean() - torch.linalg.slogdet(self.w)[1]
+
+    with pytest.warns(GraphWarning, match="could not be measured, so its time and workspace count as 0"):
+        remat.rematerialize(Volume(), (X,), "100%", workspace=True)
+
+
+@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+def test_what_a_graph_saves_counts_as_often_as_it_runs_before_its_backward_part(door):
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 16), nn.Tanh())
+    if door == "rematerialize":
+        call = remat.rematerialize(model, (X,), "100%")
+        last = lambda: call.report  # noqa: E731
+    else:
+        backend = remat.backend("100%")
+        torch.compiler.reset()
+        call, last = torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
+    for _ in range(3):  # one after the other
+        call(X).sum().backward()
+    once = last()
+    assert once.whole == once.plan.peak_memory
+    with pytest.warns(GraphWarning, match="runs again before its backward part has run"):
+        losses = [call(X).sum() for _ in range(3)]
+    for loss in losses:
+        loss.backward()
+    assert last().whole >= once.whole + 2 * once.saved
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sum(call(X).sum() for _ in range(3)).backward()

@@ -10,10 +10,9 @@ from torch import fx, nn
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
 from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
-    BoxedCode,
     DataDependent,
     Tangent,
     aot_autograd,
@@ -59,7 +58,8 @@ class TorchBackend:
         """Compile a graph that torch.compile has captured."""
         self._partitioner.prepare(module, inputs)
         with recurrent_layers():
-            return aot_autograd(fw_compiler=box, partition_fn=self._partitioner)(module, inputs)
+            forward = self._partitioner.compile_forward
+            return aot_autograd(fw_compiler=forward, bw_compiler=box, partition_fn=self._partitioner)(module, inputs)
 
 
 @checked_arguments
@@ -214,9 +214,6 @@ def capture(
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
     """The joint graph of a model, with what AOTAutograd needs to compile it."""
-    slots = [
-        (tensors, dict(tensors)) for module in model.modules() for tensors in (module._parameters, module._buffers)
-    ]
     try:
         with recurrent_layers():
             return export_joint(stack, model, tuple(inputs), dict(keywords))
@@ -225,9 +222,6 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
             "the model's Python depends on data, so it is no one graph; use "
             "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
         ) from error
-    finally:
-        for slot, before in slots:  # PyTorch leaves its own tensors in a module that has two names
-            slot.update(before)
 
 
 def _forward_outputs(joint: fx.GraphModule) -> int:
@@ -235,15 +229,3 @@ def _forward_outputs(joint: fx.GraphModule) -> int:
     inputs = joint.graph.find_nodes(op="placeholder")
     n_tangents = sum(isinstance(node.meta.get("desc"), Tangent) for node in inputs)
     return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)
-
-
-def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
-    module.graph.set_codegen(BoxedCode())
-    module.recompile()
-
-    def run(inputs: list[Any]) -> Any:
-        return module.forward(inputs)
-
-    run._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
-    return run

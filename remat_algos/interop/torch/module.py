@@ -9,9 +9,9 @@ from torch import nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
-from remat_algos.interop.torch.compiled import box, export
+from remat_algos.interop.torch.compiled import export
 from remat_algos.interop.torch.draws import is_draw
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
 from remat_algos.interop.torch.private import (
     FakeTensor,
     InputMutation,
@@ -60,8 +60,8 @@ class Rematerialized(nn.Module):
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
         self._request, self._specs, self._check = request, specs, check
-        self._planned: dict[Any, tuple[Callable[..., Any], list[str], GraphReport | None]] = {}
-        self._last: GraphReport | None = None
+        self._planned: dict[Any, tuple[Callable[..., Any], list[str], list[GraphReport]]] = {}
+        self._last: list[GraphReport] = []
 
     def __repr__(self) -> str:
         budget = str(self._request.budget)
@@ -95,9 +95,9 @@ class Rematerialized(nn.Module):
     @property
     def report(self) -> GraphReport:
         """How the graph of the last call with gradients was planned."""
-        if self._last is None:
+        if not self._last:
             raise GraphError("a copy is planned at its first call; call it")
-        return self._last
+        return self._last[-1]
 
     @property
     def plan(self) -> Plan:
@@ -139,8 +139,8 @@ class Rematerialized(nn.Module):
         mode = _mode(self.original)
         if mode not in self._planned:
             self.plan_mode(args, kwargs)
-        call, names, report = self._planned[mode]
-        self._last = report or self._last
+        call, names, reports = self._planned[mode]
+        self._last = reports or self._last
         state = dict(self.original.named_parameters(remove_duplicate=False))
         state |= self.original.named_buffers(remove_duplicate=False)
         return call(*(state[name] for name in names), *args, **kwargs)
@@ -150,10 +150,11 @@ class Rematerialized(nn.Module):
         partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
             joint = export(stack, self.original, args, kwargs)
-            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=box, bw_compiler=box)
-        report = partitioner.reports[0] if partitioner.reports else None
-        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], report)
-        if report is not None and self._check:
+            forward = partitioner.compile_forward
+            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=forward, bw_compiler=box)
+        reports = partitioner.reports
+        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], reports)
+        if reports and self._check:
             nodes = joint.graph_module.graph.nodes
             returned = joint.graph_module.graph.output_node().meta["desc"]
             written = [each.mutated_input.target for each in returned if _writes_parameter(each)]
@@ -163,8 +164,8 @@ class Rematerialized(nn.Module):
                 del self._planned[mode]
                 self._last = last
                 raise
-        self._last = report or last
-        return report
+        self._last = reports or last
+        return reports[-1] if reports else None
 
 
 @checked_arguments

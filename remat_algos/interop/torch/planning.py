@@ -2,6 +2,7 @@
 
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,9 @@ from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     COMPILE_MORE,
     ONE_GRAPH_OF_DDP,
+    BoxedCode,
+    Saved,
+    SavedUnchecked,
     compile_id,
     graph_break,
     not_captured,
@@ -30,6 +34,7 @@ from remat_algos.interop.torch.private import (
     specialize_sizes,
 )
 from remat_algos.interop.torch.references import References
+from remat_algos.interop.torch.storages import STORAGES
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.optimizers import OPTIMIZERS
@@ -291,6 +296,7 @@ class Partitioner:
         self._place = (0, 0)
         self._not_captured = not_captured()
         self._warned_above = False
+        self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
@@ -309,6 +315,35 @@ class Partitioner:
         modules = split(model, plan.simulation)
         self._note(model, plan, references, (known - start, planned - known, time.perf_counter() - planned))
         return modules
+
+    def compile_forward(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        """A forward module, boxed, that notes how often what it saves is there, as it runs before its backward part."""
+        run, place, kept = box(module, inputs), self._place, _largest_saved(module)
+        if kept is None:
+            return run
+        held: list[weakref.ref[Any]] = []
+
+        def counted_run(inputs: list[Any]) -> Any:
+            results = run(inputs)
+            held[:] = [each for each in held if each() is not None]
+            held.append(weakref.ref(results[kept].untyped_storage()))
+            if len(held) > self._runs.get(place, 1):
+                self._runs[place] = len(held)
+                self._note_runs(place)
+            return results
+
+        counted_run._boxed_call = True  # type: ignore[attr-defined]
+        return counted_run
+
+    def _note_runs(self, place: tuple[int, int]) -> None:
+        """The last report with the bytes of graphs that run several times before their backward part, and a warning."""
+        self.reports[-1] = replace(self.reports[-1], whole=self._whole())
+        if self._runs[place] == 2:
+            warn(
+                "a graph of the model runs again before its backward part has run, so what it saves is there more than "
+                "once; the budget counts it once: give as much less, or call the model once for all inputs. The last "
+                "report's whole counts each"
+            )
 
     def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
         """Warn about graph breaks and the last compilation of a frame, once each, and specialize the sizes."""
@@ -406,7 +441,11 @@ class Partitioner:
         for report in self.reports:
             figures = (report.plan.peak_memory, report.saved, gradient_bytes(report.plan.graph))
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
-        places = sorted(most)
+        places, runs = sorted(most), self._runs
+        if any(runs.get(place, 1) > 1 for place in places):  # in any order
+            saved = sum(runs.get(place, 1) * most[place][1] for place in places)
+            gradients = sum(most[place][2] for place in places)
+            return self._buckets + saved + gradients + max(most[place][0] - most[place][1] for place in places)
         return self._buckets + max(
             most[place][0] + sum(most[p][1] for p in places if p < place) + sum(most[p][2] for p in places if p > place)
             for place in places
@@ -420,6 +459,34 @@ def byte_limit(amount: Amount) -> int:
     return limit
 
 
+def _largest_saved(module: fx.GraphModule) -> int | None:
+    """The place of the largest result that a forward module makes for the backward part alone; None: there is none."""
+    output = module.graph.output_node()
+    results = output.args[0]
+    about = output.meta.get("desc") or [None] * len(results)
+    returned = {
+        each for each, what in zip(results, about, strict=True) if not isinstance(what, (Saved, SavedUnchecked))
+    }
+    sizes = {
+        place: sum(size for _, size in each.meta[STORAGES])
+        for place, each in enumerate(results)
+        if isinstance(each, fx.Node) and each.op == "call_function" and each not in returned
+    }
+    return max(sizes, key=sizes.__getitem__, default=None)
+
+
 def gradient_bytes(graph: ComputationGraph) -> int:
     """Bytes of what the backward part returns."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
+
+
+def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
+    module.graph.set_codegen(BoxedCode())
+    module.recompile()
+
+    def run(inputs: list[Any]) -> Any:
+        return module.forward(inputs)
+
+    run._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+    return run

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch.fx import traceback
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.utils import stateless
 from torch.utils import checkpoint
 
 TESTED = "2.13"
@@ -75,6 +77,7 @@ for _name in ("select_one_layer_lstm_function", "gru_cell"):
 if not hasattr(checkpoint, "_checkpoint_without_reentrant_generator"):
     _moved.append("torch.utils.checkpoint._checkpoint_without_reentrant_generator")
 
+_find("torch.nn.utils.stateless", "_reparametrize_module")
 _DDP: Any = _find("torch.nn.parallel", "DistributedDataParallel")
 if not hasattr(_DDP, "_get_active_ddp_module"):
     _moved.append("torch.nn.parallel.DistributedDataParallel._get_active_ddp_module")
@@ -134,8 +137,43 @@ def writes_into_arguments(operator: Any) -> bool:
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
     """The joint graph of a model, which sees what it sees under torch.compile: `torch.compiler.is_compiling()`."""
-    with _compiling(), checkpoint_regions(), _calls_noted(model):
+    with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
         return _export_joint(stack, model, inputs, keywords)
+
+
+@contextlib.contextmanager
+def _each_once(model: Any) -> Iterator[None]:
+    """While it is entered, a parameter or buffer of several names is one input of the graph, and has one gradient."""
+    slots = [(slot, dict(slot)) for module in model.modules() for slot in (module._parameters, module._buffers)]
+    named = {"named_parameters": model.named_parameters, "named_buffers": model.named_buffers}
+    name_of = {id(tensor): name for call in named.values() for name, tensor in call()}
+    original = stateless._reparametrize_module
+
+    def unique(call: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(*args, **{**kwargs, "remove_duplicate": True})
+
+    @contextlib.contextmanager
+    def replaced(module: Any, tensors: Any, **options: Any) -> Iterator[None]:
+        if module is not model:
+            with original(module, tensors, **options):
+                yield
+            return
+        try:
+            for slot, before in slots:
+                slot.update({key: tensors[name_of[id(each)]] for key, each in before.items() if each is not None})
+            yield
+        finally:
+            for slot, before in slots:
+                slot.update(before)
+
+    try:
+        vars(model).update({name: partial(unique, call) for name, call in named.items()})
+        stateless._reparametrize_module = replaced
+        yield
+    finally:
+        stateless._reparametrize_module = original
+        for name in named:
+            del vars(model)[name]
 
 
 @contextlib.contextmanager
