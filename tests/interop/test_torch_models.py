@@ -12,22 +12,7 @@ pytestmark = [
 ]
 FAST = ("checkpoint_dropout", "vmap")  # the others are slow
 LOSS_GRADIENT = 4  # bytes, which `backward` holds
-LOOKS_AT_NUMBERS = "transformers looks at numbers, since it is not told that it is being captured"
-FAULTS = {
-    ("bert", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("gpt2", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("llama", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("llama_checkpointed", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("mamba", "rematerialize"): "transformers takes another scan where it is told that it is being captured",
-    ("mixtral", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("whisper", "rematerialize"): LOOKS_AT_NUMBERS,
-    ("t5", "rematerialize"): "the gradients of a weight under three names are summed outside the graph",
-    ("moco_queue", "rematerialize"): "the comparison leaves parameters changed that the forward pass writes into",
-    ("embedding_bag", "torch.compile"): "workspaces are measured with indices of zero",
-    ("graph_breaks_in_a_loop", "torch.compile"): "a graph that runs several times in one call is counted once",
-    ("normalizing_flow", "torch.compile"): "an operator refuses the numbers with which its workspace is measured",
-    ("transformer", "torch.compile"): "a draw that runs again holds one more state of the generator",
-}
+FAULTS = {("embedding_bag", "torch.compile"): "workspaces are measured with indices of zero"}
 """Name and door to a fault that is known."""
 
 

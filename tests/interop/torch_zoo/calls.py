@@ -108,7 +108,7 @@ def checkpoint_dropout():
     return Checkpointed(dropped_blocks()), (torch.randn(16, 16, 32),)
 
 
-@case("dropout inside, use_reentrant=True", one_graph=False)
+@case("dropout inside, use_reentrant=True")
 def checkpoint_reentrant():
     return Checkpointed(dropped_blocks(), use_reentrant=True), (torch.randn(16, 16, 32),)
 
