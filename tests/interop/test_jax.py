@@ -562,6 +562,31 @@ def test_names_of_the_user_stay():
     assert planned == plain
 
 
+def test_a_body_with_a_checkpoint_of_its_own_keeps_its_policy():
+    def f(params, x):
+        def layer(x, w):
+            return jnp.sin(jnp.tanh(x @ w) @ w), None
+
+        return jax.lax.scan(jax.checkpoint(layer), x, params)[0].sum()
+
+    args = arrays((4, 16, 16), (32, 16))
+    function, _, _ = plan_scans(f, "least", *args, effort="fast")
+    assert same(not_fused(jax.value_and_grad(function), *args), not_fused(jax.value_and_grad(f), *args))
+    assert stacked_bytes(function, *args) == stacked_bytes(f, *args) == 4 * 32 * 16 * 4
+
+
+def test_a_scan_with_an_effect_in_its_body_stays():
+    def f(params, x):
+        def layer(x, w):
+            jax.debug.print("{}", x.sum())
+            return jnp.sin(jnp.tanh(x @ w)), None
+
+        return jax.lax.scan(layer, x, params)[0].sum()
+
+    function, _, _ = plan_scans(f, "100%", *arrays((4, 16, 16), (32, 16)), effort="fast")
+    assert function is f
+
+
 def test_a_scan_without_a_gradient_and_a_while_loop_stay_one_node():
     def f(w, x):
         mean, _ = jax.lax.scan(lambda mean, row: (jnp.tanh(mean + row), None), jnp.zeros(8), jax.lax.stop_gradient(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -46,8 +47,9 @@ def plan_scans(
 
     The gradient of a `scan` reads stacks of what all iterations save. One iteration and its gradient are a graph of
     their own, whose frontier gives sets of values to save; `jax.checkpoint` around the body recomputes the rest,
-    iteration by iteration. For each of these choices the whole function is captured and solved. The plan is the
-    cheapest of those within the budget.
+    iteration by iteration. The choices are ordered from saving everything to saving nothing. For a budget the whole
+    function is captured and solved for the first of them that fits, found by bisection, and for those after it that
+    may cost less. The plan is the cheapest, of several the one with the lowest peak.
 
     Parameters
     ----------
@@ -102,23 +104,30 @@ def plan_scans(
     limit = Budget(budget).memory_limit(baseline_peak(captured.graph), captured.graph.resident_memory)
     traced = Naming(PREFIX)
     jax.make_jaxpr(transform(traced.function(f, args)))(*args)
-    planned: list[_Planned] = []
+    choices = list(_choices([_savings(scan, traced, cost) for scan in traced.scans]))
+    planned: dict[int, _Planned] = {}
     failures: list[BudgetError] = []
-    for kept in _choices([_savings(scan, traced, cost) for scan in traced.scans]):
+
+    def fits(number: int) -> bool:
+        kept = choices[number]
         function = Naming(PREFIX, kept).function(f, args) if kept else f
-        captured = capture(transform(function), *args, cost=cost)
-        graph = captured.graph
-        if limit is not None and any(graph.needed_compute >= each.plan.simulation.compute for each in planned):
-            continue
+        of_choice = capture(transform(function), *args, cost=cost) if kept else captured
         try:
-            plan = solve(graph, LEAST if limit is None else limit, effort=effort)
+            plan = solve(of_choice.graph, LEAST if limit is None else limit, effort=effort)
         except BudgetError as error:
             failures.append(error)
-        else:
-            planned.append(_Planned(kept, function, captured, plan))
+            return False
+        planned[number] = _Planned(kept, function, of_choice, plan)
+        return True
+
+    first = 0 if limit is None else bisect_left(range(len(choices)), True, key=fits)
+    for number in range(first, len(choices)):
+        one_pass = planned[number].captured.graph.needed_compute if number in planned or fits(number) else 0
+        if limit is not None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
+            break  # the choices after it need more compute still
     if not planned:
         raise min(failures, key=lambda failure: failure.reached)
-    best = min(planned, key=_Planned.peak_and_compute if limit is None else _Planned.compute_and_peak)
+    best = min(planned.values(), key=_Planned.peak_and_compute if limit is None else _Planned.compute_and_peak)
     _warn_of_short_scans([traced.scans[number] for number in best.kept])
     return best.function, best.captured, best.plan
 
