@@ -554,7 +554,7 @@ PRINTED = {
     "8_train_a_network.py": ["100%: 782,344 bytes, 0 recomputed, loss 5.5", "70%: ", "least: "],
     "9_own_operators.py": ["100%: 1,835,012 bytes, 0 extra runs", "50%: 9", "extra runs, arena "],
     "jax_mlp.py": ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "],
-    "jax_scan.py": ["by XLA without a plan: ", "50%: peak ", " % more compute; by XLA ", "25%: peak "],
+    "jax_scan.py": ["without a plan: by XLA ", "50%: peak ", " % more compute; by XLA ", "25%: peak "],
     "torch_gpt.py": ["of them random draws", "predicted 24215556 bytes", "measured Peaks(storages="],
     "onnx_order.py": ['as in dims={"batch": 1}', "13 forward, 19 backward", "compute grad(w1)"],
 }
