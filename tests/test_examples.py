@@ -467,12 +467,13 @@ SCRIPTS = {
     "8_train_a_network.py": (("training.svg", ["live memory (MiB)", "a budget of 70%", "a budget of least"]),),
     "9_own_operators.py": (("own_operators.svg", ["0 bytes apart at each", "predicted", "measured", "memory (KiB)"]),),
     "jax_mlp.py": (),
+    "jax_scan.py": (),
     "torch_gpt.py": (("torch_gpt.svg", ["live memory (MiB)", "recomputed", "gradients"]),),
     "onnx_order.py": (),
 }
 
 
-NEEDS = {"jax_mlp.py": "jax", "onnx_order.py": "onnx", "torch_gpt.py": "torch"}
+NEEDS = {"jax_mlp.py": "jax", "jax_scan.py": "jax", "onnx_order.py": "onnx", "torch_gpt.py": "torch"}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)
@@ -553,6 +554,7 @@ PRINTED = {
     "8_train_a_network.py": ["100%: 782,344 bytes, 0 recomputed, loss 5.5", "70%: ", "least: "],
     "9_own_operators.py": ["100%: 1,835,012 bytes, 0 extra runs", "50%: 9", "extra runs, arena "],
     "jax_mlp.py": ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "],
+    "jax_scan.py": ["without a plan: by XLA ", "50%: peak ", " % more compute; by XLA ", "25%: peak "],
     "torch_gpt.py": ["of them random draws", "predicted 24215556 bytes", "measured Peaks(storages="],
     "onnx_order.py": ['as in dims={"batch": 1}', "13 forward, 19 backward", "compute grad(w1)"],
 }

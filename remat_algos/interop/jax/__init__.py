@@ -11,5 +11,6 @@ __all__, __getattr__, __dir__ = namespace(
         "captured": "CapturedFunction capture",
         "eager": "run",
         "policies": "apply names",
+        "scans": "plan_scans",
     },
 )

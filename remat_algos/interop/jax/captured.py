@@ -14,7 +14,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
 from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
-from remat_algos.interop.jax.program import Equation, FlatJaxpr, array_bytes
+from remat_algos.interop.jax.program import Equation, FlatJaxpr, array_bytes, cost_of_bodies
 from remat_algos.interop.optional import require
 from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.graph import ComputationGraph
@@ -120,7 +120,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     made, and all that reads it, is the backward part.
 
     - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
-      are one node each, whose intermediates are not counted.
+      are one node each, with the cost of their bodies and, as workspace, what one iteration holds.
     - Equal equations are one node, and what no result needs is left out.
     - Arguments and constants are residents of role "input".
     - An equation with an effect, such as `jax.debug.print`, runs once, effects in their order.
@@ -165,10 +165,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     if not program.equations:
         raise GraphError("the function computes nothing: its results are arguments or constants; capture another one")
     paths, in_tree = jax.tree_util.tree_flatten_with_path(args)
-    residents = [array_bytes(aval) for aval in closed.in_avals] + [array_bytes(jax.typeof(c)) for c in program.consts]
-    names = [f"args{jax.tree_util.keystr(path)}" for path, _ in paths]
-    names += [f"constant.{i}" for i in range(len(program.consts))]
-    graph = _graph(program, residents, names, cost)
+    graph = _graph(program, [f"args{jax.tree_util.keystr(path)}" for path, _ in paths], cost)
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
     return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))
 
@@ -178,8 +175,11 @@ def _typed(array: Any) -> str:
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
-def _graph(program: FlatJaxpr, residents: Sequence[int], resident_names: Sequence[str], cost: Cost) -> ComputationGraph:
+def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> ComputationGraph:
+    """The graph of a program; a loop has the cost of its bodies, and as workspace the most that one of them holds."""
     equations = program.equations
+    residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
+    resident_names = (*argument_names, *(f"constant.{i}" for i in range(len(program.consts))))
     memory = [size for equation in equations for size in equation.memory]
     reads, resident_reads = [each.value_reads for each in equations], [each.resident_reads for each in equations]
     read_indptr, read_indices = from_lists(reads)
@@ -188,7 +188,14 @@ def _graph(program: FlatJaxpr, residents: Sequence[int], resident_names: Sequenc
         sum(each.memory) + sum(memory[x] for x in values) + sum(residents[r] for r in others)
         for each, values, others in zip(equations, reads, resident_reads, strict=True)
     ]
-    compute, unit = operator_costs(cost, [each.flops for each in equations], moved)
+    costs, unit = operator_costs(cost, [each.flops for each in equations], moved)
+    compute, workspace = costs.copy(), np.zeros_like(costs)
+    for i, equation in enumerate(equations):
+        programs = [body for body in equation.bodies if body.equations]
+        bodies = [_graph(body, _numbered(["input"] * len(body.arguments)), cost) for body in programs]
+        if bodies:
+            compute[i] = cost_of_bodies(equation.eqn, [body.needed_compute for body in bodies])
+            workspace[i] = max(map(baseline_peak, bodies))
     sizes, output = np.array(residents, np.int64), np.zeros(len(memory), bool)
     output[list(program.outputs())] = True
     ops = [each.eqn.primitive.name for each in equations]
@@ -198,11 +205,12 @@ def _graph(program: FlatJaxpr, residents: Sequence[int], resident_names: Sequenc
         read_indices=read_indices,
         memory=memory,
         compute=compute,
+        workspace=workspace,
         once=[bool(each.eqn.effects) for each in equations],
         output=output,
         forward_of=_owners(equations),
         resident=Resident(
-            sizes, np.full(sizes.size, INPUT, np.int8), resident_indptr, resident_indices, tuple(resident_names)
+            sizes, np.full(sizes.size, INPUT, np.int8), resident_indptr, resident_indices, resident_names
         ),
         labels=Labels(names=_numbered(ops), ops=tuple(ops), compute_unit=unit),
     )

@@ -28,7 +28,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
         Of the shapes and types that were captured.
     live : list of int, optional
         Gets the bytes of the values that are live during each step: the sizes of the arrays that this function holds,
-        arguments and constants apart.
+        arguments and constants apart. Of a loop, the prediction also has the workspace of the node.
 
     Returns
     -------

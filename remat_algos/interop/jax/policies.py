@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import count
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.interop.jax.captured import CapturedFunction, capture
-from remat_algos.interop.jax.program import body_of, core, evaluate, primitives
+from remat_algos.interop.jax.naming import Naming
+from remat_algos.interop.jax.program import Source
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 
 jax = require("jax", "jax")
-ad_checkpoint = require("jax.ad_checkpoint", "jax")
 
 
 @checked_arguments
@@ -55,7 +55,7 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """
     captured.check_plan(plan)
     named = captured.program.names
-    return [name for value, _ in plan.saved for name in named.get(value, ())]
+    return [name for value, _ in plan.saved for name in named.get(Source(False, value), ())]
 
 
 @checked_arguments
@@ -105,48 +105,26 @@ def apply(
     >>> bool((gradient == jax.grad(loss)(w, x)).all())
     True
     """
-    named = _named(f, args)
+    named = Naming().function(f, args)
     captured = capture((transform or jax.value_and_grad)(named), *args)
-    if isinstance(plan, Plan):
-        captured = _as_costed(captured, plan.graph)
-    policy = jax.checkpoint_policies.save_only_these_names(*names(captured, plan))
+    if not (isinstance(plan, Plan) and _same_equations(captured.graph, plan.graph)):
+        captured.check_plan(plan)
+    policy = jax.checkpoint_policies.save_only_these_names(*_names_of_saved(captured, plan))
     return jax.checkpoint(named, policy=policy)
 
 
-def _as_costed(captured: CapturedFunction, graph: ComputationGraph) -> CapturedFunction:
-    """With the costs of another graph, whatever they count."""
-    if captured.graph.n_nodes != graph.n_nodes:
-        return captured
-    return replace(captured, graph=captured.graph.with_costs(compute=graph.compute))
+def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
+    """Whether both are graphs of the same equations: names change the order of the stacks that a loop makes."""
+    pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
+    return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
-def _named(f: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-    """The function, with a name on each value: its operation and a number."""
-    closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args)
-    out_tree = jax.tree_util.tree_structure(shapes)
-
-    def named(*args: Any) -> Any:
-        arrays = jax.tree_util.tree_leaves(args)
-        results = _name_values(closed.jaxpr, closed.consts, arrays, count())
-        return jax.tree_util.tree_unflatten(out_tree, results)
-
-    return named
-
-
-def _name_values(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], numbers: Iterator[int]) -> list[Any]:
-    """The results of a jaxpr, with a name on each value; functions with gradients of their own stay whole."""
-    arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-
-    def array_of(atom: Any) -> Any:
-        return atom.val if isinstance(atom, core.Literal) else arrays[atom]
-
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is primitives.jit_p:
-            body, own = body_of(eqn)
-            inner = jax.jit(lambda *inputs, body=body, own=own: _name_values(body, own, inputs, numbers))
-            results = inner(*map(array_of, eqn.invars))
-        else:
-            results = evaluate(eqn, {atom: arrays[atom] for atom in eqn.invars if not isinstance(atom, core.Literal)})
-        for variable, array in zip(eqn.outvars, results, strict=True):
-            arrays[variable] = ad_checkpoint.checkpoint_name(array, f"{eqn.primitive.name}.{next(numbers)}")
-    return [array_of(atom) for atom in jaxpr.outvars]
+def _names_of_saved(captured: CapturedFunction, plan: Plan) -> list[str]:
+    """The names of what a plan keeps; a loop is kept with all that it makes."""
+    nodes = np.searchsorted(plan.graph.value_indptr, [value for value, _ in plan.saved], "right") - 1
+    kept: list[str] = []
+    for (value, _), node in zip(plan.saved, nodes.tolist(), strict=True):
+        equation = captured.program.equations[node]
+        for each in equation.values if equation.bodies else (value,):
+            kept += captured.program.names.get(Source(False, each), ())
+    return list(dict.fromkeys(kept))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from numbers import Number
@@ -24,7 +24,10 @@ INLINED = (
     primitives.custom_vjp_call_p,
     primitives.remat_p,
 )
-"""Calls whose equations are nodes of their own; a loop or a branch (`scan`, `while`, `cond`) is one node."""
+"""Calls whose equations are nodes of their own."""
+
+LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
+"""Loops and branches: one node each, with the cost and the intermediates of their bodies."""
 
 TRANSPOSED = "transpose("
 """In the name stacks of equations that transposition made: those of the backward part."""
@@ -54,6 +57,8 @@ class Equation:
     first : int
         Its first value; the values of an equation follow each other.
     backward : bool
+    bodies : list of FlatJaxpr
+        What a loop or a branch runs.
     effect_before : int
         Of an equation with an effect: the value of 0 bytes that the effect before it made, -1 if there is none.
     """
@@ -62,6 +67,7 @@ class Equation:
     reads: list[Any]
     first: int
     backward: bool
+    bodies: list[FlatJaxpr]
     effect_before: int = -1
 
     @property
@@ -97,12 +103,7 @@ class Equation:
 
         `array_of` gives the array of each of its `reads`.
         """
-        operands = {
-            atom: array_of(read)
-            for atom, read in zip(self.eqn.invars, self.reads, strict=True)
-            if not isinstance(atom, core.Literal)
-        }
-        results = evaluate(self.eqn, operands)
+        results = evaluate(self.eqn, [array_of(read) for read in self.reads])
         return [*results, *[None] * (len(self.values) - len(results))]
 
 
@@ -110,7 +111,7 @@ class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
     Calls are inlined, equal equations are one, and what neither a result nor an effect rests on is left out. A value
-    that `checkpoint_name` names is the value itself.
+    that `checkpoint_name` names is the value itself, and so is one that is rounded to the precision that it has.
 
     Parameters
     ----------
@@ -118,24 +119,25 @@ class FlatJaxpr:
 
     Attributes
     ----------
+    arguments : sequence of jax.core.AbstractValue
     equations : list of Equation
     consts : list of array
         Arrays that the function does not get as arguments. They are residents behind the arguments.
     results : list of Source or jax.extend.core.Literal
-    names : dict of int to tuple of str
-        Names of values.
+    names : dict of Source to tuple of str
+        What `checkpoint_name` calls a value or a resident. A stack that a `scan` makes has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:
         self.equations: list[Equation] = []
         self.consts: list[Any] = []
-        self.names: dict[int, tuple[str, ...]] = {}
-        self._n_arguments = len(closed.jaxpr.invars)
+        self.names: dict[Source, tuple[str, ...]] = {}
+        self.arguments: Sequence[Any] = closed.in_avals
         self._known: dict[Hashable, Equation] = {}
         self._backward: set[int] = set()  # values of the backward part
         self._n_values = 0
         self._effect = -1  # the last one
-        arguments = [Source(True, i) for i in range(self._n_arguments)]
+        arguments = [Source(True, i) for i in range(len(self.arguments))]
         self.results = self._inline(closed.jaxpr, closed.consts, arguments, False)
         self._drop_dead()
 
@@ -152,11 +154,12 @@ class FlatJaxpr:
             transposed = backward or TRANSPOSED in str(eqn.source_info.name_stack)
             if eqn.primitive in INLINED:
                 results = self._inline(*body_of(eqn), reads, transposed)
+            elif _is_copy(eqn):
+                results = reads
             elif (name := _checkpoint_name(eqn)) is not None:
                 results = reads
-                if is_value(reads[0]):
-                    value = reads[0].place
-                    self.names[value] = (*self.names.get(value, ()), name)
+                if isinstance(reads[0], Source):
+                    self.names[reads[0]] = (*self.names.get(reads[0], ()), name)
             else:
                 results = self._add(eqn, reads, transposed)
             sources.update(zip(eqn.outvars, results, strict=True))
@@ -166,13 +169,13 @@ class FlatJaxpr:
         place = next((i for i, known in enumerate(self.consts) if known is const), len(self.consts))
         if place == len(self.consts):
             self.consts.append(const)
-        return Source(True, self._n_arguments + place)
+        return Source(True, len(self.arguments) + place)
 
     def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
         """The results of an equation: of an equal one, if there is one already."""
-        key = _key(eqn, reads)
+        key = equation_key(eqn, reads)
         if key is None or key not in self._known:
-            equation = Equation(eqn, reads, self._n_values, transposed)
+            equation = Equation(eqn, reads, self._n_values, transposed, _bodies(eqn))
             if eqn.effects:
                 equation.effect_before, self._effect = self._effect, equation.values[-1]
             equation.backward |= not self._backward.isdisjoint(equation.value_reads)
@@ -180,6 +183,7 @@ class FlatJaxpr:
                 self._backward.update(equation.values)
             self._n_values += len(equation.values)
             self.equations.append(equation)
+            self.names.update(_stack_names(equation))
             if key is None:
                 return self._results(equation)
             self._known[key] = equation
@@ -205,12 +209,42 @@ class FlatJaxpr:
             equation.reads = [_moved(read, place) for read in equation.reads]
             equation.effect_before = place[equation.effect_before]
         self.results = [_moved(read, place) for read in self.results]
-        self.names = {place[value]: names for value, names in self.names.items() if value in place}
+        self.names = {
+            _moved(source, place): names
+            for source, names in self.names.items()
+            if source.resident or source.place in place
+        }
 
     def outputs(self) -> Iterator[int]:
         """Values that are results, or stand for an effect."""
         yield from (read.place for read in self.results if is_value(read))
         yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
+
+
+def _bodies(eqn: Any) -> list[FlatJaxpr]:
+    """The programs that a loop or a branch runs; none for another equation."""
+    params = eqn.params.values() if eqn.primitive in LOOPS else ()
+    items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
+    return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
+
+
+def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
+    """The stacks that a `scan` makes of rows that have names."""
+    if equation.eqn.primitive is not primitives.scan_p:
+        return
+    (body,) = equation.bodies
+    n_carry = equation.eqn.params["num_carry"]
+    for value, row in list(zip(equation.values, body.results, strict=False))[n_carry:]:
+        if isinstance(row, Source) and row in body.names:
+            yield Source(False, value), body.names[row]
+
+
+def _is_copy(eqn: Any) -> bool:
+    """Whether it rounds to the precision that its operand has, as `jax.checkpoint` does with what it saves."""
+    if eqn.primitive is not primitives.reduce_precision_p:
+        return False
+    info = jax.numpy.finfo(eqn.invars[0].aval.dtype)
+    return (eqn.params["exponent_bits"], eqn.params["mantissa_bits"]) == (info.nexp, info.nmant)
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
@@ -221,11 +255,13 @@ def _checkpoint_name(eqn: Any) -> str | None:
     return call.params["name"] if type(call).__name__ == "CheckpointName" else None
 
 
-def evaluate(eqn: Any, operands: Mapping[Any, Any]) -> list[Any]:
-    """The results of an equation by JAX's own interpreter, of an array for each variable that it reads."""
-    source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(operands), ("",) * len(eqn.outvars))
-    alone = core.Jaxpr((), [*operands], eqn.outvars, [eqn], eqn.effects, source)
-    return jax.core.eval_jaxpr(alone, (), *operands.values())
+def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
+    """The results of an equation by JAX's own interpreter, of an array for each operand; literals stay."""
+    pairs = zip(eqn.invars, operands, strict=True)
+    arrays = {atom: array for atom, array in pairs if not isinstance(atom, core.Literal)}
+    source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(arrays), ("",) * len(eqn.outvars))
+    alone = core.Jaxpr((), [*arrays], eqn.outvars, [eqn], eqn.effects, source)
+    return jax.core.eval_jaxpr(alone, (), *arrays.values())
 
 
 def body_of(eqn: Any) -> tuple[Any, Sequence[Any]]:
@@ -248,7 +284,7 @@ def _moved(read: Any, place: dict[int, int]) -> Any:
     return Source(False, place[read.place]) if is_value(read) else read
 
 
-def _key(eqn: Any, reads: Sequence[Any]) -> Hashable:
+def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
     """Equal for equations that compute the same; None for one with an effect, or with a parameter without a hash."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
@@ -270,7 +306,7 @@ def _exact(param: Any) -> Any:
 
 
 def _flops(eqn: Any) -> int:
-    """FLOPs, a multiplication and an addition counted as two; of a `while` those of one pass."""
+    """FLOPs, a multiplication and an addition counted as two."""
     shapes = [atom.aval.shape for atom in eqn.invars[:2] if hasattr(atom.aval, "shape")]
     if eqn.primitive is primitives.dot_general_p:
         (contracted, _), _ = eqn.params["dimension_numbers"]
@@ -278,7 +314,14 @@ def _flops(eqn: Any) -> int:
     if eqn.primitive is primitives.conv_general_dilated_p:
         channels = shapes[1][eqn.params["dimension_numbers"].rhs_spec[0]]
         return 2 * prod(eqn.outvars[0].aval.shape) * (prod(shapes[1]) // max(channels, 1))
-    bodies = [sum(map(_flops, jaxpr.eqns)) for jaxpr in core.jaxprs_in_params(eqn.params)]
+    return cost_of_bodies(eqn, [sum(map(_flops, jaxpr.eqns)) for jaxpr in core.jaxprs_in_params(eqn.params)])
+
+
+def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
+    """The cost of an equation by those of its bodies: of all iterations of a `scan`, of one of a `while`.
+
+    A `cond` costs what its most expensive branch costs.
+    """
     if eqn.primitive is primitives.cond_p:
-        return max(bodies, default=0)
-    return sum(bodies) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)
+        return max(costs, default=0)
+    return sum(costs) * (eqn.params["length"] if eqn.primitive is primitives.scan_p else 1)
