@@ -17,6 +17,9 @@ import remat_algos as ra  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.references import References, _by_regions  # noqa: E402
 
+from tests.interop.torch_zoo import make  # noqa: E402
+from tests.interop.torch_zoo.cases import Case  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch")
 X = torch.linspace(-1, 1, 256 * 32).view(256, 32)
 
@@ -151,7 +154,72 @@ class Scaled(nn.Module):
         return x * self.scale
 
 
+# ---------------------------------------------------------------- published models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "t5", "whisper", "vit", "mixtral", "mamba"])
+def test_published_models_are_no_worse_than_with_their_checkpoints(name):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    check_published(make(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Qwen2", "GPTNeoX", "Phi"])
+def test_more_published_models(name):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = getattr(transformers, f"{name}Config")(**sizes, vocab_size=100, use_cache=False)
+    tokens = torch.randint(3, 100, (4, 24))
+    model = getattr(transformers, f"{name}ForCausalLM")(config)
+    check_published(Case(model, (), {"input_ids": tokens, "labels": tokens}))
+
+
+def check_published(case):
+    """Within today's peak and compute, and equal to what PyTorch runs of the same graph."""
+    case.model.gradient_checkpointing_enable()
+
+    def step(call):
+        torch.manual_seed(3)
+        case.model.zero_grad()
+        call(*case.inputs, **case.keywords).loss.backward()
+        return [parameter.grad.clone() for parameter in case.model.parameters() if parameter.grad is not None]
+
+    torch.compiler.reset()
+    expected = step(torch.compile(case.model, backend="aot_eager", dynamic=False))
+    planned = remat.rematerialize(case.model, case.inputs, "today", keywords=case.keywords)
+    assert all(map(torch.equal, step(planned), expected))
+    today, plan = planned.report.references.today, planned.plan
+    assert plan.peak_memory <= today.peak_memory < planned.report.references.one_pass.peak_memory
+    assert plan.overhead < today.overhead
+
+
 # ---------------------------------------------------------------- regions of a graph
+
+
+def test_what_gradients_alone_need_does_not_start_a_region_early():
+    """Indices that a router keeps for the backward part stand in the forward part, and no result rests on them."""
+
+    class Routed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gates = nn.ModuleList(nn.Linear(32, 8) for _ in range(4))
+            self.blocks = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+        def forward(self, x):
+            for gate, block in zip(self.gates, self.blocks, strict=True):
+                x = checkpoint(self.route, gate, block, x, use_reentrant=False)
+            return x.square().mean()
+
+        def route(self, gate, block, x):
+            weights, _ = gate(x).softmax(-1).topk(2)
+            return x + block(x).tanh() * weights.sum(-1, keepdim=True).exp()
+
+    references = References.of(remat.capture(Routed(), (X,)))
+    order = references.today.schedule.order.tolist()
+    boundary = order.index(references.one_pass.graph.node_names().index("boundary"))
+    assert len(set(order[:boundary])) == boundary  # nothing runs again before it
+    assert references.today.peak_memory < 0.7 * references.one_pass.peak_memory
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

@@ -87,26 +87,36 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[int 
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
     forward = ancestors(graph, boundary)
     order = np.flatnonzero(forward).tolist()
-    kept = ~forward | graph.once | np.array([not again for _, again in regions])
+    kept = graph.once | np.array([not again for _, again in regions])
     kept[graph.producer[graph.output & stored]] = True
     for v in order:
         kept[[u for u in reads[v] if regions[u][0] != regions[v][0]]] = True
 
-    recomputed: dict[int | None, set[int]] = {}  # of each region
-    later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v]]
-    for v in later:
-        pending = list(reads[v])
-        while pending:
-            u = pending.pop()
-            nodes = recomputed.setdefault(regions[u][0], set())
-            if not kept[u] and u not in nodes:
-                nodes.add(u)
-                pending += reads[u]
+    later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v] and kept[v]]
+    recomputed: dict[int | None, set[int]] = {}  # of each region, what others need of it
+    pending = [u for v in later for u in reads[v]]
+    while pending:
+        u = pending.pop()
+        nodes = recomputed.setdefault(regions[u][0], set())
+        if not kept[u] and u not in nodes:
+            nodes.add(u)
+            pending += reads[u]
     if not any(recomputed.values()):
         return None
-    for v in later:
-        for u in reads[v]:
-            if not kept[u]:
-                order += sorted(recomputed.pop(regions[u][0], ()))
-        order.append(v)
+
+    ran = set(order)
+    for v in [v for v in later if v > boundary] + later:  # what only gradients need runs before the first of these
+        waiting = [v]
+        while waiting:
+            u = waiting[-1]
+            before = [w for w in reads[u] if kept[w] and w not in ran]
+            for w in reads[u]:
+                if not kept[w]:
+                    before += sorted(recomputed.pop(regions[w][0], ()))
+            waiting += reversed(before)
+            if not before:
+                waiting.pop()
+                if not kept[u] or u not in ran:
+                    order.append(u)
+                    ran.add(u)
     return order
