@@ -1,0 +1,53 @@
+"""An input that is overwritten between forward and backward part, while the plan recomputes from it."""
+
+import torch
+from network import Network, batches
+
+from remat_algos.interop.torch import backend
+
+
+class Bounded(Network):
+    def forward(self, x, labels):
+        return super().forward(x.tanh(), labels)  # eager PyTorch saves the result, and not x
+
+
+torch.manual_seed(1)
+net, ((first, labels), (second, _)) = Bounded(), batches(2)
+planned = torch.compile(net, backend=backend("least"), dynamic=False)
+x = first.clone()  # a static buffer, filled with each batch
+
+
+def gradients(call, between):
+    """Gradients of the first batch, with something done before the backward part."""
+    x.copy_(first)
+    net.zero_grad()
+    torch.manual_seed(3)
+    loss = call(x, labels)
+    between()
+    loss.backward()
+    return torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
+
+
+def in_place():
+    x.copy_(second)
+
+
+def by_numpy():
+    x.numpy()[...] = second.numpy()
+
+
+def by_data():
+    x.data.copy_(second)
+
+
+expected = gradients(net, lambda: None)
+for between in (in_place, by_numpy, by_data):
+    assert torch.equal(gradients(net, between), expected)
+assert torch.equal(gradients(planned, lambda: None), expected)
+try:
+    gradients(planned, in_place)
+    raise AssertionError("PyTorch did not notice")
+except RuntimeError as error:
+    print(error)
+for between in (by_numpy, by_data):
+    assert not torch.equal(gradients(planned, between), expected)  # wrong, without an error
