@@ -16,11 +16,13 @@ from torch.utils.checkpoint import (  # noqa: E402
 import remat_algos as ra  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.references import References, _by_regions  # noqa: E402
-
 from tests.interop.torch_zoo import make  # noqa: E402
 from tests.interop.torch_zoo.cases import Case  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 X = torch.linspace(-1, 1, 256 * 32).view(256, 32)
 
 
@@ -169,6 +171,7 @@ def test_published_models_are_no_worse_than_with_their_checkpoints(name):
 def test_more_published_models(name):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    sizes["num_key_value_heads"] = 2
     config = getattr(transformers, f"{name}Config")(**sizes, vocab_size=100, use_cache=False)
     tokens = torch.randint(3, 100, (4, 24))
     model = getattr(transformers, f"{name}ForCausalLM")(config)
