@@ -186,7 +186,8 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
     missing = [name for name in chain(*symbols.values()) if name not in dims]
     if missing:
         lacking = [k for k in unsized if not dims.keys() >= set(symbols[k])]
-        raise missing_lengths(len(lacking), f"arg{lacking[0]}", shapes[lacking[0]], missing, "MODEL.mlir")
+        first = lacking[0]
+        raise missing_lengths(len(lacking), f"arg{first:d}", shapes[first], missing, "MODEL.mlir")
     for k, shape in shapes.items():
         lengths = [length_of(each, dims) for each in shape]
         with ir.Location.unknown(module.context):

@@ -15,6 +15,7 @@ from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     DataDependent,
     Tangent,
+    allow_recurrent_layers,
     aot_autograd,
     export_joint,
     not_captured,
@@ -63,7 +64,7 @@ class TorchBackend:
 
 
 @checked_arguments
-def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
+def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool = False, **options: Any) -> Any:
     """A backend of torch.compile that keeps training within a budget.
 
     Parameters
@@ -73,6 +74,8 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
         and inputs are apart. Bytes are for all graphs of the model together.
     compiler : {"eager", "inductor"}
         What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
+    recurrent : bool
+        Set `torch._dynamo.config.allow_rnn`, so that torch.compile captures nn.LSTM, nn.GRU and nn.RNN from now on.
     **options
         `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
         `Request`.
@@ -96,6 +99,8 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     >>> len(planned.reports)
     1
     """
+    if recurrent:
+        allow_recurrent_layers()
     if compiler == "inductor":
         from remat_algos.interop.torch.inductor import InductorBackend
 

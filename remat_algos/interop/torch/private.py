@@ -347,6 +347,12 @@ def not_captured() -> dict[str, int]:
     return found
 
 
+def allow_recurrent_layers() -> None:
+    """Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it leaves out by default."""
+    config: Any = importlib.import_module("torch._dynamo.config")
+    config.allow_rnn = True
+
+
 def recompile_limit() -> int:
     """How often PyTorch compiles a frame, before it runs it uncompiled."""
     return int(importlib.import_module("torch._dynamo.config").recompile_limit)
