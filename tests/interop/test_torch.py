@@ -449,7 +449,7 @@ def test_a_graph_that_ends_where_python_decides_leaves_nothing_out(recwarn):
     assert not [each for each in recwarn if "graph break of" in str(each.message)]
 
 
-@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("kind", [nn.LSTM, pytest.param(nn.GRU, marks=SLOW)])
 @torch._dynamo.config.patch(allow_rnn=True)
 def test_recurrent_layers_are_planned_where_torch_compile_takes_them(kind):
     model, backend = Outside(kind(16, 16, 2, dropout=0.5)), remat.backend("100%")
@@ -528,8 +528,17 @@ def test_what_a_device_has_left():
     assert report.plan.limit == (1024 - 16) * 1024 - report.plan.graph.resident_memory
 
 
-@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 0), ("momentum", 1), ("adamw", 2)])
-@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize(
+    ("optimizer", "copies", "accumulate"),
+    [
+        ("sgd", 0, False),
+        ("momentum", 1, True),
+        ("adamw", 2, False),
+        pytest.param("sgd", 0, True, marks=SLOW),
+        pytest.param("momentum", 1, False, marks=SLOW),
+        pytest.param("adamw", 2, True, marks=SLOW),
+    ],
+)
 def test_a_device_has_room_for_the_optimizer(optimizer, copies, accumulate):
     model = Layers(torch.relu)
     budget = ra.Budget(device="1MiB")
