@@ -2,10 +2,11 @@
 
 import contextlib
 import io
+import itertools
 import math
 import re
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ apply, capture, names, plan_scans, run = (
 )
 
 BUDGETS = ("100%", "60%", "least")
+SLOW = pytest.mark.slow
 
 
 def arrays(*shapes):
@@ -99,12 +101,6 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
-def case(request):
-    f, args = CASES[request.param]
-    return f, args, capture(f, *args)
-
-
 def same(found, expected):
     """Whether both have the same structure and the same bits."""
     assert jax.tree.structure(found) == jax.tree.structure(expected)
@@ -115,9 +111,17 @@ def same(found, expected):
 # plans that are run
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_results_are_equal_bit_for_bit_and_live_bytes_are_the_predicted_ones(case, budget):
-    f, args, captured = case
+QUICK = {("dropout", "least")}
+"""The others are slow; of the other functions policies are tried below."""
+
+
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [pytest.param(name, budget, marks=() if (name, budget) in QUICK else SLOW) for name in CASES for budget in BUDGETS],
+)
+def test_results_are_equal_bit_for_bit_and_live_bytes_are_the_predicted_ones(name, budget):
+    f, args = CASES[name]
+    captured = capture(f, *args)
     with jax.disable_jit():
         expected = f(*args)
     plan, live = solve(captured.graph, budget, effort="fast"), []
@@ -142,7 +146,7 @@ def test_no_array_outlives_what_the_plan_frees():
     assert [everything - before for _, everything in counts] == [live for live, _ in counts]
 
 
-@pytest.mark.parametrize("budget", ["100%", "least"])
+@pytest.mark.parametrize("budget", [pytest.param("100%", marks=SLOW), "least"])
 def test_loops_and_branches_are_one_node_each(budget):
     args = arrays((8, 8), (4, 8))
     captured = capture(jax.value_and_grad(loops), *args)
@@ -308,7 +312,7 @@ def residual_names(f, *args):
     return {match[1] for match in found}
 
 
-@pytest.fixture(params=[False, True])
+@pytest.fixture
 def remat3(request):
     """Both implementations of jax.checkpoint: the one behind a flag too."""
     if request.param and "jax_remat3" not in jax.config.values:
@@ -329,8 +333,23 @@ APPLIED = {
 }
 
 
+QUICK_APPLIED = {
+    ("mlp", "60%", False),
+    ("attention", "least", False),
+    ("own gradients", "100%", True),
+    ("loops", "least", True),
+}
+"""Each of the functions, of the budgets and of the implementations; the others are slow."""
+
+
 @pytest.mark.parametrize(
-    ("name", "budget"), [(name, budget) for name in APPLIED for budget in BUDGETS if (name, budget) != ("loops", "60%")]
+    ("name", "budget", "remat3"),
+    [
+        pytest.param(*each, marks=() if each in QUICK_APPLIED else SLOW)
+        for each in itertools.product(APPLIED, BUDGETS, (False, True))
+        if each[:2] != ("loops", "60%")
+    ],
+    indirect=["remat3"],
 )
 def test_a_policy_changes_no_gradient_and_saves_no_more_than_the_plan(name, budget, remat3):
     f, transform, args = APPLIED[name]
@@ -427,6 +446,11 @@ def nested(params, x):
 
 def two_scans(params, x):
     first, second = params
+    return scanned_mlp(first, x) + scanned_mlp(second, jnp.cos(x))
+
+
+def transformer_and_mlp(params, x):
+    first, second = params
     return transformer(first, x) + scanned_mlp(second, x)
 
 
@@ -436,19 +460,31 @@ SCANS = {
     "recurrent": (recurrent, arrays((16, 16), (6, 32, 16))),
     "reverse": (partial(recurrent, reverse=True, unroll=2), arrays((16, 16), (6, 32, 16))),
     "nested": (nested, arrays((3, 4, 16, 16), (32, 16))),
-    "two scans": (two_scans, ((transformer_arguments(3)[0], arrays((4, 32, 32), (4, 32))), *arrays((32, 32)))),
+    "two scans": (two_scans, ((arrays((4, 16, 16), (4, 16)), arrays((6, 16, 16), (6, 16))), *arrays((64, 16)))),
+    "transformer and mlp": (
+        transformer_and_mlp,
+        ((transformer_arguments(3)[0], arrays((4, 32, 32), (4, 32))), *arrays((32, 32))),
+    ),
     "one iteration": (scanned_mlp, (arrays((1, 16, 16), (1, 16)), *arrays((64, 16)))),
 }
 
 
-@pytest.fixture(scope="module", params=SCANS)
-def scanned(request):
+@cache
+def scan_plan(name):
     """A function with scans, its arguments, and what `plan_scans` makes of it."""
-    f, args = SCANS[request.param]
-    budget = "least" if request.param in ("one iteration", "recurrent") else "60%"
+    f, args = SCANS[name]
+    budget = {"one iteration": "least", "recurrent": "least", "transformer": "50%"}.get(name, "60%")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return f, args, *plan_scans(f, budget, *args, effort="fast")
+
+
+SLOW_SCANS = ("recurrent", "transformer and mlp")  # as others, but for the direction or the sum
+
+
+@pytest.fixture(params=[pytest.param(name, marks=SLOW if name in SLOW_SCANS else ()) for name in SCANS])
+def scanned(request):
+    return scan_plan(request.param)
 
 
 def test_a_planned_scan_has_equal_gradients_bit_for_bit(scanned):
@@ -512,28 +548,24 @@ def stacked_bytes(f, *args):
     return sum(int(bits) // 8 * math.prod(map(int, filter(None, shape.split(",")))) for _, bits, shape in types)
 
 
-@pytest.fixture(scope="module")
-def planned_transformer():
-    return *SCANS["transformer"], *plan_scans(transformer, "50%", *SCANS["transformer"][1], effort="fast")
-
-
-def test_compiled_by_xla_a_planned_transformer_needs_less_memory(planned_transformer):
+def test_compiled_by_xla_a_planned_transformer_needs_less_memory():
     """On the CPU too: the gradient of a loop is a loop of its own, whose equations XLA does not merge with others."""
-    f, args, function, _, plan = planned_transformer
-    before = temporary_bytes(jax.value_and_grad(f), *args)
-    applied = apply(function, plan, *args)
-    assert all(2 * temporary_bytes(jax.value_and_grad(g), *args) < before for g in (function, applied))
-    found, expected = (jax.jit(jax.value_and_grad(g))(*args) for g in (applied, f))
+    f, args, function, _, plan = scan_plan("transformer")
+    plain, planned, applied = (
+        jax.jit(jax.value_and_grad(g)).lower(*args).compile() for g in (f, function, apply(function, plan, *args))
+    )
+    assert all(2 * temporary_bytes(compiled) < temporary_bytes(plain) for compiled in (planned, applied))
+    found, expected = applied(*args), plain(*args)
     for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max()  # XLA fuses the two in different ways
 
 
-def temporary_bytes(f, *args):
-    return jax.jit(f).lower(*args).compile().memory_analysis().temp_size_in_bytes
+def temporary_bytes(compiled):
+    return compiled.memory_analysis().temp_size_in_bytes
 
 
-def test_what_is_recomputed_is_recomputed_in_each_iteration(planned_transformer):
-    f, args, _, captured, _ = planned_transformer
+def test_what_is_recomputed_is_recomputed_in_each_iteration():
+    f, args, _, captured, _ = scan_plan("transformer")
     more = captured.graph.needed_compute - capture(jax.value_and_grad(f), *args).graph.needed_compute
     assert more > 0
     assert more % len(args[0]["up"]) == 0
@@ -546,16 +578,20 @@ def test_policies_save_all_that_a_plan_keeps_of_scans():
     assert applied.graph.labels.ops.count("scan") == 2
 
 
-def test_both_implementations_of_checkpoint_save_less_in_planned_scans(remat3):
-    f, args = SCANS["nested"]
+@pytest.mark.parametrize(
+    ("name", "remat3"),
+    [("mlp", True), pytest.param("nested", False, marks=SLOW), pytest.param("nested", True, marks=SLOW)],
+    indirect=["remat3"],
+)
+def test_both_implementations_of_checkpoint_save_less_in_planned_scans(name, remat3):
+    f, args = SCANS[name]
     function, _, _ = plan_scans(f, "70%", *args, effort="fast")
     assert same(not_fused(jax.value_and_grad(function), *args), not_fused(jax.value_and_grad(f), *args))
     assert stacked_bytes(function, *args) < stacked_bytes(f, *args)
 
 
 def test_names_of_the_user_stay():
-    f, args = SCANS["mlp"]
-    function, _, _ = plan_scans(f, "60%", *args, effort="fast")
+    f, args, function, _, _ = scan_plan("mlp")
     policy = jax.checkpoint_policies.save_only_these_names("hidden")
     plain, planned = (saved_lines(jax.checkpoint(g, policy=policy), *args) for g in (f, function))
     assert function is not f

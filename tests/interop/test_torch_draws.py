@@ -98,7 +98,7 @@ def seed():
 @pytest.mark.parametrize(
     ("operator", "dtype"),
     [
-        pytest.param(each, dtype, id=f"{each}-{dtype}")
+        pytest.param(each, dtype, id=f"{each}-{dtype}", marks=() if dtype == torch.float32 else pytest.mark.slow)
         for each in OPERATORS
         for dtype in (torch.float32, torch.bfloat16)
         if (str(each), dtype) not in NOT_RUN

@@ -42,7 +42,7 @@ KINDS = {
 class Checkpointed(nn.Module):
     """Blocks with a dropout, each in a checkpoint."""
 
-    def __init__(self, kind="plain", blocks=5, nested=False):
+    def __init__(self, kind="plain", blocks=3, nested=False):
         super().__init__()
         self.blocks = nn.ModuleList(
             nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Dropout(0.2), nn.Linear(128, 32)) for _ in range(blocks)
@@ -75,8 +75,18 @@ def planned_by(door, model, budget, x=X):
     return torch.compile(model, backend=backend, dynamic=False), lambda: backend.reports[-1]
 
 
-@pytest.mark.parametrize("door", ["rematerialize", "compile"])
-@pytest.mark.parametrize("kind", KINDS)
+QUICK = {("plain", "rematerialize"), ("reentrant", "rematerialize"), ("selective", "compile")}
+"""Each kind of checkpoint, and each door; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "door"),
+    [
+        pytest.param(kind, door, marks=() if (kind, door) in QUICK else pytest.mark.slow)
+        for kind in KINDS
+        for door in ("rematerialize", "compile")
+    ],
+)
 def test_a_plan_is_no_worse_than_the_checkpoints_of_the_model(kind, door):
     model = Checkpointed(kind)
     x = X.clone().requires_grad_() if kind == "reentrant" else X
@@ -144,7 +154,7 @@ def test_a_share_is_of_the_lowest_order_of_one_pass():
     graph = report.plan.graph
     assert own < ra.simulate(graph, list(range(graph.n_nodes))).peak_memory
     assert report.plan.limit == own
-    assert "in another order: 100 %" in str(report)
+    assert "in the order that a beam search found" in " ".join(str(report).split())
 
 
 class Scaled(nn.Module):

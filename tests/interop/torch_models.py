@@ -170,8 +170,8 @@ MODELS = {
 }
 
 SMALL = {
-    "small unet": (lambda: UNet(width=8, depth=2), lambda: images(2, 32, 2, dense=True)),
-    "small gpt": (lambda: GPT(layers=2, width=32, length=16, count=64), lambda: words(8, 16, 64)),
+    "small unet": (lambda: UNet(width=8, depth=1), lambda: images(2, 32, 2, dense=True)),
+    "small gpt": (lambda: GPT(layers=1, width=32, length=16, count=64), lambda: words(8, 16, 64)),
 }
 
 

@@ -75,7 +75,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     compiler : {"eager", "inductor"}
         What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
     recurrent : bool
-        Set `torch._dynamo.config.allow_rnn`, so that torch.compile captures nn.LSTM, nn.GRU and nn.RNN from now on.
+        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on and for every model: its setting `allow_rnn`.
     **options
         `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
         `Request`.

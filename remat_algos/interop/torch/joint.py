@@ -40,6 +40,7 @@ from remat_algos.text.wording import counted, shortened
 
 FORWARD, NO_OWNER = -1, -2  # in `forward_of`
 BOUNDARY = "boundary"
+PROFILER = "profiler"  # operators that only mark a range
 COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # run again by one process, they wait for the others
 
 Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
@@ -138,6 +139,8 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     first_of: dict[Any, fx.Node] = {}
     twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
     for node in module.graph.nodes:
+        if getattr(node.target, "namespace", "") == PROFILER:
+            continue
         size = constant_size(node.meta.get("val"))
         if size is not None and node.op != "placeholder":
             copies[node] = size

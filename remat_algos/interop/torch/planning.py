@@ -41,6 +41,7 @@ from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import AUTO
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
@@ -74,11 +75,11 @@ class Request:
     infeasible : {"warn", "raise"}
         What to do if no plan within the budget is found: run the plan of least peak, with a warning, or raise.
     optimizer : {"sgd", "momentum", "adam", "adamw"}, optional
-        Whose states a device budget is to have room for: so many for each parameter with a gradient.
+        Optimizer whose states a device budget reserves, for each parameter with a gradient.
     accumulate : bool
-        Whether gradients of an earlier step are there, as where they are accumulated; a device budget counts them.
+        Count gradients kept from earlier steps in a device budget.
     reserve : int or str
-        Bytes of a device budget that are left for something else.
+        Bytes of a device budget that are kept free.
     """
 
     budget: Budget | Amount
@@ -273,7 +274,7 @@ class GraphReport:
                 f"{format_bytes(graph.resident_memory)}, optimizer {format_bytes(self.beside)}, peak "
                 f"{format_bytes(plan.peak_memory)}, of which {format_bytes(gradient_bytes(graph))} are gradients",
             ),
-            ("all graphs", f"captured ones together within {format_bytes(self.whole)}"),
+            ("all graphs", f"at most {format_bytes(self.whole)} for those that are captured"),
             *(("graph break", f"not planned: {shortened(line, LONGEST_PATH)}") for line in self.graph_breaks),
             ("seconds", f"capture {self.capturing:.2f}, planning {self.planning:.2f}, lowering {self.lowering:.2f}"),
         ]
@@ -297,6 +298,7 @@ class Partitioner:
         self._not_captured = not_captured()
         self._warned_above = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
+        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, a saved storage of each run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
@@ -321,14 +323,14 @@ class Partitioner:
         run, place, kept = box(module, inputs), self._place, _largest_saved(module)
         if kept is None:
             return run
-        held: list[weakref.ref[Any]] = []
+        pending = self._pending.setdefault(place, [])
 
         def counted_run(inputs: list[Any]) -> Any:
             results = run(inputs)
-            held[:] = [each for each in held if each() is not None]
-            held.append(weakref.ref(results[kept].untyped_storage()))
-            if len(held) > self._runs.get(place, 1):
-                self._runs[place] = len(held)
+            pending[:] = [each for each in pending if each() is not None]
+            pending.append(weakref.ref(results[kept].untyped_storage()))
+            if len(pending) > self._runs.get(place, 1):
+                self._runs[place] = len(pending)
                 self._note_runs(place)
             return results
 
@@ -337,12 +339,13 @@ class Partitioner:
 
     def _note_runs(self, place: tuple[int, int]) -> None:
         """The last report with the bytes of graphs that run several times before their backward part, and a warning."""
-        self.reports[-1] = replace(self.reports[-1], whole=self._whole())
+        if self.reports:
+            self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
             warn(
-                "a graph of the model runs again before its backward part has run, so what it saves is there more than "
-                "once; the budget counts it once: give as much less, or call the model once for all inputs. The last "
-                "report's whole counts each"
+                "the model runs again before the backward part of its previous call, so its saved tensors are held "
+                "more than once, and the budget is for one call; lower the budget, or batch the inputs into one call "
+                "(reports[-1].whole counts every call)"
             )
 
     def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
@@ -382,13 +385,15 @@ class Partitioner:
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
         """The budget of a graph, less what earlier graphs hold and what is beside it on the device."""
-        if self.request.is_share:
+        if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
         saved = sum(self._largest(lambda report: report.saved).values())
         others = sum(self._largest(lambda report: report.plan.graph.resident_memory + report.beside).values())
         beside = others + self.request.beside(graph) + byte_limit(self.request.reserve)
-        memory = None if budget.memory is None else max(byte_limit(budget.memory) - saved, 0)
+        memory = budget.memory
+        if memory is not None and not self.request.is_share:
+            memory = max(byte_limit(memory) - saved, 0)
         device = None if budget.device is None else max(byte_limit(budget.device) - saved - beside, 0)
         return replace(budget, memory=memory, device=device)
 
@@ -412,7 +417,7 @@ class Partitioner:
             lowering=seconds[2],
             frame=self._place[0],
             part=self._place[1],
-            saved=sum(int(graph.memory[x]) for x, _ in simulation.saved),
+            saved=saved_bytes(simulation),
             beside=self.request.beside(graph),
             whole=0,
             graph_breaks=tuple(self.graph_breaks),
@@ -423,23 +428,29 @@ class Partitioner:
         self._warn_above()
 
     def _warn_above(self) -> None:
-        """Warn where each graph keeps to its limit, and all together do not."""
-        whole, budget = self.reports[-1].whole, self.request.budget
-        memory = None if self.request.is_share else Budget.of(budget).memory
-        if memory is None or whole <= byte_limit(memory) or self._warned_above:
+        """Warn where graphs that keep to their limits do not keep to the budget together."""
+        whole, several = self.reports[-1].whole, len({report.place for report in self.reports}) > 1
+        if self.request.as_today:
+            limit = self._whole(lambda report: report.references.as_is)
+        elif self.request.is_share or (memory := Budget.of(self.request.budget).memory) is None:
+            return
+        else:
+            limit = byte_limit(memory)
+        if whole <= limit or not several or self._warned_above:
             return
         self._warned_above = True
-        remedy = f"; {ONE_GRAPH_OF_DDP}" if self._buckets else "; give a share such as 50%, for each graph"
+        remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
         warn(
-            f"the graphs of the model reach {exact_bytes(whole)} together, above the budget of "
-            f"{format_bytes(byte_limit(memory))}: they are planned one after the other{remedy}"
+            f"the graphs of the model together peak at {exact_bytes(whole)}, above {format_bytes(limit)}, since they "
+            f"are planned one after the other; {remedy}"
         )
 
-    def _whole(self) -> int:
+    def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
         """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
-            figures = (report.plan.peak_memory, report.saved, gradient_bytes(report.plan.graph))
+            graph, run = report.plan.graph, run_of(report)
+            figures = (run.peak_memory, saved_bytes(run), gradient_bytes(graph))
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
         if any(runs.get(place, 1) > 1 for place in places):  # in any order
@@ -460,19 +471,23 @@ def byte_limit(amount: Amount) -> int:
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """The place of the largest result that a forward module makes for the backward part alone; None: there is none."""
+    """The place of the largest result that a forward module saves, if possible of one that it does not return."""
     output = module.graph.output_node()
     results = output.args[0]
     about = output.meta.get("desc") or [None] * len(results)
-    returned = {
-        each for each, what in zip(results, about, strict=True) if not isinstance(what, (Saved, SavedUnchecked))
-    }
+    saved = [isinstance(what, (Saved, SavedUnchecked)) for what in about]
+    returned = {each for each, kept in zip(results, saved, strict=True) if not kept}
     sizes = {
-        place: sum(size for _, size in each.meta[STORAGES])
-        for place, each in enumerate(results)
-        if isinstance(each, fx.Node) and each.op == "call_function" and each not in returned
+        place: (each not in returned, sum(size for _, size in each.meta[STORAGES]))
+        for place, (each, kept) in enumerate(zip(results, saved, strict=True))
+        if kept and isinstance(each, fx.Node) and each.op == "call_function"
     }
     return max(sizes, key=sizes.__getitem__, default=None)
+
+
+def saved_bytes(simulation: Simulation) -> int:
+    """Bytes that stay from the forward part to the backward part."""
+    return sum(int(simulation.graph.memory[x]) for x, _ in simulation.saved)
 
 
 def gradient_bytes(graph: ComputationGraph) -> int:

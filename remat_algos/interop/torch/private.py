@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import re
+import threading
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -146,8 +147,14 @@ def _each_once(model: Any) -> Iterator[None]:
     """While it is entered, a parameter or buffer of several names is one input of the graph, and has one gradient."""
     slots = [(slot, dict(slot)) for module in model.modules() for slot in (module._parameters, module._buffers)]
     named = {"named_parameters": model.named_parameters, "named_buffers": model.named_buffers}
+    own = {name: vars(model)[name] for name in named if name in vars(model)}
     name_of = {id(tensor): name for call in named.values() for name, tensor in call()}
     original = stateless._reparametrize_module
+
+    def restore(tensors: Any) -> None:
+        for (slot, _), before in zip(slots, tensors, strict=True):
+            slot.clear()
+            slot.update(before)
 
     def unique(call: Any, *args: Any, **kwargs: Any) -> Any:
         return call(*args, **{**kwargs, "remove_duplicate": True})
@@ -158,13 +165,14 @@ def _each_once(model: Any) -> Iterator[None]:
             with original(module, tensors, **options):
                 yield
             return
+        present = [dict(slot) for slot, _ in slots]  # a model may call itself with other tensors
         try:
             for slot, before in slots:
-                slot.update({key: tensors[name_of[id(each)]] for key, each in before.items() if each is not None})
+                given = {key: name_of.get(id(each)) for key, each in before.items()}
+                slot.update({key: tensors[name] for key, name in given.items() if name in tensors})
             yield
         finally:
-            for slot, before in slots:
-                slot.update(before)
+            restore(present)
 
     try:
         vars(model).update({name: partial(unique, call) for name, call in named.items()})
@@ -174,21 +182,30 @@ def _each_once(model: Any) -> Iterator[None]:
         stateless._reparametrize_module = original
         for name in named:
             del vars(model)[name]
+        vars(model).update(own)
+        restore(before for _, before in slots)
 
 
 @contextlib.contextmanager
 def _calls_noted(model: Any) -> Iterator[None]:
     """While it is entered, each operator is marked with the submodule that calls it, for `module_of`."""
     names = {module: name for name, module in model.named_modules()}
-    outer: list[Any] = []
+    outer: list[tuple[Any, Any]] = []
+    thread = threading.get_ident()  # hooks are called for modules of all threads
 
     def enter(module: Any, inputs: Any) -> None:
-        outer.append(traceback.current_meta.get(CALLERS))
-        if module in names:
+        if module in names and threading.get_ident() == thread:
+            outer.append((module, traceback.current_meta.get(CALLERS)))
             traceback.current_meta[CALLERS] = {names[module]: (names[module], type(module))}
 
     def leave(module: Any, inputs: Any, result: Any) -> None:
-        traceback.current_meta[CALLERS] = outer.pop()
+        if threading.get_ident() != thread or module not in [called for called, _ in outer]:
+            return
+        while True:  # those that ended in an exception have not left
+            called, before = outer.pop()
+            traceback.current_meta[CALLERS] = before
+            if called is module:
+                return
 
     entering = register_module_forward_pre_hook(enter)
     leaving = register_module_forward_hook(leave, always_call=True)
@@ -220,10 +237,13 @@ def checkpoint_regions() -> Iterator[None]:
             forward.ac_graph_id = next(regions)
             return forward, again
 
-        before = {key: traceback.current_meta.get(key) for key in (RECOMPUTE, REGION)}
+        keys = (RECOMPUTE, REGION)
+        before = {key: traceback.current_meta[key] for key in keys if key in traceback.current_meta}
         try:
             yield from original(function, preserve, contexts, *rest, **keywords)
         finally:
+            for key in keys:
+                traceback.current_meta.pop(key, None)
             traceback.current_meta.update(before)
 
     try:

@@ -58,11 +58,13 @@ class References:
     def rows(self) -> list[tuple[str, str]]:
         """Lines of a report."""
         graph = self.one_pass.graph
-        order = "the order of the model" if self.one_pass.peak_memory == baseline_peak(graph) else "another order"
-        rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)}, in {order}: 100 %")]
+        order = "of the model" if self.one_pass.peak_memory == baseline_peak(graph) else "that a beam search found"
+        rows = [("one pass", f"{exact_bytes(self.one_pass.peak_memory)} in the order {order}; shares are of this")]
         if self.today is not None:
             more = percent(self.today.overhead, graph.needed_compute)
-            rows.append(("today", f"{exact_bytes(self.today.peak_memory)} at {more} more compute: its checkpoints"))
+            rows.append(
+                ("today", f"{exact_bytes(self.today.peak_memory)} at {more} overhead, by torch.utils.checkpoint")
+            )
         return rows
 
     @classmethod
