@@ -570,3 +570,36 @@ def test_other_threads_may_call_modules_during_a_capture():
     finally:
         stop.set()
         thread.join()
+
+
+class Queue(nn.Module):
+    """Reads its input and a buffer by operators that are cheap to run again."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3))
+        self.register_buffer("queue", torch.linspace(0, 1, 16))
+
+    def forward(self, x):
+        y = (x + self.queue).exp()
+        for layer in self.layers:
+            y = layer(y).tanh()
+        return y.square().mean()
+
+
+@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+def test_an_input_that_changes_before_it_is_read_again_is_named(door):
+    model, x = Queue(), X.clone()
+    if door == "rematerialize":
+        call = remat.rematerialize(model, (x,), "least")
+    else:
+        torch.compiler.reset()
+        call = torch.compile(model, backend=remat.backend("least"), dynamic=False)
+    call(x).backward()
+    for tensor, name in ((x, "(input 0|l_x_)"), (model.queue, "(queue|l_self_buffers_queue_)")):
+        loss = call(x)
+        tensor.mul_(2)
+        with pytest.raises(GraphError, match=rf"^{name} was changed in place between .* computes add.* from it again"):
+            loss.backward()
+        del loss
+    call(x).backward()  # changed beforehand

@@ -9,6 +9,7 @@ from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
+from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
 from remat_algos.interop.torch.private import (
@@ -57,10 +58,23 @@ class TorchBackend:
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
-        self._partitioner.prepare(module, inputs)
+        partitioner = self._partitioner
+        partitioner.prepare(module, inputs)
+        partitioner.reread = {}
         with recurrent_layers():
-            forward = self._partitioner.compile_forward
-            return aot_autograd(fw_compiler=forward, bw_compiler=box, partition_fn=self._partitioner)(module, inputs)
+            forward = partitioner.compile_forward
+            call = aot_autograd(fw_compiler=forward, bw_compiler=box, partition_fn=partitioner)(module, inputs)
+        names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+        reread = [(names[key], key, again) for key, again in partitioner.reread.items() if isinstance(key, int)]
+        if not reread:
+            return call
+
+        def run(*inputs: Any) -> Any:
+            results = call(*inputs)
+            check_before_backward(results, [(name, inputs[place], again) for name, place, again in reread])
+            return results
+
+        return run
 
 
 @checked_arguments

@@ -11,6 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
 from remat_algos.interop.torch.compiled import export
 from remat_algos.interop.torch.draws import is_draw
+from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
 from remat_algos.interop.torch.private import (
     FakeTensor,
@@ -60,7 +61,7 @@ class Rematerialized(nn.Module):
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
         self._request, self._specs, self._check = request, specs, check
-        self._planned: dict[Any, tuple[Callable[..., Any], list[str], list[GraphReport]]] = {}
+        self._planned: dict[Any, tuple[Callable[..., Any], list[str], list[GraphReport], Any]] = {}
         self._last: list[GraphReport] = []
 
     def __repr__(self) -> str:
@@ -139,11 +140,15 @@ class Rematerialized(nn.Module):
         mode = _mode(self.original)
         if mode not in self._planned:
             self.plan_mode(args, kwargs)
-        call, names, reports = self._planned[mode]
+        call, names, reports, reread = self._planned[mode]
         self._last = reports or self._last
         state = dict(self.original.named_parameters(remove_duplicate=False))
         state |= self.original.named_buffers(remove_duplicate=False)
-        return call(*(state[name] for name in names), *args, **kwargs)
+        results = call(*(state[name] for name in names), *args, **kwargs)
+        if reread:
+            given = state | {f"input {name}": leaf for name, leaf in _named_leaves(args, kwargs)}
+            check_before_backward(results, [(name, given[name], again) for name, again in reread])
+        return results
 
     def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
         """Capture and plan the model in its mode; None if nothing of it has a gradient, so that it runs as it is."""
@@ -153,7 +158,9 @@ class Rematerialized(nn.Module):
             forward = partitioner.compile_forward
             call = compile_joint(joint, partition_fn=partitioner, fw_compiler=forward, bw_compiler=box)
         reports = partitioner.reports
-        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], reports)
+        inputs = [f"input {name}" for name, _ in _named_leaves(args, kwargs)]
+        reread = [(inputs[k] if isinstance(k, int) else k, again) for k, again in partitioner.reread.items()]
+        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], reports, reread)
         if reports and self._check:
             nodes = joint.graph_module.graph.nodes
             returned = joint.graph_module.graph.output_node().meta["desc"]
@@ -346,8 +353,13 @@ def _tolerance(expected: torch.Tensor) -> float:
 
 def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names of the inputs, where they stand in lists and mappings, and what they are, by which they are compared."""
-    leaves, _ = leaves_with_paths((tuple(args), dict(sorted(kwargs.items()))))
-    return [(_name(path[1:]), _described(leaf)) for path, leaf in leaves]
+    return [(name, _described(leaf)) for name, leaf in _named_leaves(args, dict(sorted(kwargs.items())))]
+
+
+def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The inputs that stand in lists and mappings, with their names, in the order of PyTorch's pytrees."""
+    leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
+    return [(_name(path[1:]), leaf) for path, leaf in leaves]
 
 
 def _name(path: Sequence[Any]) -> str:

@@ -15,6 +15,7 @@ from remat_algos.cost.roofline import Cost
 from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
+from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, captured, tidied
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.modules import ModuleTable
@@ -291,6 +292,7 @@ class Partitioner:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
+        self.reread: Reread = {}  # of the graph that was planned last
         self.graph_breaks: dict[str, None] = {}
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
@@ -315,6 +317,7 @@ class Partitioner:
         )
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
+        self.reread = recomputed_from_inputs(model, plan.simulation)
         self._note(model, plan, references, (known - start, planned - known, time.perf_counter() - planned))
         return modules
 
