@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
 
+from functorch.compile import make_boxed_func  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch.utils.checkpoint import (  # noqa: E402
     CheckpointPolicy,
     checkpoint,
@@ -107,6 +109,51 @@ def test_what_checkpoints_do_is_simulated(kind, nested):
     model.zero_grad()
     today = References.of(remat.capture(model, (X,))).today
     assert (0.85 if kind == "selective" else 0.95) * measured <= today.peak_memory <= 1.05 * measured
+
+
+class Twofold(nn.Module):
+    """Blocks in checkpoints, and halves of them in one each."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32)) for _ in range(8))
+
+    def half(self, first, x):
+        for block in self.blocks[first : first + 4]:
+            x = x + checkpoint(block, x, use_reentrant=False)
+        return x
+
+    def forward(self, x):
+        for first in (0, 4):
+            x = checkpoint(self.half, first, x, use_reentrant=False)
+        return x.square().mean()
+
+
+@pytest.mark.parametrize("door", ["rematerialize", "compile"])
+def test_checkpoints_within_checkpoints_are_simulated(door):
+    model = Twofold()
+    measured = remat.measure_peak(lambda: step_of(model, model), [*model.parameters(), X]).allocator
+    expected = step_of(model, model)
+    model.zero_grad()
+    call, report_of = planned_by(door, model, "today")
+    assert all(map(torch.equal, step_of(call, model), expected))
+    today = report_of().references.today
+    assert 0.9 * measured <= today.peak_memory <= 1.1 * measured
+    runs = today.runs[[name.startswith("blocks.1.0.addmm") for name in today.graph.node_names()]]
+    assert runs.tolist() == [3]
+
+
+def test_a_backend_of_ones_own_sees_the_checkpoints():
+    """PyTorch marks them by numbers there."""
+    partitioner = remat.partition_fn("today")
+    keep = lambda module, inputs: make_boxed_func(module)  # noqa: E731
+    model = Checkpointed(blocks=2)
+    torch.compiler.reset()
+    step_of(
+        torch.compile(model, backend=aot_autograd(fw_compiler=keep, partition_fn=partitioner), dynamic=False), model
+    )
+    (report,) = partitioner.reports
+    assert report.plan.peak_memory <= report.references.today.peak_memory < report.references.one_pass.peak_memory
 
 
 def test_both_doors_see_the_same_checkpoints():
@@ -240,7 +287,7 @@ def test_regions_run_again_once_and_what_leaves_them_stays(size):
     graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8 - 1)]))
     n_forward = int(graph.forward.sum())
     boundary = n_forward  # the first gradient stands for it
-    regions = [(v // size, True) if v < n_forward else (None, False) for v in range(graph.n_nodes)]
+    regions = [((v // size,), True) if v < n_forward else ((), False) for v in range(graph.n_nodes)]
     order = _by_regions(graph, boundary, regions)
     if size == 1:  # every value leaves its region
         assert order is None
@@ -256,4 +303,4 @@ def test_regions_run_again_once_and_what_leaves_them_stays(size):
 
 def test_without_regions_there_is_no_order():
     graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(4 - 1)]))
-    assert _by_regions(graph, int(graph.forward.sum()), [(None, False)] * graph.n_nodes) is None
+    assert _by_regions(graph, int(graph.forward.sum()), [((), False)] * graph.n_nodes) is None

@@ -18,6 +18,7 @@ from remat_algos.interop.torch.private import (
     Tangent,
     allow_recurrent_layers,
     aot_autograd,
+    checkpoint_regions,
     export_joint,
     not_captured,
     recurrent_layers,
@@ -61,7 +62,7 @@ class TorchBackend:
         partitioner = self._partitioner
         partitioner.prepare(module, inputs)
         partitioner.reread = {}
-        with recurrent_layers():
+        with recurrent_layers(), checkpoint_regions():
             forward = partitioner.compile_forward
             call = aot_autograd(fw_compiler=forward, bw_compiler=box, partition_fn=partitioner)(module, inputs)
         names = [node.name for node in module.graph.find_nodes(op="placeholder")]

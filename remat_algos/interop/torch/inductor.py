@@ -10,7 +10,13 @@ from torch import fx
 from remat_algos.errors import BackendError
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
-from remat_algos.interop.torch.private import CustomPartitioner, InputMutation, inductor, recurrent_layers
+from remat_algos.interop.torch.private import (
+    CustomPartitioner,
+    InputMutation,
+    checkpoint_regions,
+    inductor,
+    recurrent_layers,
+)
 from remat_algos.ir.budget import Amount, Budget
 
 ATTEMPTS = 5  # limits that `fit` tries
@@ -98,6 +104,7 @@ class InductorBackend:
         self.partitioner.partitioner.prepare(module, inputs)
         with (
             recurrent_layers(),
+            checkpoint_regions(),
             config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),
         ):
             return compile_fx(module, inputs)

@@ -156,7 +156,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
         if first is not copy:
             graph.erase_node(copy)
             copies[node] = first
-            if checkpoint_region(node.meta)[0] not in (None, checkpoint_region(first.meta)[0]):
+            if checkpoint_region(node.meta)[0] not in ((), checkpoint_region(first.meta)[0]):
                 first.meta[RECOMPUTE] = None  # of two regions
             twins |= {mine: its for (mine, _), (its, _) in zip(stored, first.meta[STORAGES], strict=True)}
         else:

@@ -229,20 +229,29 @@ def module_of(meta: Any) -> str:
 def checkpoint_regions() -> Iterator[None]:
     """While it is entered, what `torch.utils.checkpoint` runs is marked for `checkpoint_region`."""
     original, reentrant = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
-    regions = count()
+    numbers = count()
+    entered: list[tuple[int, ...]] = [()]
+
+    def innermost(kind: Any) -> Any:
+        """A kind of mode that marks with the innermost region, also from a region around that."""
+        return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, preserve: Any, context_fn: Any, *rest: Any, **keywords: Any) -> Iterator[None]:
+        region = (*entered[-1], next(numbers))
+
         def contexts() -> Any:
             selective = checkpoint.create_selective_checkpoint_contexts
             forward, again = selective(_recompute) if context_fn is checkpoint.noop_context_fn else context_fn()
-            forward.ac_graph_id = next(regions)
+            forward.__class__ = innermost(type(forward))
             return forward, again
 
         keys = (RECOMPUTE, REGION)
         before = {key: traceback.current_meta[key] for key in keys if key in traceback.current_meta}
+        entered.append(region)
         try:
             yield from original(function, preserve, contexts, *rest, **keywords)
         finally:
+            entered.pop()
             for key in keys:
                 traceback.current_meta.pop(key, None)
             traceback.current_meta.update(before)
@@ -268,10 +277,11 @@ def _recompute(*args: Any, **kwargs: Any) -> Any:
     return checkpoint.CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def checkpoint_region(meta: Any) -> tuple[int | None, bool]:
-    """The region of `torch.utils.checkpoint` that an operator is in, and whether that runs it again for gradients."""
+def checkpoint_region(meta: Any) -> tuple[tuple[int, ...], bool]:
+    """The regions of `torch.utils.checkpoint` that an operator is in, outer ones first, and whether it runs again."""
     again = (checkpoint.CheckpointPolicy.MUST_RECOMPUTE, checkpoint.CheckpointPolicy.PREFER_RECOMPUTE)
-    return meta.get(REGION), meta.get(RECOMPUTE) in again
+    region = meta.get(REGION)  # a number where PyTorch marks it, which says nothing of regions around it
+    return (region,) if isinstance(region, int) else region or (), meta.get(RECOMPUTE) in again
 
 
 @contextlib.contextmanager

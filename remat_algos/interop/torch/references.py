@@ -14,6 +14,9 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.units import exact_bytes, percent
 
+Region = tuple[int, ...]
+"""The regions of `torch.utils.checkpoint` that an operator is in, outer ones first."""
+
 
 @dataclass(frozen=True, slots=True)
 class References:
@@ -72,7 +75,7 @@ class References:
         """Those of a model."""
         graph = model.graph
         passes = (baseline(graph), simulate(graph, lowest_pass(graph)))
-        regions = [(None, False) if each is None else checkpoint_region(each.meta) for each in model.operators]
+        regions = [((), False) if each is None else checkpoint_region(each.meta) for each in model.operators]
         order = _by_regions(graph, model.boundary, regions)
         return cls(
             min(passes, key=lambda each: each.peak_memory),
@@ -80,45 +83,63 @@ class References:
         )
 
 
-def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[int | None, bool]]) -> list[int] | None:
+def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
     """Ids in order, with what is recomputed of a region before the first that reads it; None if nothing is.
 
-    What other operators of the forward part read of a region is not recomputed.
+    What other operators of the forward part read of a region is not recomputed with it, but with a region around both.
+    What an inner region recomputes ran once more with the outer one, before.
     """
     stored = graph.memory > 0  # other values only order draws
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
     forward = ancestors(graph, boundary)
     order = np.flatnonzero(forward).tolist()
-    kept = graph.once | np.array([not again for _, again in regions])
-    kept[graph.producer[graph.output & stored]] = True
+    depth = [
+        len(region) if again and not once else 0 for (region, again), once in zip(regions, graph.once, strict=True)
+    ]
+    for v in graph.producer[graph.output & stored].tolist():
+        depth[v] = 0
     for v in order:
-        kept[[u for u in reads[v] if regions[u][0] != regions[v][0]]] = True
+        for u in reads[v]:
+            depth[u] = min(depth[u], _common(regions[u][0], regions[v][0]))
 
-    later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v] and kept[v]]
-    recomputed: dict[int | None, set[int]] = {}  # of each region, what others need of it
-    pending = [u for v in later for u in reads[v]]
-    while pending:
-        u = pending.pop()
-        nodes = recomputed.setdefault(regions[u][0], set())
-        if not kept[u] and u not in nodes:
-            nodes.add(u)
-            pending += reads[u]
-    if not any(recomputed.values()):
+    later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v] and not depth[v]]
+    wanted = sorted({u for v in later for u in reads[v] if depth[u]})
+    if not wanted:
         return None
 
-    ran = set(order)
+    def recomputed(region: Region) -> list[int]:
+        def inside(u: int) -> bool:
+            return depth[u] >= len(region) and regions[u][0][: len(region)] == region
+
+        nodes, pending = set[int](), list(filter(inside, wanted))
+        while pending:
+            u = pending.pop()
+            if u not in nodes:
+                nodes.add(u)
+                pending += filter(inside, reads[u])
+        return sorted(nodes)
+
+    ran, done = set(order), set[Region]()
     for v in [v for v in later if v > boundary] + later:  # what only gradients need runs before the first of these
         waiting = [v]
         while waiting:
             u = waiting[-1]
-            before = [w for w in reads[u] if kept[w] and w not in ran]
-            for w in reads[u]:
-                if not kept[w]:
-                    before += sorted(recomputed.pop(regions[w][0], ()))
+            before = [w for w in reads[u] if not depth[w] and w not in ran]
+            for w in reads[u] if not depth[u] else ():
+                for region in [regions[w][0][:d] for d in range(1, depth[w] + 1)]:
+                    if region not in done:
+                        done.add(region)
+                        before += recomputed(region)
             waiting += reversed(before)
             if not before:
                 waiting.pop()
-                if not kept[u] or u not in ran:
+                if depth[u] or u not in ran:
                     order.append(u)
                     ran.add(u)
     return order
+
+
+def _common(one: Region, other: Region) -> int:
+    """How many regions two operators are in together."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
