@@ -89,7 +89,7 @@ def test_a_table_of_modules_adds_up():
     assert report.modules().recompute
     assert set(report.modules().recompute) <= set(named)
     text = str(report.modules(2))
-    assert text.splitlines()[0].split() == ["module", "not", "kept", "recomputed", "price", "kept"]
+    assert text.splitlines()[0].split() == ["module", "freed", "recomputed", "overhead", "saved"]
     assert "blocks.0" in text
 
 

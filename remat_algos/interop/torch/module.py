@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -36,6 +36,15 @@ LONGEST_DIFFERENCE = 160  # letters
 SEED = 0  # of the passes that are compared
 
 
+class _OfMode(NamedTuple):
+    """What runs in one mode, the parameters and buffers that it takes by name, and what is recomputed from inputs."""
+
+    call: Callable[..., Any]
+    names: list[str]
+    reports: list[GraphReport]
+    reread: list[tuple[str, Sequence[str]]]
+
+
 class Rematerialized(nn.Module):
     """A model with inputs of fixed shapes, as a module; parameters, buffers and submodules are those of the model.
 
@@ -61,7 +70,7 @@ class Rematerialized(nn.Module):
         self.__dict__.update({name: getattr(model, name) for name in SHARED})
         model.training = training
         self._request, self._specs, self._check = request, specs, check
-        self._planned: dict[Any, tuple[Callable[..., Any], list[str], list[GraphReport], Any]] = {}
+        self._planned: dict[Any, _OfMode] = {}
         self._last: list[GraphReport] = []
 
     def __repr__(self) -> str:
@@ -140,14 +149,14 @@ class Rematerialized(nn.Module):
         mode = _mode(self.original)
         if mode not in self._planned:
             self.plan_mode(args, kwargs)
-        call, names, reports, reread = self._planned[mode]
-        self._last = reports or self._last
+        planned = self._planned[mode]
+        self._last = planned.reports or self._last
         state = dict(self.original.named_parameters(remove_duplicate=False))
         state |= self.original.named_buffers(remove_duplicate=False)
-        results = call(*(state[name] for name in names), *args, **kwargs)
-        if reread:
+        results = planned.call(*(state[name] for name in planned.names), *args, **kwargs)
+        if planned.reread:
             given = state | {f"input {name}": leaf for name, leaf in _named_leaves(args, kwargs)}
-            check_before_backward(results, [(name, given[name], again) for name, again in reread])
+            check_before_backward(results, [(name, given[name], again) for name, again in planned.reread])
         return results
 
     def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
@@ -160,7 +169,7 @@ class Rematerialized(nn.Module):
         reports = partitioner.reports
         inputs = [f"input {name}" for name, _ in _named_leaves(args, kwargs)]
         reread = [(inputs[k] if isinstance(k, int) else k, again) for k, again in partitioner.reread.items()]
-        self._planned[mode] = (call, [*joint.params_spec, *joint.buffers_spec], reports, reread)
+        self._planned[mode] = _OfMode(call, [*joint.params_spec, *joint.buffers_spec], reports, reread)
         if reports and self._check:
             nodes = joint.graph_module.graph.nodes
             returned = joint.graph_module.graph.output_node().meta["desc"]

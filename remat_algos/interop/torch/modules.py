@@ -19,7 +19,7 @@ class ModuleRow:
     saved, freed : int
         Bytes that it leaves to the backward part by the plan, and how many less that is than in one pass.
     recomputed : int
-        Bytes of what runs again.
+        Bytes recomputed.
     compute : int
         Cost of these runs, in the unit of the graph.
     """
@@ -39,7 +39,7 @@ class ModuleTable:
     ----------
     rows : tuple of ModuleRow
     one_pass : int
-        Compute of one pass, of which prices are shares.
+        Compute of one pass, of which overheads are shares.
     """
 
     rows: tuple[ModuleRow, ...]
@@ -87,7 +87,7 @@ class ModuleTable:
             )
             for row in self.rows
         ]
-        return "\n".join(tabulated(("module", "not kept", "recomputed", "price", "kept"), cells))
+        return "\n".join(tabulated(("module", "freed", "recomputed", "overhead", "saved"), cells))
 
 
 def _module(name: str, depth: int | None) -> str:

@@ -230,7 +230,7 @@ class GraphReport:
         return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
     def modules(self, depth: int | None = None) -> ModuleTable:
-        """What is not kept, recomputed and paid in each submodule; below a depth, with the submodule above."""
+        """What each submodule frees, recomputes and saves, and its overhead; below a depth, with the one above."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
