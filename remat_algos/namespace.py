@@ -15,34 +15,6 @@ if TYPE_CHECKING:
 NAMESPACES = "allocate bounds cost errors executor formats ir models operations plot schedule solvers structure"
 """The packages, and the module of errors, that have public names of their own."""
 
-RENAMED = {
-    "Packed": "allocate.Reservation",
-    "Reserved": "allocate.Reservation",
-    "apart": "allocate.separate_storage",
-    "cached": "schedule.reuse_values",
-    "echo_regions": "solvers.find_echo_regions",
-    "in_place": "allocate.find_overwrites",
-    "plot_addresses": "plot.addresses",
-    "plot_breakdown": "plot.breakdown",
-    "plot_decomposition": "plot.decomposition",
-    "plot_frontier": "plot.frontier",
-    "plot_graph": "plot.graph",
-    "plot_lattice": "plot.lattice",
-    "plot_memory": "plot.memory",
-    "plot_schedule": "plot.schedule",
-    "plot_terms": "plot.terms",
-    "plot_validation": "plot.validation",
-    "polished": "schedule.polish",
-    "postpone": "schedule.postpone_updates",
-    "postponed": "schedule.postpone_updates",
-    "save_picture": "plot.save",
-    "share": "allocate.share_storage",
-    "shrunk": "executor.shrink",
-    "sunk": "schedule.sink_runs",
-    "without_dead_runs": "schedule.drop_dead_runs",
-}
-"""Names of earlier versions."""
-
 
 def namespace(
     package: str, homes: Mapping[str, str], modules: str = "", library: str = ""
@@ -90,12 +62,12 @@ def namespace(
 
 
 def _hint(name: str) -> str:
-    """The end of a message: where a name is public that was looked for elsewhere, or has another name now."""
+    """The end of a message: where a name is public that was looked for elsewhere."""
     if name.startswith("_"):
         return ""
     spaces = [__package__, *(f"{__package__}.{space}" for space in NAMESPACES.split())]
     public = (f"{space}.{name}" for space in spaces if name in importlib.import_module(space).__all__)
-    home = f"{__package__}.{RENAMED[name]}" if name in RENAMED else next(public, None)
+    home = next(public, None)
     return "" if home is None else f"; it is {home}"
 
 

@@ -484,7 +484,6 @@ def test_compare_has_a_column(remat, folder):
 @pytest.mark.parametrize("command", ["solve", "compare"])
 def test_an_alignment_goes_with_packing(remat, folder, command):
     complains(remat(command, "chain.nodes.csv", "--alignment", "8"), "--alignment 8", "--allocator arena")
-    complains(remat(command, "chain.nodes.csv", "--packed"), "--packed is written --allocator arena now")
 
 
 # ---------------------------------------------------------------- start-up, interrupts

@@ -173,7 +173,6 @@ def test_without_a_gpu_it_says_what_is_missing(remat, monkeypatch):
         (("--plan", "p.json", "--budget", "50%"), ["--budget is for solving", "leave it out"]),
         (("--plan", "p.json", "--solver", "revolve"), ["--solver is for solving"]),
         (("--plan", "p.json", "--time-limit", "3"), ["--time-limit is for solving"]),
-        (("--packed",), ["--packed is written --arena now"]),
         (("--shrink", "0"), ["--shrink 0: give 1 or more"]),
         (("--shrink", "1" + 20 * "0"), ["--shrink 1" + 20 * "0", "give at most 9223372036854775807"]),
         (("--repeats", "-1"), ["-1"]),

@@ -27,7 +27,7 @@ from remat_algos.text.units import format_bytes
 from tests.strategies import graphs, orders, training_graphs
 
 GRAPH = differentiate(u_shape(20, memory=10_000))
-NEW = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation", "offsets"}
+DERIVED = {"used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation", "offsets"}
 KEYS = {"allocator", "packed_memory", "packed_bound", "alignment"}
 
 
@@ -188,9 +188,9 @@ def test_a_plan_without_one_is_as_before(tmp_path):
     assert verify(GRAPH, changed(plan, packed_memory=None)).peak_memory == plan.peak_memory
 
 
-def earlier(plan, **entries):
-    """As earlier releases wrote it: without an allocator's name and addresses."""
-    kept = {name: value for name, value in plan.record().items() if name not in NEW}
+def without_addresses(plan, **entries):
+    """As another program may write it: the arena and its bound, no addresses."""
+    kept = {name: value for name, value in plan.record().items() if name not in DERIVED}
     return {**kept, **entries}
 
 
@@ -222,7 +222,7 @@ def test_an_arena_below_what_the_worst_step_needs_is_denied(plan):
             verify(GRAPH, changed(plan, packed_memory=memory, packed_bound=0))
     memory = plan.reservation.bound - 1
     with pytest.raises(ClaimError, match=f"claims packed_memory {memory}; no arena for its schedule is below"):
-        verify(GRAPH, earlier(plan, packed_memory=memory, packed_bound=0))
+        verify(GRAPH, without_addresses(plan, packed_memory=memory, packed_bound=0))
 
 
 def test_a_bound_above_an_arena_is_denied(plan):
@@ -230,7 +230,7 @@ def test_a_bound_above_an_arena_is_denied(plan):
         verify(GRAPH, changed(plan, packed_bound=plan.reservation.memory + 1))
     memory, more = plan.reservation.memory, plan.reservation.memory + 64
     with pytest.raises(ClaimError, match=f"claims packed_bound {more}; its schedule packs into {memory}"):
-        verify(GRAPH, earlier(plan, packed_memory=more, packed_bound=more))
+        verify(GRAPH, without_addresses(plan, packed_memory=more, packed_bound=more))
 
 
 def test_an_arena_above_the_limit_is_denied(plan):
@@ -243,18 +243,23 @@ def test_two_claims_of_the_arena_that_differ_are_denied(plan):
         verify(GRAPH, changed(plan, reserved_memory=plan.limit))
 
 
-def test_files_of_earlier_releases_are_packed_again(plan, tmp_path):
-    verify(GRAPH, earlier(plan, packed_memory=plan.limit))  # a larger arena than needed is true too
-    (tmp_path / "plan.json").write_text(json.dumps(earlier(plan)))
+def test_a_file_without_addresses_is_packed_again(plan, tmp_path):
+    verify(GRAPH, without_addresses(plan, packed_memory=plan.limit))  # a larger arena than needed is true too
+    (tmp_path / "plan.json").write_text(json.dumps(without_addresses(plan)))
     loaded = Plan.load(tmp_path / "plan.json", GRAPH).reservation
     assert loaded == plan.reservation
     loaded.allocation.verify()
 
 
+def test_an_arena_without_an_allocator_is_refused(plan):
+    with pytest.raises(PlanError, match='"packed_memory" of the plan goes with "allocator": "arena"'):
+        verify(GRAPH, changed(plan, allocator=None))
+
+
 def test_an_arena_that_is_not_found_again_is_said_and_not_denied(plan, wasteful):
     wasteful(lambda size: 1)
     with pytest.warns(UserWarning, match=rf"claims to pack into {plan.reservation.memory} bytes, which was not found"):
-        verify(GRAPH, earlier(plan))
+        verify(GRAPH, without_addresses(plan))
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ def test_a_plan_that_violates_what_it_records_is_refused_with_the_step():
         ra.verify(TRAINING, {**free, "constraints": [2]})
 
 
-def test_a_file_of_an_earlier_release_has_none(tmp_path):
+def test_a_file_without_constraints_has_none(tmp_path):
     record = ra.solve(TRAINING, "100%").record()
     assert "constraints" not in record
     (tmp_path / "plan.json").write_text(json.dumps(record))

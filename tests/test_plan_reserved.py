@@ -315,18 +315,10 @@ def test_the_peak_is_an_allocator_too():
 def test_what_is_none_is_refused_before_the_search():
     with pytest.raises(AllocationError, match="known: arena, cuda_caching, cupy_pool, peak"):
         solve(GRAPH, 1, allocator="jemalloc")
-    with pytest.raises(AllocationError, match="'none' is called 'peak'"):
-        solve(GRAPH, 1, allocator="none")
     with pytest.raises(TypeError, match="allocator is None; give a text, such as 'peak'"):
         solve(GRAPH, 1, allocator=None)
     with pytest.raises(ValueError, match="alignment=64 goes with allocator='arena'"):
         solve(GRAPH, 1, allocator="cupy_pool", alignment=64)
-
-
-def test_the_old_spelling_is_told_the_new_one():
-    for solver in ("auto", "chen_greedy"):
-        with pytest.raises(TypeError, match=r'^packed=True is written allocator="arena" now$'):
-            solve(GRAPH, "70%", solver=solver, packed=True)
 
 
 def test_an_interrupt_while_searching_again_is_not_a_budget_that_cannot_be_met(monkeypatch):

@@ -38,8 +38,8 @@ class Reservation:
     alignment : int
         A power of two that divides every address of the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None without fixed addresses, and for plans from files of earlier
-        releases whose arena was not found again.
+        The address of every value in the arena. None without fixed addresses, and for plans from files without them
+        whose arena was not found again.
     interrupted : bool
         Whether the user stopped the search for a smaller arena.
 
@@ -67,13 +67,10 @@ class Reservation:
     @classmethod
     @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """From the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid.
-
-        Files of earlier releases name no allocator for an arena.
-        """
-        allocator = record.get("allocator")
-        if allocator is None:
-            allocator = PEAK if record.get("packed_memory") is None else ARENA
+        """From the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
+        allocator = record.get("allocator") or PEAK
+        if allocator == PEAK and record.get("packed_memory") is not None:
+            raise PlanError(f'"packed_memory" of the plan goes with "allocator": "{ARENA}", which it does not have')
         if allocator == PEAK:
             return cls(PEAK, peak, peak, peak)
         arena = allocator == ARENA

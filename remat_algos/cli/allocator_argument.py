@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from typing import Any
 
 from remat_algos.cli.output import add_listing
 from remat_algos.cli.packing_argument import add_alignment
-from remat_algos.text.wording import shortened
 
 PEAK = "peak"
-
-
-class Renamed(argparse.Action):
-    """An option of earlier releases; its help is the new spelling."""
-
-    def __init__(self, option_strings: list[str], dest: str, new: str) -> None:
-        super().__init__(option_strings, dest, nargs=0, help=argparse.SUPPRESS)
-        self.new = new
-
-    def __call__(self, *arguments: Any) -> NoReturn:
-        """Refuse it, with the new spelling."""
-        raise argparse.ArgumentTypeError(f"{shortened(self.option_strings[0])} is written {self.new} now")
 
 
 def add_allocator(parser: argparse.ArgumentParser, help: str, group: argparse._ActionsContainer | None = None) -> None:
@@ -41,7 +28,6 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
     )
     add_allocator(parser, applies, group)
     add_alignment(group)
-    group.add_argument("--packed", action=Renamed, new="--allocator arena")
 
 
 def reservation_options(allocator: str, alignment: int | None) -> dict[str, Any]:

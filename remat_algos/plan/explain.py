@@ -286,7 +286,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))
     try:
         return Explanation(plan, nodes, left_out, _report(plan), most)
-    except ValueError as error:  # options of an earlier release
+    except ValueError as error:  # the file of a plan may name options that the solver does not have
         return Explanation(plan, nodes, left_out, None, most, f"{plan.solver} does not report of this plan: {error}")
 
 

@@ -179,8 +179,6 @@ def solve(
             return solve(graph, part, solver=solver, time_limit=limit, progress=report, start=begin, **common)
 
         return near_lowest(budget, half)
-    if "packed" in options:
-        raise TypeError('packed=True is written allocator="arena" now')
     if single is None and options:
         raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
     if not is_alignment(alignment):

@@ -31,7 +31,6 @@ MAX_STATES_ALONE = 100_000  # before potentials are computed
 MAX_POTENTIALS = 3
 PORTION = 20_000  # sets between two looks at the clock
 NO_CEILING = 2**62
-GRAINS = (0, 200, 50, 12, 1)  # parts of one pass to which costs are rounded; 0: not at all
 SCOPE = "any order"
 OPTIMAL, STOPPED = "optimal", "stopped before it ended"
 
@@ -89,20 +88,6 @@ def live_set_search(
         yield from searches.frontier()
     else:
         yield from searches.within(limit)
-
-
-def best_within(graph: ComputationGraph, limit: int, context: SearchContext, max_states: int) -> Schedule | None:
-    """A cheap schedule within a limit, or None: the optimum if so many sets prove it, else with costs rounded to more.
-
-    Where costs are rounded to large units, fewer sets are cheaper than the schedules that are found.
-    """
-    for part in GRAINS:
-        unit = max(1, graph.needed_compute // part) if part else 1
-        coarse = graph if unit == 1 else replace(graph, compute=graph.compute // unit)
-        result, candidate = _Searches(coarse, context, max_states).cheapest(limit, max_states)
-        if candidate is not None or result.proven:
-            return None if candidate is None else candidate.schedule
-    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -175,7 +175,7 @@ def list_solvers() -> Entries[Solver]:
     Examples
     --------
     >>> [solver.name for solver in list_solvers()][:2]
-    ['approximate_dp', 'block_search']
+    ['approximate_dp', 'chain_dp']
     >>> print(str(list_solvers()).splitlines()[0])
     solver                 paper         what it does
     """

@@ -23,7 +23,6 @@ EXPONENTIAL = (
     "exact_dp",
     "exhaustive_lower_sets",
     "live_set_search",
-    "block_search",
 )  # in the graph's size: they get a time limit where it is not small
 STRATEGIES = (None, "time", "memory", "cache")
 OPTIONS = {  # values that are tried beside the defaults; those that do not fit are refused in one sentence
@@ -40,7 +39,6 @@ OPTIONS = {  # values that are tried beside the defaults; those that do not fit 
     "twremat": {"recursion_limit": (None, 1, 5, 10**6), "batching": (None, True, False), "orders": (None, 1, 4)},
     "pathremat": {"recursion_limit": (None, 1, 5), "batching": (None, True, False), "length_limit": (30.0, 1.5)},
     "milp": {"gap": (0.0, 0.1)},
-    "block_search": {"max_states": (1, 100, 10_000)},
     "live_set_search": {"max_states": (None, 1, 100)},
     "search": {"max_moves": (1, 5_000, 40_000)},
     "revolve": {"checkpoints": (None, 1, 2, 1000)},

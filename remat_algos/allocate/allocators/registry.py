@@ -15,7 +15,6 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import listed, quoted
 
 CANDIDATES = 24  # schedules of one search for which an allocator is run
-FORMERLY = {"none": "peak"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -107,7 +106,5 @@ def get_allocator(name: str) -> Allocator:
     found = ALLOCATORS.get(name) if isinstance(name, str) else None
     if found is not None:
         return found
-    if isinstance(name, str) and name in FORMERLY:
-        raise AllocationError(f"allocator {quoted(name)} is called {FORMERLY[name]!r}; write that, or leave it out")
     known = listed([each.name for each in list_allocators()])
     raise AllocationError(f"no allocator is called {quoted(name)}; known: {known}")

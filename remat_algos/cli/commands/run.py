@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.allocator_argument import Renamed
 from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, options_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
@@ -52,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run in one arena, every value at a fixed address, and compare all values with a run that allocates each; "
         "the budget limits live bytes with or without it",
     )
-    group.add_argument("--packed", action=Renamed, new="--arena")
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
     group.add_argument(
         "--shrink", type=whole_number, default=1, metavar="N", help="divide all sizes by N, rounded up, before planning"
