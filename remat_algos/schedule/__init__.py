@@ -7,13 +7,13 @@ __all__, __getattr__, __dir__ = namespace(
     {
         "canonical": "canonical_schedule canonical_trace",
         "checkpoints": "checkpoint_schedule",
+        "emission": "emit",
         "mirror": "mirror_schedule",
         "one_pass": "lowest_pass",
         "passes.polish": "polish",
         "passes.cache": "reuse_values",
         "passes.dead_runs": "drop_dead_runs",
         "passes.sinking": "sink_runs",
-        "postponed_updates": "postpone_updates",
         "unrolling": "unroll",
     },
 )

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph, derived
-from remat_algos.schedule.postponed_updates import postpone_updates
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.simulation import Simulation, simulate, unchecked
 
 
@@ -22,7 +21,7 @@ def baseline(graph: ComputationGraph) -> Simulation:
     unmarked = graph if graph.mark is None else replace(graph, mark=None)
 
     def run() -> list[Any]:
-        once = simulate(unmarked, Schedule(postpone_updates(graph, np.flatnonzero(graph.needed).astype(np.int32))))
+        once = simulate(unmarked, emit(graph, np.flatnonzero(graph.needed).astype(np.int32)))
         return [once.schedule, once.lifetimes, once.memory_trace]  # without the graph, which would refer to itself
 
     return unchecked(unmarked, *derived(graph, "baseline", run))

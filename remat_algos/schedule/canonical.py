@@ -8,8 +8,8 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.mirror import honoured
-from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
@@ -73,7 +73,7 @@ def canonical_schedule(
         n_blocks,
         lazy,
     )
-    return Schedule(postpone_updates(graph, order))
+    return emit(graph, order)
 
 
 @checked_arguments

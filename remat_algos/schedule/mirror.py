@@ -9,7 +9,7 @@ from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.text.wording import shortened
 
@@ -71,7 +71,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         graph.output.view(np.uint8),
         count,
     )
-    return Schedule(postpone_updates(graph, order))
+    return emit(graph, order)
 
 
 def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:

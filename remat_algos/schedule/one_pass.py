@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -178,7 +178,7 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
     if beam is None:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
-        return Schedule(postpone_updates(graph, nodes))
+        return emit(graph, nodes)
     order: Int32 = beam_search_order(
         graph.value_indptr,
         graph.read_indptr,
@@ -192,4 +192,4 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
         nodes,
         beam,
     )
-    return Schedule(postpone_updates(graph, order))
+    return emit(graph, order)

@@ -22,8 +22,8 @@ from remat_algos.kernels.lifetimes import (
     broken_mark,
     instance_lifetimes,
 )
+from remat_algos.schedule.emission import awaited
 from remat_algos.schedule.lifetimes import Lifetimes
-from remat_algos.schedule.postponed_updates import awaited
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.updates import changeable_reads
 from remat_algos.kernels.graph import needed_nodes
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.registry import training_graph
 from remat_algos.structure.articulation import ForwardPart
@@ -236,7 +236,7 @@ class ChainStages:
 
     def schedule(self, operations: Operations) -> Schedule:
         """The schedule of a list of operations."""
-        return Schedule(postpone_updates(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32)))
+        return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
         """The nodes of each operation."""

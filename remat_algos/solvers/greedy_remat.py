@@ -13,8 +13,8 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.greedy import greedy_order
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.postponed_updates import postpone_updates
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
@@ -101,7 +101,7 @@ def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -
         FACTOR,
         MIN_WORK,
     )
-    return Schedule(postpone_updates(graph, order)), reached, work
+    return emit(graph, order), reached, work
 
 
 class _Walks:

@@ -17,6 +17,7 @@ from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
@@ -238,7 +239,7 @@ class _Searches:
             verdict = search.advance(PORTION, max_states)
             self._report(search.n_states)
         self._report(search.n_states)
-        schedule = Schedule(self.nodes[search.order()]) if verdict == SOLVED else None
+        schedule = emit(self.graph, self.nodes[search.order()]) if verdict == SOLVED else None
         return _Result(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:

@@ -26,8 +26,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.ir.updates import changeable_reads
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
 from remat_algos.text.wording import counted, quoted
@@ -189,7 +189,7 @@ class _Programs:
 
     def _candidate(self, result: Any) -> Candidate:
         """The schedule of a solution."""
-        return evaluated(self.graph, self.rows.schedule(result.x))
+        return evaluated(self.graph, emit(self.graph, self.rows.order(result.x)))
 
     def _seconds(self) -> float | None:
         """The time that is left; raises OutOfTime where there is none."""
@@ -239,13 +239,13 @@ class _Rows:
         """Number of variables."""
         return len(self.costs)
 
-    def schedule(self, solution: Any) -> Schedule:
-        """The schedule of a solution: each stage recomputes nodes in their order, then runs its own."""
+    def order(self, solution: Any) -> Int32:
+        """The runs of a solution: each stage recomputes nodes in their order, then runs its own."""
         again: list[list[int]] = [[] for _ in self.places.reads]
         for (t, k), column in self.runs.items():
             if solution[column] > 0.5:
                 again[t].append(k)
-        return Schedule(self.places.order[[k for t, before in enumerate(again) for k in [*before, t]]])
+        return self.places.order[[k for t, before in enumerate(again) for k in [*before, t]]]
 
     def within(self, limit: int, slack: int = 0) -> tuple[Entries, Any, Any]:
         """Entries and bounds of the rows for a limit in bytes, of which `slack` are left free."""

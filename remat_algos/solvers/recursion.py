@@ -13,7 +13,7 @@ from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED, dependent_nodes, recursive_order
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import WORST, rank
@@ -120,7 +120,7 @@ class Part:
             first = np.zeros(runs.size, bool)
             first[np.unique(runs, return_index=True)[1]] = True
             runs = runs[first | ~firm[runs]]
-        return Schedule(postpone_updates(graph, runs))
+        return emit(graph, runs)
 
     def one_pass(self) -> Schedule:
         """Every node once."""

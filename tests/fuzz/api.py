@@ -230,7 +230,7 @@ CALLS: dict[str, Callable[[Arguments], Any]] = {
     "reuse_values": lambda a: ra.schedule.reuse_values(a.graph(), a.schedule(), a.limit(), rounds=a.one(0, 1, 6)),
     "drop_dead_runs": lambda a: ra.schedule.drop_dead_runs(a.graph(), a.schedule()),
     "sink_runs": lambda a: ra.schedule.sink_runs(a.graph(), a.schedule()),
-    "postpone": lambda a: ra.schedule.postpone_updates(a.graph(), a.order()),
+    "emit": lambda a: ra.schedule.emit(a.graph(), a.order()),
     "unroll": lambda a: ra.schedule.unroll(a.graph(), a.schedule()),
     "lowest_pass": lambda a: ra.schedule.lowest_pass(
         a.graph(), a.one(None, 1, 0, -1, 3), search=a.one(False, True), max_moves=a.one(100, 0, 2000), seed=a.one(0, 1)

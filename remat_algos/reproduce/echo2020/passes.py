@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.regions import removed_regions
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.echo_choice import Choice, by_frontiers
@@ -191,4 +191,4 @@ def mirror_path_schedule(maps: FeatureMaps, recomputed: Bool, place: Int64) -> S
                 done[v] = True
                 order.append(v)
         order.append(g)
-    return Schedule(postpone_updates(graph, np.array(order, np.int32)))
+    return emit(graph, np.array(order, np.int32))

@@ -5,7 +5,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import sink_order
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Order, Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
@@ -63,6 +63,6 @@ def sink(simulation: Simulation) -> Simulation:
     )
     if np.array_equal(later, order):
         return simulation
-    lowered = simulate(graph, Schedule(postpone_updates(graph, later)))
+    lowered = simulate(graph, emit(graph, later))
     # a parameter may only change when all have read it, whatever its update holds until then
     return lowered if lowered.peak_memory <= simulation.peak_memory else simulation

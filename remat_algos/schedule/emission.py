@@ -1,4 +1,4 @@
-"""When parameters change: after the last run that reads them."""
+"""From the order that a solver found to a schedule: parameters change after the last run that reads them."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.updates import changeable_reads
-from remat_algos.schedule.schedule import Order, as_schedule, check_nodes
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule, check_nodes
 
 
 def awaited(graph: ComputationGraph, order: Int32) -> Int64:
@@ -30,11 +30,11 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
 
 
 @checked_arguments
-def postpone_updates(graph: ComputationGraph, order: Order) -> Int32:
-    """An order in which each update of a parameter waits for the last run that reads it; the rest is unchanged.
+def emit(graph: ComputationGraph, order: Order) -> Schedule:
+    """The schedule of an order that a solver found: each update of a parameter waits for the last run that reads it.
 
     A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
-    reader of the parameter later, which would read the changed parameter.
+    reader of the parameter later, which would read the changed parameter. Nothing but updates moves.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def postpone_updates(graph: ComputationGraph, order: Order) -> Int32:
 
     Returns
     -------
-    int32[m]
+    Schedule
 
     Raises
     ------
@@ -57,11 +57,12 @@ def postpone_updates(graph: ComputationGraph, order: Order) -> Int32:
 
     >>> from remat_algos.models.registry import build
     >>> graph = build("feed_forward", depth=1, optimizer="sgd").graph
-    >>> postpone_updates(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).tolist()[7:]
+    >>> emit(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).order.tolist()[7:]
     [7, 8, 12, 9, 10, 11, 13, 14, 15]
     """
-    runs = as_schedule(graph, order, "order").order
+    schedule = as_schedule(graph, order, "order")
+    runs = schedule.order
     check_nodes(graph.n_nodes, runs)
     waits = awaited(graph, runs)[runs]
     step = np.arange(runs.size)
-    return runs[np.lexsort((waits >= 0, np.maximum(step, waits)))] if (waits > step).any() else runs
+    return Schedule(runs[np.lexsort((waits >= 0, np.maximum(step, waits)))]) if (waits > step).any() else schedule

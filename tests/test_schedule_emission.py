@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import ScheduleError
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.postponed_updates import postpone_updates
+from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
@@ -59,7 +59,7 @@ def test_updates_that_wait_are_sound_and_nothing_else_moves(graph, data):
     gradients_first = sorted(first, key=lambda v: (graph.updates[v], v))
     early = data.draw(st.integers(0, int(graph.updates.sum())))
     order = gradients_first[: len(first) - early] + again + gradients_first[len(first) - early :] + again
-    waited = postpone_updates(graph, order).tolist()
+    waited = emit(graph, order).order.tolist()
     assert [v for v in waited if not graph.updates[v]] == [v for v in order if not graph.updates[v]]
     assert not stale_reads(graph, waited)
     assert simulate(graph, waited).compute == graph.compute[order].sum()
