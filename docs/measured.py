@@ -14,13 +14,14 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.models.random import ladder, layered_dag
 from remat_algos.reproduce.chen2016.networks import resnet
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.chen_greedy import allocated
 from remat_algos.solvers.search import search
+from remat_algos.solvers.task import Task
 from tests.benchmarks.optima import golden, graph_of
 
 DOCS = Path(__file__).resolve().parent
@@ -133,9 +134,7 @@ def golden_optima_of_the_search():
         graph = graph_of(entry)
         for limit, compute in entry["optima"]:
             if compute is not None:
-                candidates = [
-                    each for each in search(graph, limit, SearchContext(), max_moves=20_000) if each.simulation
-                ]
+                candidates = [each for each in search(graph, Task(limit), Clock(), max_moves=20_000) if each.simulation]
                 n_points += 1
                 n_optimal += any(each.figures[0] <= limit and each.figures[1] == compute for each in candidates)
     return {"points": str(n_points), "optimal": str(n_optimal)}

@@ -1,8 +1,8 @@
 # Written by docs/stubs.py.
-from collections.abc import Callable as Callable
-from collections.abc import Iterable as Iterable
-from collections.abc import Mapping as Mapping
-from collections.abc import Sequence as Sequence
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from os import PathLike
 from remat_algos import allocate as allocate
 from remat_algos import bounds as bounds
@@ -17,7 +17,7 @@ from remat_algos import plot as plot
 from remat_algos import schedule as schedule
 from remat_algos import solvers as solvers
 from remat_algos import structure as structure
-from remat_algos.context import Progress as Progress
+from remat_algos.context import Progress
 from remat_algos.errors import BudgetError as BudgetError
 from remat_algos.errors import GraphError as GraphError
 from remat_algos.errors import GraphWarning as GraphWarning
@@ -30,24 +30,24 @@ from remat_algos.formats.graph_files import read_graph as read_graph
 from remat_algos.formats.graph_files import write_graph as write_graph
 from remat_algos.interop.networkx import from_networkx as from_networkx
 from remat_algos.interop.networkx import to_networkx as to_networkx
-from remat_algos.ir.budget import Amount as Amount
+from remat_algos.ir.budget import Amount
 from remat_algos.ir.budget import Budget as Budget
 from remat_algos.ir.graph import ComputationGraph as ComputationGraph
 from remat_algos.plan.breakdown import Breakdown as Breakdown
 from remat_algos.plan.breakdown import breakdown as breakdown
-from remat_algos.plan.compare import Comparison as Comparison
+from remat_algos.plan.compare import Comparison
 from remat_algos.plan.difference import difference as difference
 from remat_algos.plan.explain import explain as explain
 from remat_algos.plan.fit import fit as fit
 from remat_algos.plan.frontier import Frontier as Frontier
 from remat_algos.plan.plan import Plan as Plan
-from remat_algos.plan.verify import os as os
 from remat_algos.schedule.constraints import Constraints as Constraints
-from remat_algos.schedule.schedule import Order as Order
+from remat_algos.schedule.schedule import Order
 from remat_algos.schedule.schedule import Schedule as Schedule
 from remat_algos.schedule.simulation import Simulation as Simulation
 from remat_algos.solvers.registry import list_solvers as list_solvers
-from typing import Any as Any
+from typing import Any
+import os
 __version__: str
 def compare(graph: ComputationGraph | str | PathLike[str], budget: Budget | Amount | None=..., *, solvers: Sequence[str] | None=..., effort: str=..., time_limit: float | None=..., seed: int=..., polish: bool=..., allocator: str=..., alignment: int=..., constraints: Constraints | Mapping[str, Any] | None=..., progress: Progress | None=...) -> Comparison: ...
 def differentiate(graph: ComputationGraph | str | PathLike[str], *, factor: float=..., parameter_gradients: bool=..., loss: str | Sequence[str] | None=..., keep_outputs: bool=..., encode: bool | int=...) -> ComputationGraph: ...

@@ -1,4 +1,4 @@
-"""What a search is given: deadline, progress callback, seed, constraints, and what was found before it."""
+"""What a search looks at as it runs: its deadline, the progress callback, and how it ended."""
 
 import math
 import os
@@ -62,7 +62,7 @@ def until_stopped() -> Iterator[Ending]:
     Examples
     --------
     >>> with until_stopped() as ending:
-    ...     SearchContext(0).check()
+    ...     Clock(0).check()
     >>> ending
     Ending(complete=False, interrupted=False)
     """
@@ -101,8 +101,48 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class SearchContext:
-    """Deadline, progress, seed and earlier candidates of a search.
+class _Stages:
+    """What a progress callback was told, and what share of the whole the stage is that counts now.
+
+    Parameters
+    ----------
+    report : callable, optional
+        A `Progress`.
+    """
+
+    __slots__ = ("begin", "begun", "count", "done", "end", "lock", "name", "report", "reported")
+
+    def __init__(self, report: Progress | None) -> None:
+        self.report = report
+        self.lock = threading.Lock()
+        self.begun = False  # whether there was a stage
+        self.begin, self.end = 0.0, 0.0  # of the stage, as shares of the whole
+        self.count, self.done, self.name = 0, 0, ""
+        self.reported = 0, ""
+
+    def start(self, count: int, name: str, part: float) -> None:
+        """Begin a stage: a part of the work that is left."""
+        self.begun, self.begin = True, self.end
+        self.end += part * (1 - self.end)
+        self.count, self.done, self.name = count, 0, name
+
+    def advance(self, steps: int, so_far: str) -> None:
+        """Count steps of the stage, and call back."""
+        self.done += max(0, steps)
+        share = self.begin + (self.end - self.begin) * min(1.0, self.done / max(1, self.count))
+        words = f"{100 * share:.0f} % of its {self.name}" if self.begun else f"candidates {self.done:,}"
+        self.notify(share, f"{words}{so_far and ' · '}{so_far}")
+
+    def notify(self, share: float, what: str) -> None:
+        """Call back, unless all was said before."""
+        news = max(self.reported[0], min(WHOLE, int(WHOLE * share + 1e-6))), what
+        if self.report is not None and news != self.reported:
+            self.reported = news
+            self.report(news[0], WHOLE, what)
+
+
+class Clock:
+    """Deadline and progress of a search, and what stopped it; the only reader of the time.
 
     Parameters
     ----------
@@ -110,70 +150,39 @@ class SearchContext:
         Seconds from now.
     progress : callable, optional
         A `Progress`.
-    seed : int
-        For random choices.
-    candidates : sequence
-        What earlier stages found; it does not change while a solver runs.
-    effort : {"fast", "default", "best"}
-        How much work searches may do: caps on states and on integer programs.
-    constraints : Constraints, optional
-        What schedules must keep to beside the limit. A solver that reads them may keep to them; of the others those
-        candidates are dropped that do not.
-    bound : int, optional
-        Lower bound on the compute of what fits: a search that meets it has nothing more to find.
-    budgets : int
-        For a whole frontier: number of limits at which a search of one limit looks for the best; 0 elsewhere.
 
     Raises
     ------
-    TypeError
-        For a seed that is no number.
     ValueError
-        For a time limit that is no number of seconds, a seed below 0, or another effort.
+        If `time_limit` is not a number of seconds, 0 or more.
 
     Examples
     --------
-    >>> context = SearchContext(progress=lambda done, total, what: print(done, total, what))
-    >>> context.stage(2, "trees", part=0.5)
-    >>> context.progress(1)
+    >>> clock = Clock(progress=lambda done, total, what: print(done, total, what))
+    >>> clock.stage(2, "trees", part=0.5)
+    >>> clock.progress(1)
     250 1000 25 % of its trees
-    >>> context.stage(4, "schedules")
-    >>> context.progress(3)
+    >>> clock.stage(4, "schedules")
+    >>> clock.progress(3)
     875 1000 88 % of its schedules
     """
 
-    def __init__(
-        self,
-        time_limit: float | None = None,
-        progress: Progress | None = None,
-        *,
-        seed: int = 0,
-        candidates: Sequence[Any] = (),
-        effort: str = DEFAULT,
-        constraints: Any = None,
-        bound: int | None = None,
-        budgets: int = 0,
-    ) -> None:
+    def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
-        self.report = progress
-        from remat_algos.arguments import as_seed  # which imports NumPy
-
-        self.seed = as_seed(seed)
-        if effort not in EFFORTS:
-            raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
-        self.effort = effort
-        self.constraints = constraints
-        self.bound = bound
-        self.budgets = budgets
-        self.candidates = tuple(candidates)
         self.skipped = Counter[str]()
         self.cut_short = self.interrupted = False
-        self.has_stages = False  # whether one was begun
-        self._lock = threading.Lock()
-        self._begin, self._end = 0.0, 0.0  # of the stage, as shares of the whole
-        self._count, self._done, self._name = 0, 0, ""
-        self._reported = 0, ""
+        self._stages = _Stages(progress)
+
+    @property
+    def report(self) -> Progress | None:
+        """The progress callback."""
+        return self._stages.report
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether a stage was begun."""
+        return self._stages.begun
 
     @property
     def elapsed(self) -> float:
@@ -218,7 +227,7 @@ class SearchContext:
 
         Examples
         --------
-        >>> SearchContext().map(len, ["a", "bc"])
+        >>> Clock().map(len, ["a", "bc"])
         [1, 2]
         """
         from concurrent.futures import ThreadPoolExecutor  # 0.01 s
@@ -244,10 +253,7 @@ class SearchContext:
         Without `part` it is all that is left. A search that does not know how many stages follow gives each a small
         part.
         """
-        self.has_stages = True
-        self._begin = self._end
-        self._end += part * (1 - self._end)
-        self._count, self._done, self._name = count, 0, name
+        self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
         """Report the steps of this stage that are done, with the result so far; then as `check`.
@@ -255,38 +261,24 @@ class SearchContext:
         Without a stage it is not known how many there are: they are only told.
         """
         if self.report is not None:
-            with self._lock:
-                self._advance(done - self._done, so_far)
+            with self._stages.lock:
+                self._stages.advance(done - self._stages.done, so_far)
         self.check()
 
     def advance(self, steps: int, so_far: str = "") -> None:
         """As `progress`, for steps more; several threads may call it."""
         if self.report is not None:
-            with self._lock:
-                self._advance(steps, so_far)
+            with self._stages.lock:
+                self._stages.advance(steps, so_far)
         self.check()
-
-    def _advance(self, steps: int, so_far: str) -> None:
-        self._done += max(0, steps)
-        share = self._begin + (self._end - self._begin) * min(1.0, self._done / max(1, self._count))
-        words = f"{100 * share:.0f} % of its {self._name}" if self.has_stages else f"candidates {self._done:,}"
-        self._notify(share, f"{words}{so_far and ' · '}{so_far}")
-
-    def _notify(self, share: float, what: str) -> None:
-        """Call back, unless all was said before."""
-        done, _ = self._reported
-        news = max(done, min(WHOLE, int(WHOLE * share + 1e-6))), what
-        if self.report is not None and news != self._reported:
-            self._reported = news
-            self.report(news[0], WHOLE, what)
 
     def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
         """Begin a stage, a part of the work that is left, that another search reports; the callback for that.
 
         Examples
         --------
-        >>> context = SearchContext(progress=lambda done, total, what: print(done, total, what))
-        >>> inner = SearchContext(progress=context.within_stage(0.5, "bound: "))
+        >>> clock = Clock(progress=lambda done, total, what: print(done, total, what))
+        >>> inner = Clock(progress=clock.within_stage(0.5, "bound: "))
         >>> inner.stage(4, "cuts")
         >>> inner.progress(2)
         250 1000 bound: 50 % of its cuts
@@ -294,18 +286,19 @@ class SearchContext:
         self.stage(1, part=part)
         if self.report is None:
             return None
-        begin, end = self._begin, self._end
+        stages = self._stages
+        begin, end = stages.begin, stages.end
 
         def forward(done: int, total: int, what: str) -> None:
-            with self._lock:
-                self._notify(begin + (end - begin) * done / total, f"{name}{what}")
+            with stages.lock:
+                stages.notify(begin + (end - begin) * done / total, f"{name}{what}")
 
         return forward
 
     def finish(self) -> None:
         """Report that all is done; an interrupt comes too late."""
-        with suppress(KeyboardInterrupt), self._lock:
-            self._notify(1.0, self._reported[1])
+        with suppress(KeyboardInterrupt), self._stages.lock:
+            self._stages.notify(1.0, self._stages.reported[1])
 
     def cut(self) -> None:
         """Note that candidates were left out for lack of time."""
@@ -315,14 +308,9 @@ class SearchContext:
         """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""
         self.skipped[reason] += 1
 
-    def share(
-        self, part: float = 1.0, progress: Progress | None = None, candidates: Sequence[Any] | None = None
-    ) -> "SearchContext":
-        """The context of one of several searches: a part of the time that is left."""
-        left = None if self.left is None else self.left * part
-        found = self.candidates if candidates is None else candidates
-        kept = {name: getattr(self, name) for name in ("seed", "effort", "constraints", "bound", "budgets")}
-        return SearchContext(left, progress, candidates=found, **kept)
+    def share(self, part: float = 1.0, progress: Progress | None = None) -> "Clock":
+        """The clock of one of several searches: a part of the time that is left."""
+        return Clock(None if self.left is None else self.left * part, progress)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:

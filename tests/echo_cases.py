@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -10,6 +10,7 @@ from remat_algos.ir.labels import Labels
 from remat_algos.solvers.echo import echo
 from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
+from remat_algos.solvers.task import Task
 from tests.strategies import rows as rows_of
 
 SEED, COUNT = 2020, 1000
@@ -17,7 +18,7 @@ SEED, COUNT = 2020, 1000
 
 def echoed(graph, **options):
     """The one candidate of echo."""
-    [candidate] = echo(graph, None, SearchContext(), **options)
+    [candidate] = echo(graph, Task(), Clock(), **options)
     return candidate
 
 

@@ -17,7 +17,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.offsets import Packing, pack
 from remat_algos.allocate.packing_blocks import PackingBlocks
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
@@ -358,7 +358,7 @@ def test_many_buffers_are_shuffled_when_the_search_is_too_large(monkeypatch, mos
     monkeypatch.setattr(offsets, most, 0)
     monkeypatch.setattr(offsets, "ROUNDS", 20)
     buffers = random_buffers(400, longest=100)
-    greedy = Packing(PackingBlocks.of(buffers), None, SearchContext(60))
+    greedy = Packing(PackingBlocks.of(buffers), None, Clock(60))
     greedy.greedy()
     found = pack(buffers, time_limit=60)
     found.verify()

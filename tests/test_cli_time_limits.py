@@ -12,7 +12,7 @@ from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.main import _commands
-from remat_algos.context import SearchContext, until_stopped
+from remat_algos.context import Clock, until_stopped
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -78,13 +78,13 @@ def test_a_start_in_the_past_leaves_no_search(remat, folder):
 
 def test_a_comparison_shares_its_time_among_the_solvers(monkeypatch):
     given = []
-    shared = SearchContext.share
+    shared = Clock.share
 
-    def share(context, part=1.0, *arguments, **options):
+    def share(clock, part=1.0, *arguments, **options):
         given.append(part)
-        return shared(context, part, *arguments, **options)
+        return shared(clock, part, *arguments, **options)
 
-    monkeypatch.setattr(SearchContext, "share", share)
+    monkeypatch.setattr(Clock, "share", share)
     compare(differentiate(chain(8)), "80%", solvers=["no_remat", "chen_sqrt", "chen_greedy"], time_limit=600)
     assert given[0] == SEARCH_SHARE
     assert [part for part in given if part in (1 / 3, 1 / 2)][:2] == [1 / 3, 1 / 2]
@@ -105,23 +105,23 @@ def test_a_cut_fit_is_told_from_an_interrupted_one(remat):
 def test_the_bound_of_one_pass_is_no_more_than_proven_where_its_time_is_over():
     edges = [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)]
     graph = ComputationGraph.from_edges(edges, memory=[3, 1, 2, 4, 1], workspace=[0, 0, 0, 5, 0])
-    assert one_pass_bound(graph, SearchContext(0)) == least_peak_bound(graph)[0] == 10
-    assert one_pass_bound(graph, SearchContext(600)) == 12
-    assert one_pass_bound(graph, SearchContext(0)) == 12  # known
+    assert one_pass_bound(graph, Clock(0)) == least_peak_bound(graph)[0] == 10
+    assert one_pass_bound(graph, Clock(600)) == 12
+    assert one_pass_bound(graph, Clock(0)) == 12  # known
 
 
 def test_a_bound_that_cannot_be_stopped_is_not_begun_without_the_time_for_it(monkeypatch):
     monkeypatch.setattr("remat_algos.bounds.memory.READS_A_SECOND", 1e-6)
     graph = layered_dag(16, width=3, seed=3)
-    assert one_pass_bound(graph, SearchContext(600)) == least_peak_bound(graph)[0]
+    assert one_pass_bound(graph, Clock(600)) == least_peak_bound(graph)[0]
     monkeypatch.undo()
-    assert one_pass_bound(graph, SearchContext(600)) == one_pass_bound(graph)  # nothing less was remembered
+    assert one_pass_bound(graph, Clock(600)) == one_pass_bound(graph)  # nothing less was remembered
 
 
 def test_orders_of_one_pass_begin_with_that_of_ids():
     graph, peaks = layered_dag(16, width=3, seed=3), list[int]()
     with until_stopped() as ending:
-        for each in lower_passes(graph, SearchContext(0)):
+        for each in lower_passes(graph, Clock(0)):
             peaks.append(each.peak_memory)
     assert not ending.complete
     assert peaks == [baseline(graph).peak_memory]

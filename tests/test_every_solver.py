@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import WHOLE, SearchContext
+from remat_algos.context import WHOLE, Clock
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
@@ -36,6 +36,7 @@ from remat_algos.solvers.registry import (
     list_candidates,
     list_solvers,
 )
+from remat_algos.solvers.task import Task
 from tests.oracles import chains as chains_oracle
 from tests.oracles import live_sets, staged
 from tests.oracles.closure import forced_bytes, moment, two_path_bound
@@ -180,7 +181,7 @@ def test_solvers_are_listed_by_name_and_each_once():
 
 @pytest.mark.parametrize("word", ["auto", "start"])
 def test_words_of_solve_are_no_names_of_solvers(word):
-    def function(graph, limit, context):
+    def function(graph, task, clock):
         yield Schedule([])
 
     function.__name__ = word
@@ -551,9 +552,9 @@ def test_a_whole_frontier_holds_the_answer_to_every_limit(solver, data):
 
 @each_solver
 def test_what_is_no_stream_is_refused(solver):
-    planted = replace(solver, function=lambda graph, limit, context: Schedule([0]))
+    planted = replace(solver, function=lambda graph, task, clock: Schedule([0]))
     with pytest.raises(TypeError, match="returned a Schedule; a solver yields candidates or schedules"):
-        planted.candidates(chain(3), None, SearchContext(), {})
+        planted.candidates(chain(3), Task(), Clock(), {})
 
 
 # ---------------------------------------------------------------- claims of optimality
@@ -563,12 +564,12 @@ def test_what_is_no_stream_is_refused(solver):
 OPTIMUM = {"any order": least_compute, "chain": chains_oracle.least_compute, "fixed order": staged.least_compute}
 
 
-def every_order(graph, limit, context):
+def every_order(graph, task, clock):
     """Solver of these tests, from outside as a user's: search all sets of live values; optimal, and slow."""
     lowest, order = live_sets.least_peak(graph)
     yield Schedule(order)
-    if limit is not None and limit >= lowest:
-        yield Schedule(live_sets.least_compute(graph, limit)[1])
+    if task.limit is not None and task.limit >= lowest:
+        yield Schedule(live_sets.least_compute(graph, task.limit)[1])
 
 
 def test_the_solvers_that_claim_an_optimum():
@@ -621,20 +622,20 @@ def test_nothing_in_its_class_beats_a_solver_that_claims_an_optimum(solver, data
             check_claim(solver, graph, data.draw(limits(graph)))
 
 
-def optimum(graph, limit, context):
+def optimum(graph, task, clock):
     """By the oracle, with a bound for the limit; the lowest schedule if nothing fits."""
     lowest, _ = least_peak(graph)
-    compute, order = least_compute(graph, lowest if limit is None else max(lowest, limit))
-    known = limit is not None and limit >= lowest
+    compute, order = least_compute(graph, lowest if task.limit is None else max(lowest, task.limit))
+    known = task.limit is not None and task.limit >= lowest
     yield Candidate(Schedule(order), bound=compute if known else None, scope="any order" if known else None)
 
 
-def optimum_or_proof(graph, limit, context):
+def optimum_or_proof(graph, task, clock):
     """The same, but it says that nothing fits."""
     lowest, _ = least_peak(graph)
-    if limit is not None and limit < lowest:
+    if task.limit is not None and task.limit < lowest:
         raise BudgetError(f"the least peak is {lowest}", lowest, *least_peak_bound(graph))
-    yield from optimum(graph, limit, context)
+    yield from optimum(graph, task, clock)
 
 
 @pytest.mark.parametrize("function", [optimum, optimum_or_proof])
@@ -652,7 +653,7 @@ def test_a_false_claim_of_an_optimum_is_found(monkeypatch):
 
 
 def test_a_claim_of_an_optimum_that_gives_up_too_early_is_found(monkeypatch):
-    def no_remat_is_all_there_is(graph, limit, context):
+    def no_remat_is_all_there_is(graph, task, clock):
         yield baseline(graph).schedule
 
     graph = chain(4)
@@ -718,10 +719,10 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatc
 
 @pytest.mark.parametrize("budget", [None, "least"], ids=str)
 def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(monkeypatch, budget):
-    def too_high(graph, limit, context):
+    def too_high(graph, task, clock):
         """The lowest schedule, with a bound for the limit, which is lower than its peak."""
         compute, order = least_compute(graph, least_peak(graph)[0])
-        assert limit < least_peak(graph)[0]
+        assert task.limit < least_peak(graph)[0]
         yield Candidate(Schedule(order), bound=compute, scope="any order")
 
     plant(monkeypatch, too_high)
@@ -742,16 +743,16 @@ def plant(monkeypatch, function, **facts):
     return registry.SOLVERS.entries[function.__name__]
 
 
-def everything_twice(graph, limit, context):
+def everything_twice(graph, task, clock):
     order = np.flatnonzero(graph.needed & ~graph.once)
     yield Schedule(np.concatenate([np.flatnonzero(graph.needed), order]))
 
 
-def nothing_at_all(graph, limit, context):
+def nothing_at_all(graph, task, clock):
     yield Schedule([])
 
 
-def impossible(graph, limit, context):
+def impossible(graph, task, clock):
     raise BudgetError("it was proved that nothing fits", 10**6, 10**6, [0])
     yield
 
@@ -842,13 +843,13 @@ def test_a_recompute_mark_switches_the_guard_off():
 # ---------------------------------------------------------------- what solvers are given
 
 
-def test_a_solver_is_given_the_limit_its_options_and_the_context(monkeypatch):
+def test_a_solver_is_given_its_task_its_options_and_a_clock(monkeypatch):
     given_to = []
 
-    def curious(graph, limit, context, *, mode="a"):
-        given_to.append((limit, mode, context.seed, context.left, context.candidates))
-        context.stage(2, "plans")
-        context.progress(1)
+    def curious(graph, task, clock, *, mode="a"):
+        given_to.append((task.limit, mode, task.seed, clock.left, task.candidates))
+        clock.stage(2, "plans")
+        clock.progress(1)
         yield baseline(graph).schedule
 
     solver = plant(monkeypatch, curious, portfolio=False)
@@ -867,9 +868,9 @@ def test_a_solver_is_given_the_limit_its_options_and_the_context(monkeypatch):
 def test_who_improves_comes_last_and_is_given_what_others_found(monkeypatch):
     seen = []
 
-    def a_better_one(graph, limit, context):
-        seen.extend(context.candidates)
-        yield min(context.candidates, key=lambda found: found.figures).schedule
+    def a_better_one(graph, task, clock):
+        seen.extend(task.candidates)
+        yield min(task.candidates, key=lambda found: found.figures).schedule
 
     graph = chain(8)
     earlier = {solver.name for solver in default_solvers(graph) if not solver.improves}

@@ -10,7 +10,7 @@ import pytest
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.curve import bound_curve
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
@@ -78,7 +78,7 @@ def test_a_bound_for_a_larger_limit_is_a_start():
 
 def test_a_curve_never_falls_as_the_limit_falls():
     base = baseline_peak(GRAPH)
-    curve = bound_curve(GRAPH, [base * i // 20 for i in range(1, 21)], SearchContext(), effort="fast")
+    curve = bound_curve(GRAPH, [base * i // 20 for i in range(1, 21)], Clock(), effort="fast")
     computes = [bound.compute for bound in curve.bounds if not bound.infeasible]
     assert computes == sorted(computes, reverse=True)
     assert curve.at(base * 2).compute == GRAPH.needed_compute
@@ -86,8 +86,8 @@ def test_a_curve_never_falls_as_the_limit_falls():
 
 
 def test_a_curve_that_is_cut_short_holds_what_was_proven():
-    context = SearchContext(0)
-    curve = bound_curve(GRAPH, [baseline_peak(GRAPH) // 2], context, effort="fast")
+    clock = Clock(0)
+    curve = bound_curve(GRAPH, [baseline_peak(GRAPH) // 2], clock, effort="fast")
     assert not curve.complete
     assert curve.bounds[0].compute == GRAPH.needed_compute
 

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.context import SearchContext
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.models.random import chain
 from remat_algos.solvers import registry
+from remat_algos.solvers.task import Task
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, training_graphs
 
@@ -107,15 +107,15 @@ def test_polishing_that_breaks_a_constraint_is_dropped():
 def test_solvers_see_the_constraints(monkeypatch):
     seen = []
 
-    def reads_constraints(graph, limit, context):
-        seen.append(context.constraints)
+    def reads_constraints(graph, task, clock):
+        seen.append(task.constraints)
         yield ra.Schedule(range(graph.n_nodes))
 
     known = registry.Solver(reads_constraints, "", registry.any_graph, None)
     monkeypatch.setitem(registry.SOLVERS.entries, "reads_constraints", known)
     plan = ra.solve(TRAINING, "100%", solver="reads_constraints", constraints={"fixed_order": True})
     assert seen == [plan.constraints]
-    assert SearchContext().constraints is None
+    assert Task().constraints is None
 
 
 # ---------------------------------------------------------------- the optimum of a fixed order

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.allocate.allocators.registry import list_allocators
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -61,7 +61,7 @@ def robust_of(candidates, noise, budget="100%", graph=STAR):
 def toy(monkeypatch):
     """A solver of the star that yields both of its orders."""
 
-    def toy(graph, limit, context):
+    def toy(graph, task, clock):
         yield Schedule(ONE_DEAR)
         yield Schedule(MANY_CHEAP)
 
@@ -278,12 +278,12 @@ def test_a_plan_may_be_robust_though_another_dominates_it():
 
 @pytest.mark.parametrize("n_fitting", [0, 1, 3])
 def test_a_portfolio_keeps_the_best_that_fit(n_fitting):
-    def repeating(graph, limit, context):
+    def repeating(graph, task, clock):
         for count in (3, 1, 2, 4, 5, 9, 6, 7, 8):
             yield Schedule([0] * count + list(range(1, 53)))
 
     problem = Problem.of(STAR, Budget("100%"))
-    portfolio = Portfolio(problem, SearchContext(), polish=False, n_fitting=n_fitting)
+    portfolio = Portfolio(problem, Clock(), polish=False, n_fitting=n_fitting)
     portfolio.run([Solver(repeating, paper="", needs=any_graph, optimal_in=None)])
     assert len(portfolio.fitting) <= 2 * n_fitting
     lowest = sorted(int(each.simulated.runs[0]) for each in portfolio.fitting)
@@ -292,16 +292,16 @@ def test_a_portfolio_keeps_the_best_that_fit(n_fitting):
 
 @pytest.mark.parametrize(("n_fitting", "names"), [(0, ["exact"]), (5, ["exact", "later"])])
 def test_a_proof_at_the_costs_of_the_graph_ends_no_search_for_a_robust_plan(n_fitting, names):
-    def exact(graph, limit, context):
+    def exact(graph, task, clock):
         simulation = simulate(graph, ONE_DEAR)
         yield Candidate(simulation.schedule, bound=simulation.compute, scope="any order")
 
-    def later(graph, limit, context):
+    def later(graph, task, clock):
         yield Schedule(MANY_CHEAP)
 
     facts = {"paper": "", "needs": any_graph, "optimal_in": None}
     problem = Problem.of(STAR, Budget("100%"))
-    portfolio = Portfolio(problem, SearchContext(), polish=False, bound=0, n_fitting=n_fitting)
+    portfolio = Portfolio(problem, Clock(), polish=False, bound=0, n_fitting=n_fitting)
     portfolio.run([Solver(exact, **facts), Solver(later, **facts)])
     assert list(portfolio.results) == names
 

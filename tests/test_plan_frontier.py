@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos import context as context_module
+from remat_algos import clock as context_module
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import SearchContext, until_stopped
+from remat_algos.context import Clock, until_stopped
 from remat_algos.errors import BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -38,6 +38,7 @@ from remat_algos.solvers import candidates, registry
 from remat_algos.solvers import search as search_module
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
 from remat_algos.solvers.search import bends, search
+from remat_algos.solvers.task import Task
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
@@ -218,8 +219,8 @@ def test_equal_candidates_of_a_run_are_simulated_once(monkeypatch, solver):
 def test_a_solver_is_run_for_the_lowest_peak_then_for_its_whole_frontier(plant):
     limits = []
 
-    def climbing(graph, limit, context):
-        limits.append(limit)
+    def climbing(graph, task, clock):
+        limits.append(task.limit)
         yield from (keeping(graph, distance) for distance in range(1, graph.n_nodes + 1))
 
     plant(climbing)
@@ -249,7 +250,7 @@ def test_a_frontier_is_hardly_worse_than_a_plan_for_the_budget(network, effort):
 
 @pytest.mark.parametrize("error", [BudgetError("nothing fits", 9, 5, [0]), ScheduleError("it is broken", 0, 0)])
 def test_an_error_of_one_solver_is_its_reason_and_the_others_go_on(plant, error):
-    def failing(graph, limit, context):
+    def failing(graph, task, clock):
         raise error
         yield
 
@@ -264,8 +265,8 @@ def test_a_frontier_shows_nothing_below_the_lowest_peak(plant):
     """Though a search within a limit may come upon a lower one."""
     least = solve(CHAIN, "least", solver="no_remat")
 
-    def lower(graph, limit, context):
-        if limit is None:  # the frontier, not the lowest peak
+    def lower(graph, task, clock):
+        if task.limit is None:  # the frontier, not the lowest peak
             yield keeping(graph, 3)
         yield baseline(graph).schedule
 
@@ -276,7 +277,7 @@ def test_a_frontier_shows_nothing_below_the_lowest_peak(plant):
 
 
 def test_an_unsound_schedule_is_a_reason(plant):
-    def unsound(graph, limit, context):
+    def unsound(graph, task, clock):
         yield Schedule([0])
 
     plant(unsound)
@@ -286,7 +287,7 @@ def test_an_unsound_schedule_is_a_reason(plant):
 
 
 def test_what_was_found_before_an_error_stays(plant):
-    def stumbling(graph, limit, context):
+    def stumbling(graph, task, clock):
         yield keeping(graph, 3)
         raise BudgetError("too high for me", 9, 5, [])
 
@@ -299,8 +300,8 @@ def test_what_was_found_before_an_error_stays(plant):
 def test_those_who_improve_come_last_and_get_what_others_found(plant):
     given = {}
 
-    def a_better(graph, limit, context):
-        given.update(seed=context.seed, left=context.left, candidates=context.candidates)
+    def a_better(graph, task, clock):
+        given.update(seed=task.seed, left=clock.left, candidates=task.candidates)
         yield Schedule(range(graph.n_nodes))
 
     plant(a_better, improves=True, needs=training_graph)
@@ -323,7 +324,7 @@ def test_without_time_a_frontier_says_that_it_is_not_complete():
 def test_a_solver_stops_when_its_time_is_over(plant):
     made = []
 
-    def slow(graph, limit, context):
+    def slow(graph, task, clock):
         for distance in range(1, graph.n_nodes + 1):
             made.append(distance)
             yield keeping(graph, distance)
@@ -498,10 +499,9 @@ def test_with_the_search_no_budget_costs_more_and_tight_ones_cost_less(graph):
 
 def test_the_search_goes_along_the_frontier_the_same_way_each_time():
     graph = differentiate(layered_dag(60, seed=1))
-    contexts = [SearchContext(budgets=8, seed=seed) for seed in (0, 0, 1)]
     first, again, other = (
-        [candidates.evaluated(graph, each.schedule).figures for each in search(graph, None, context, max_moves=20_000)]
-        for context in contexts
+        [candidates.evaluated(graph, each.schedule).figures for each in search(graph, task, Clock(), max_moves=20_000)]
+        for task in (Task(budgets=8, seed=seed) for seed in (0, 0, 1))
     )
     assert first == again
     assert len(first) > 8
@@ -511,8 +511,8 @@ def test_the_search_goes_along_the_frontier_the_same_way_each_time():
 
 @pytest.mark.parametrize("points", [2, 3, 50])
 def test_the_search_yields_plans_within_each_of_the_budgets(points):
-    context = SearchContext(budgets=points, effort="fast")
-    yielded = [simulate(CHAIN, each.schedule) for each in search(CHAIN, None, context)]
+    task = Task(budgets=points, effort="fast")
+    yielded = [simulate(CHAIN, each.schedule) for each in search(CHAIN, task, Clock())]
     lowest = min(each.peak_memory for each in yielded)
     greedy = {each.peak_memory: each.simulation.compute for each in frontier(CHAIN, solvers=["greedy_remat"]).plans}
     for i in range(points):
@@ -530,7 +530,7 @@ def test_a_number_of_moves_is_kept_along_the_frontier(monkeypatch):
 
     monkeypatch.setattr(SearchKernel, "of", kept)
     graph = differentiate(layered_dag(60, seed=1))
-    assert list(search(graph, None, SearchContext(budgets=10), max_moves=60_000))
+    assert list(search(graph, Task(budgets=10), Clock(), max_moves=60_000))
     assert 60_000 < sum(kernel.state.n_moves for kernel in kernels) < 180_000
 
 
@@ -546,7 +546,7 @@ def test_the_number_of_threads_changes_nothing(monkeypatch):
     for n_threads in (1, 2, 5):
         names.clear()
         monkeypatch.setattr(context_module, "n_cores", lambda n=n_threads: n)
-        candidates = search(graph, None, SearchContext(budgets=9), max_moves=40_000)
+        candidates = search(graph, Task(budgets=9), Clock(), max_moves=40_000)
         yielded.append([each.schedule.order.tolist() for each in candidates])
         assert (len(names) > 1) == (n_threads > 1)
     assert yielded[0] == yielded[1] == yielded[2]
@@ -567,13 +567,13 @@ def test_an_interrupt_ends_all_threads_and_keeps_what_was_found(monkeypatch, n_t
         cool(*arguments)
 
     monkeypatch.setattr(SearchKernel, "cool", counted)
-    whole = list(search(graph, None, SearchContext(budgets=10), max_moves=100_000))
+    whole = list(search(graph, Task(budgets=10), Clock(), max_moves=100_000))
     n_whole = next(n_portions)
     n_portions, when, yielded = count(), int(part * n_whole), []
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with until_stopped() as ending:
-            yielded.extend(search(graph, None, SearchContext(budgets=10), max_moves=100_000))
+            yielded.extend(search(graph, Task(budgets=10), Clock(), max_moves=100_000))
     finally:
         signal.signal(signal.SIGINT, handler)
     assert ending.interrupted

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -47,7 +47,7 @@ def solver_of(function, **facts):
 def yielding(*things, name="toy"):
     """A solver that yields candidates, and raises what is an error."""
 
-    def toy(graph, limit, context):
+    def toy(graph, task, clock):
         for thing in things:
             if isinstance(thing, BaseException):
                 raise thing
@@ -57,8 +57,8 @@ def yielding(*things, name="toy"):
     return solver_of(toy)
 
 
-def asked(*solvers, budget="70%", graph=GRAPH, polish=False, context=None, **options):
-    found = Portfolio(Problem.of(graph, Budget.of(budget)), context or SearchContext(), polish=polish, **options)
+def asked(*solvers, budget="70%", graph=GRAPH, polish=False, clock=None, **options):
+    found = Portfolio(Problem.of(graph, Budget.of(budget)), clock or Clock(), polish=polish, **options)
     found.run(solvers)
     return found
 
@@ -89,8 +89,8 @@ def test_nothing_is_simulated_twice(monkeypatch):
 
 
 def test_a_plan_says_how_many_were_simulated_and_skipped():
-    def skipping(graph, limit, context):
-        context.skip("too long")
+    def skipping(graph, task, clock):
+        clock.skip("too long")
         yield Candidate(SCHEDULES[0], {"chosen": 1})
 
     found = asked(solver_of(skipping))
@@ -132,28 +132,28 @@ def test_what_was_yielded_before_the_time_was_over_stays():
 
 
 def test_a_late_solver_is_not_run_where_there_is_a_candidate():
-    found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), context=SearchContext(0))
+    found = asked(yielding(SCHEDULES[0]), yielding(SCHEDULES[1], name="zlate"), clock=Clock(0))
     assert found.results["toy"].simulated == 1
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.n_tried == 1
 
 
 def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
-    def staged(graph, limit, context):
-        context.stage(9)
+    def staged(graph, task, clock):
+        clock.stage(9)
         yield from SCHEDULES
 
-    assert asked(solver_of(staged), context=SearchContext(0)).results["staged"].simulated == 1
+    assert asked(solver_of(staged), clock=Clock(0)).results["staged"].simulated == 1
 
 
 def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
     monkeypatch.setattr(module, "LARGE", 0)
-    result = asked(yielding(*SCHEDULES), context=SearchContext(60)).results["toy"]
+    result = asked(yielding(*SCHEDULES), clock=Clock(60)).results["toy"]
     assert (result.simulated, result.complete) == (len(SCHEDULES), True)
 
 
 def test_of_equals_that_violate_a_constraint_the_first_is_remembered():
-    found = Portfolio(Problem.of(GRAPH, Budget("100%"), constraints={"max_runs": 1}), SearchContext(), polish=False)
+    found = Portfolio(Problem.of(GRAPH, Budget("100%"), constraints={"max_runs": 1}), Clock(), polish=False)
     found.run([yielding(SCHEDULES[1], SCHEDULES[2], Schedule(SCHEDULES[1].order))])
     assert found.dropped[0].schedule is SCHEDULES[1]
     assert found.candidates == []
@@ -166,13 +166,13 @@ def test_what_is_neither_candidate_nor_schedule_is_refused():
 
 
 def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
-    context = SearchContext(60)
+    clock = Clock(60)
 
     def first(graph, limit, own):
         yield SCHEDULES[0]
-        context.deadline = context.started  # the time of the run is over, not that of this solver
+        clock.deadline = clock.started  # the time of the run is over, not that of this solver
 
-    found = asked(solver_of(first), yielding(SCHEDULES[1], name="zlate"), context=context)
+    found = asked(solver_of(first), yielding(SCHEDULES[1], name="zlate"), clock=clock)
     assert found.results["first"].complete
     assert found.reasons == {"zlate": NOT_TRIED}
     assert not found.details(found.best())["complete"]
@@ -189,9 +189,9 @@ def test_an_error_of_one_solver_is_its_reason(error):
 def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():
     limits = []
 
-    def prover(graph, limit, context):
-        limits.append(limit)
-        if limit < 9:
+    def prover(graph, task, clock):
+        limits.append(task.limit)
+        if task.limit < 9:
             raise BudgetError("the least peak is 9", 9, 5, [])
         yield SCHEDULES[0]
 
@@ -213,7 +213,7 @@ def test_a_schedule_against_a_mark_is_passed_over_and_is_the_reason_if_it_was_al
 
 
 def test_who_cannot_serve_is_not_asked():
-    def never(graph, limit, context):
+    def never(graph, task, clock):
         raise AssertionError
         yield
 
@@ -233,7 +233,7 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
     order = []
 
     def noting(name, **facts):
-        def toy(graph, limit, context):
+        def toy(graph, task, clock):
             order.append(name)
             yield SCHEDULES[0]
 
@@ -332,7 +332,7 @@ def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_other
 def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
     lengths = [len(schedule) for schedule in PARETO]
     monkeypatch.setattr(module, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
-    asked(yielding(*PARETO), budget="100%", polish=True, context=SearchContext(40))
+    asked(yielding(*PARETO), budget="100%", polish=True, clock=Clock(40))
     assert [schedule for schedule, _ in polished] == PARETO[-1:]
 
 
@@ -347,8 +347,8 @@ def test_the_guard_is_the_run_without_rematerialization_unless_a_mark_forbids_it
 
 def test_progress_names_the_solver_and_the_best_so_far():
     told = []
-    context = SearchContext(progress=lambda *news: told.append(news))
-    asked(yielding(SCHEDULES[2]), yielding(SCHEDULES[3], name="zweite"), context=context)
+    clock = Clock(progress=lambda *news: told.append(news))
+    asked(yielding(SCHEDULES[2]), yielding(SCHEDULES[3], name="zweite"), clock=clock)
     first, *_, last = (what for _, _, what in told)
     assert first.startswith("method 1 of 2, toy: candidates 1 · best ")
     assert last.startswith("method 2 of 2, zweite: ")

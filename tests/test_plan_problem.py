@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
@@ -117,5 +117,5 @@ def test_solvers_are_given_bytes_the_lower_bound_or_nothing():
 def test_a_bound_that_meets_its_goal_ends_the_search():
     """On this chain the bounds are 25, one pass, and then 29."""
     problem = Problem.of(differentiate(chain(9)), Budget(7))
-    found = [problem.compute_bound(SearchContext(), effort="best", goal=goal)[0].compute for goal in (25, 26, 29, None)]
+    found = [problem.compute_bound(Clock(), effort="best", goal=goal)[0].compute for goal in (25, 26, 29, None)]
     assert found == [25, 29, 29, 29]

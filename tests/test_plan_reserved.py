@@ -12,7 +12,7 @@ from remat_algos.allocate.allocators import registry
 from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -53,7 +53,7 @@ def replace_pools(monkeypatch, reserved, base=False):
     """Both pools reserve what a function of the peak says; with `base`, shares are of the peak."""
     for name in MODELS:
 
-        def of(simulation, context, name=name):
+        def of(simulation, clock, name=name):
             peak = simulation.peak_memory
             return Reservation(name, reserved(peak), peak, peak)
 
@@ -274,7 +274,7 @@ def test_without_memory_for_another_search_the_plan_that_fits_is_kept(monkeypatc
 
 
 def test_no_second_search_when_the_time_is_over(monkeypatch):
-    monkeypatch.setattr(SearchContext, "late", property(lambda context: context.deadline is not None))
+    monkeypatch.setattr(Clock, "late", property(lambda clock: clock.deadline is not None))
     monkeypatch.setattr(ReservedSearch, "_within", None)
     plan = solve(GRAPH, "least", solver="chen_greedy", time_limit=1, allocator="cupy_pool")
     assert plan.reservation.memory >= plan.peak_memory
@@ -291,9 +291,9 @@ def test_a_bound_for_a_lower_limit_is_no_bound_of_the_plan(wasteful):
 def test_no_order_is_asked_twice(monkeypatch):
     orders, reserve = [], get_allocator("cupy_pool").function
 
-    def counted(simulation, context):
+    def counted(simulation, clock):
         orders.append(simulation.schedule.order.tobytes())
-        return reserve(simulation, context)
+        return reserve(simulation, clock)
 
     allocator = replace(get_allocator("cupy_pool"), function=named(counted, "cupy_pool"), own_base=False)
     monkeypatch.setitem(registry.ALLOCATORS.entries, "cupy_pool", allocator)
@@ -353,7 +353,7 @@ def test_an_interrupt_in_the_allocator_leaves_one_pass_where_the_best_found_does
     graph, asked = layered_dag(18, seed=0), []
     own = lowest_pass(graph)
 
-    def reserve(simulation, context):
+    def reserve(simulation, clock):
         asked.append(simulation)
         if len(asked) == 1:
             raise KeyboardInterrupt
@@ -391,7 +391,7 @@ def test_an_allocator_from_outside_is_one_function(monkeypatch, tmp_path):
     monkeypatch.setattr(registry.ALLOCATORS, "entries", dict(registry.ALLOCATORS.entries))
 
     @registry.allocator()
-    def by_pages(simulation, context, *, page=4096):
+    def by_pages(simulation, clock, *, page=4096):
         """Whole pages for every value."""
         memory = -(-simulation.peak_memory // page) * page
         return Reservation("by_pages", memory, simulation.peak_memory, memory)

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.models.random import chain, layered_dag
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import START, default_solvers, list_candidates
 from remat_algos.solvers.search import N_SEEDS, search
+from remat_algos.solvers.task import Task
 from tests.strategies import training_graphs
 from tests.test_cli import CHAIN, CHAIN_EDGES
 
@@ -69,7 +70,7 @@ def test_the_search_begins_at_the_start_whatever_else_is_known(monkeypatch):
     own = ra.simulate(GRAPH, [v for v in range(GRAPH.n_nodes) for _ in range(2 if v in (0, 3) else 1)])
     assert len(others) > N_SEEDS
     known = [*others, Candidate(own.schedule, simulation=own, solver=START)]
-    list(search(GRAPH, OPTIMUM.limit, SearchContext(candidates=known), max_moves=20_000))
+    list(search(GRAPH, Task(OPTIMUM.limit, candidates=known), Clock(), max_moves=20_000))
     assert any(schedule is own.schedule for schedule in begun)
 
 

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos import plot
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.plot.pictures.matrix import stage_matrices
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.milp import milp
+from remat_algos.solvers.task import Task
 from tests import strategies
 
 
@@ -22,7 +23,7 @@ def diamond():
 @given(data=st.data(), graph=strategies.training_graphs(max_nodes=8))
 def test_the_matrices_give_the_schedule_back(data, graph):
     limit = data.draw(st.integers(0, baseline_peak(graph)))
-    for found in milp(graph, limit, SearchContext()):
+    for found in milp(graph, Task(limit), Clock()):
         nodes, runs, live = stage_matrices(simulate(graph, found.schedule))
         order = [int(nodes[i]) for row in runs for i in np.flatnonzero(row)]
         assert order == found.schedule.order.tolist()

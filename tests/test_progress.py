@@ -8,7 +8,7 @@ import pytest
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.output import progress_text
-from remat_algos.context import EFFORTS, WHOLE, SearchContext
+from remat_algos.context import EFFORTS, WHOLE, Clock
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -121,7 +121,7 @@ def test_an_order_of_one_pass_reports_its_moves_and_the_lowest_peak():
 
 def test_measurements_that_follow_each_other_share_the_whole():
     told = []
-    measurement = _by_measurement(SearchContext(progress=lambda *news: told.append(news)))
+    measurement = _by_measurement(Clock(progress=lambda *news: told.append(news)))
     for name in "abc":
         for done in (0, 500, 1000):
             measurement(done, 1000, name)

@@ -18,7 +18,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.curve import bound_curve
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.labels import GradientNames
 from remat_algos.models.registry import build
@@ -35,7 +35,7 @@ class World:
         n = graph.n_nodes
         self.plan = ra.solve(graph, "100%", solver="no_remat", allocator="arena")
         self.bound = ra.bounds.ComputeBound(graph.needed_compute, (n - 1,), (1, 0))
-        self.curve = bound_curve(graph, [100], SearchContext(), effort="fast")
+        self.curve = bound_curve(graph, [100], Clock(), effort="fast")
         self.constraints = ra.Constraints(graph, max_runs=2, regions={"all": ("*", 2**40)})
         self.simulation = self.plan.simulation
         self.schedule = self.simulation.schedule

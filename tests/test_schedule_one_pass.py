@@ -9,7 +9,7 @@ from hypothesis import given
 
 from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import layered_dag
 from remat_algos.models.registry import build
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_the_proof():
 @given(training_graphs(max_nodes=12))
 def test_each_order_of_the_search_is_lower_than_the_one_before(graph):
     unmarked = replace(graph, mark=None)
-    peaks = [simulate(unmarked, each.schedule).peak_memory for each in lower_passes(graph, SearchContext())]
+    peaks = [simulate(unmarked, each.schedule).peak_memory for each in lower_passes(graph, Clock())]
     assert peaks == sorted(set(peaks), reverse=True)
     assert peaks[0] == baseline_peak(graph)
     assert least_peak_bound(unmarked)[0] <= peaks[-1] <= simulate(unmarked, lowest_pass(graph)).peak_memory

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -190,8 +190,8 @@ def test_every_beginning_of_coarse_first_is_spread_over_all_of_it(count, data):
 @pytest.mark.parametrize("limit", [None, 20])
 def test_a_short_row_comes_whole_and_coarse_first(limit):
     told = []
-    context = SearchContext(progress=lambda *news: told.append(news))
-    found = list(near(chain(30), [prefixes(30, range(16)), prefixes(30, range(16, 31))], limit, context))
+    clock = Clock(progress=lambda *news: told.append(news))
+    found = list(near(chain(30), [prefixes(30, range(16)), prefixes(30, range(16, 31))], limit, clock))
     assert numbers(found) == coarse_first([*range(16), *range(15)])
     assert [done for done, _, _ in told] == [1000 * done // 31 for done in range(1, 32)]
     assert told[-1] == (1000, 1000, "100 % of its candidates")
@@ -199,8 +199,8 @@ def test_a_short_row_comes_whole_and_coarse_first(limit):
 
 
 def test_a_deadline_leaves_a_coarse_row(ticking):
-    context = SearchContext(4)
-    assert numbers(until_late(near(chain(30), [prefixes(30, range(31))], None, context))) == [0, 16, 8, 24, 4]
+    clock = Clock(4)
+    assert numbers(until_late(near(chain(30), [prefixes(30, range(31))], None, clock))) == [0, 16, 8, 24, 4]
 
 
 @pytest.mark.parametrize("length", [5, 200])
@@ -209,26 +209,26 @@ def test_one_candidate_comes_even_without_time_and_no_other_is_made(monkeypatch,
     monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     made = []
     row = [(lambda k=k: made.append(k) or np.zeros(8, int), {"k": k}) for k in range(length)]
-    assert numbers(until_late(near(chain(4), [row], limit, SearchContext(0)))) == made == [0]
+    assert numbers(until_late(near(chain(4), [row], limit, Clock(0)))) == made == [0]
 
 
 def test_equal_counts_come_once_whatever_the_row():
     once = np.array([1, 0, 0, 0, 0, 0, 0, 0])
     rows = [row_of(once, once.copy()), row_of(np.zeros(8, int), once.astype(np.int32))]
-    assert numbers(near(chain(4), rows, None, SearchContext())) == [0, 0]
+    assert numbers(near(chain(4), rows, None, Clock())) == [0, 0]
 
 
 def test_counts_that_the_graph_makes_equal_come_once():
     graph = chain(4, once=[True, False, False, False])
     row = row_of(*(np.array([m, 1, 0, 0, 0, 0, 0, 0]) for m in range(3)))
-    assert numbers(near(graph, [row], None, SearchContext())) == [0]
+    assert numbers(near(graph, [row], None, Clock())) == [0]
 
 
 def test_what_is_abandoned_is_counted():
-    context = SearchContext()
+    clock = Clock()
     row = row_of(None, np.zeros(8, int), None, Schedule(range(8)))
-    assert sorted(numbers(near(chain(4), [row], None, context))) == [1, 3]
-    assert context.skipped.total() == 2
+    assert sorted(numbers(near(chain(4), [row], None, clock))) == [1, 3]
+    assert clock.skipped.total() == 2
 
 
 # ---------------------------------------------------------------- rows that are searched
@@ -240,10 +240,10 @@ def test_a_long_row_is_searched_and_its_best_found(n, more, data):
     graph, row = chain(n), prefixes(n, range(n + 1))
     peaks = {k: max(n - k, k) for k, _ in enumerate(row)}
     limit = data.draw(st.integers(min(peaks.values()) - 2, n + 5))
-    whole = [evaluated(graph, each.schedule).figures for each in near(graph, [row], None, SearchContext())]
+    whole = [evaluated(graph, each.schedule).figures for each in near(graph, [row], None, Clock())]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
-        found = list(near(graph, [row, *[row[:1]] * more], limit, SearchContext()))
+        found = list(near(graph, [row, *[row[:1]] * more], limit, Clock()))
     assert all(candidate.figures == evaluated(graph, candidate.schedule).figures for candidate in found)
     assert len(found) == len({tuple(candidate.schedule.order) for candidate in found}) < n
     best = min(rank(each, limit) for each in whole)
@@ -255,7 +255,7 @@ def test_a_deadline_leaves_all_rows_searched_equally_far(monkeypatch, ticking):
     rows = [prefixes(300, range(300)), prefixes(300, range(300, 0, -1))]
     for at, row in enumerate(rows):
         row[:] = [(make, {"row": at}) for make, _ in row]
-    found = [each.details["row"] for each in until_late(near(chain(300), rows, 200, SearchContext(20)))]
+    found = [each.details["row"] for each in until_late(near(chain(300), rows, 200, Clock(20)))]
     assert min(found.count(0), found.count(1)) >= 0.4 * len(found) >= 8
 
 
@@ -264,12 +264,12 @@ def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypa
     n = 100
     mark = np.zeros(2 * n, int)
     mark[n // 2] = KEEP
-    graph, context = replace(chain(n), mark=mark, derivation=None), SearchContext()
+    graph, clock = replace(chain(n), mark=mark, derivation=None), Clock()
     row = prefixes(n, range(n))
     row[0] = (lambda: None, {"k": 0})
     row[-1] = (lambda: Schedule([*range(n), *range(n), *range(n, 2 * n)]), {"k": n - 1})
-    found = {candidate.details["k"]: candidate for candidate in near(graph, [row], 60, context)}
-    assert context.skipped.total() == 1
+    found = {candidate.details["k"]: candidate for candidate in near(graph, [row], 60, clock)}
+    assert clock.skipped.total() == 1
     assert found[n - 1].simulation is None
     assert all(candidate.simulation is not None for k, candidate in found.items() if k != n - 1)
     assert any(candidate.figures[0] <= 60 for candidate in found.values() if candidate.simulation is not None)
@@ -278,8 +278,8 @@ def test_a_searched_row_passes_over_what_is_abandoned_or_against_a_mark(monkeypa
 def test_a_search_reports_its_stages(monkeypatch):
     monkeypatch.setattr(candidates, "MAX_SIMULATED_STEPS", 0)
     told = []
-    context = SearchContext(progress=lambda *news: told.append(news))
-    list(near(chain(150), [prefixes(150, range(150))], 90, context))
+    clock = Clock(progress=lambda *news: told.append(news))
+    list(near(chain(150), [prefixes(150, range(150))], 90, clock))
     most = candidates.MIN_SIMULATED
     assert [done for done, _, _ in told] == [1000 * done // most for done in range(1, len(told) + 1)]
     assert candidates.FIRST_PLACES < len(told) <= most

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels.chain_table import EVERY, SWEEP, fill_rows, in_slots, operations, row_offset, rows_of_table
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
@@ -24,6 +24,7 @@ from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stage
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import default_solvers, list_candidates
 from remat_algos.solvers.revolve import first_checkpoint, forward_runs, unit_chain
+from remat_algos.solvers.task import Task
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
 from tests.strategies import graphs, rows, stage_chains
@@ -190,7 +191,7 @@ def test_a_table_that_is_too_large_is_refused():
 def list_tables(graph, **options):
     from remat_algos.solvers.chain_dp import chain_dp
 
-    return chain_dp(graph, None, SearchContext(), **options)
+    return chain_dp(graph, Task(), Clock(), **options)
 
 
 def iter_second(stream):
@@ -373,7 +374,7 @@ def test_gpt2_at_a_quarter_of_its_peak():
 def test_a_table_knows_what_it_has():
     graph = chain(8)
     stages = stages_of(graph)
-    table = ChainTable.of(stages, stages.upper, 20, None, SearchContext())
+    table = ChainTable.of(stages, stages.upper, 20, None, Clock())
     assert (table.unit, table.width) == (1, 21)
     assert table.bound(20) == graph.needed_compute
     assert table.bound(2) is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import BudgetError, GraphError, GraphWarning
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.backward import Backward
@@ -28,6 +28,7 @@ from remat_algos.solvers.chen_greedy import Walk, exact_sweep, paper_grid
 from remat_algos.solvers.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
+from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 from tests.oracles.plain import plain
@@ -733,10 +734,10 @@ def test_a_thinned_sweep_grows_geometrically():
 @pytest.mark.parametrize("exact_share", [0.0, 0.4])
 def test_a_sweep_cut_by_the_deadline_leaves_segmentations_spread_over_all_budgets(monkeypatch, exact_share):
     walk = Walk([1] * 1000, range(1000))
-    context = SearchContext(100)
-    clock = itertools.count(context.started, 100 / 60)  # looked at before every step
+    clock = Clock(100)
+    clock = itertools.count(clock.started, 100 / 60)  # looked at before every step
     monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
-    found, kind = exact_sweep(walk, 1000, 100, context.share(exact_share))
+    found, kind = exact_sweep(walk, 1000, 100, clock.share(exact_share))
     budgets = [segmentation.budget for segmentation in found]
     assert kind == "thinned"
     assert budgets == sorted(set(budgets))
@@ -747,8 +748,8 @@ def test_a_sweep_cut_by_the_deadline_leaves_segmentations_spread_over_all_budget
 
 
 def test_without_time_there_is_one_walk_and_one_candidate():
-    graph, context = chain(30), SearchContext(0)
-    stream = get_solver("chen_greedy").candidates(graph, None, context, {"weigh_cost": True})
+    graph, clock = chain(30), Clock(0)
+    stream = get_solver("chen_greedy").candidates(graph, Task(), clock, {"weigh_cost": True})
     assert len(next(stream).schedule) == graph.n_nodes
     with pytest.raises(OutOfTime):
         next(stream)
@@ -756,7 +757,7 @@ def test_without_time_there_is_one_walk_and_one_candidate():
 
 @pytest.mark.parametrize("limit", [None, 7])
 def test_a_deadline_leaves_the_smallest_allocation_so_far(limit):
-    stream = get_solver("chen_greedy").candidates(chain(30), limit, SearchContext(0), {"rank_by": "allocation"})
+    stream = get_solver("chen_greedy").candidates(chain(30), Task(limit), Clock(0), {"rank_by": "allocation"})
     assert next(stream).details["allocation"] > 0
     with pytest.raises(OutOfTime):
         next(stream)
@@ -768,8 +769,8 @@ def test_an_interrupt_leaves_the_smallest_allocation_so_far(limit):
         if done > 500:
             raise KeyboardInterrupt
 
-    context = SearchContext(progress=stop_in_the_middle)
-    stream = get_solver("chen_greedy").candidates(chain(30), limit, context, {"rank_by": "allocation"})
+    clock = Clock(progress=stop_in_the_middle)
+    stream = get_solver("chen_greedy").candidates(chain(30), Task(limit), clock, {"rank_by": "allocation"})
     assert next(stream).details["allocation"] > 0
     with pytest.raises(KeyboardInterrupt):
         list(stream)
@@ -781,8 +782,8 @@ def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
     whole = list_candidates(graph, solver, candidates="all")
     monkeypatch.setattr(f"remat_algos.solvers.{solver}.longest_row", lambda graph: 8)
     told = []
-    context = SearchContext(progress=lambda *news: told.append(news))
-    thin = list(get_solver(solver).candidates(graph, None, context, {"candidates": "all"}))
+    clock = Clock(progress=lambda *news: told.append(news))
+    thin = list(get_solver(solver).candidates(graph, Task(), clock, {"candidates": "all"}))
     assert len(told) == 16  # each with and without the last segment
     assert len(thin) <= 16 < len(whole)
 

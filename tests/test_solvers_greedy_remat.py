@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels.greedy import greedy_order
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -20,6 +20,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import greedy_remat
 from remat_algos.solvers.ranking import pareto, rank
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.task import Task
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
 from tests.oracles.revolve import least_ladder_compute
@@ -309,14 +310,14 @@ def test_a_ladder_of_22_nodes_is_never_below_the_optimum():
 
 def test_schedules_come_with_their_simulations_and_no_two_are_equal():
     graph = two_rungs(10)
-    found = list(greedy_remat.greedy_remat(graph, None, SearchContext()))
+    found = list(greedy_remat.greedy_remat(graph, Task(), Clock()))
     assert len({each.schedule.order.tobytes() for each in found}) == len(found)
     assert all(each.figures == (simulate(graph, each.schedule).peak_memory, each.figures[1]) for each in found)
 
 
 def test_a_walk_that_may_not_end_in_time_is_not_begun(monkeypatch):
     monkeypatch.setattr(greedy_remat, "PAIRS_A_SECOND", 1)
-    found = greedy_remat.greedy_remat(two_rungs(10), None, SearchContext(100))
+    found = greedy_remat.greedy_remat(two_rungs(10), Task(), Clock(100))
     assert next(found).details == {"one_pass": True}
     with pytest.raises(OutOfTime):
         next(found)

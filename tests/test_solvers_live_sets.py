@@ -14,7 +14,7 @@ import remat_algos.solvers.live_set_search as module
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.live_sets import live_set_arrays
 from remat_algos.bounds.potentials import BITS, SearchGraph, moment_potentials
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -27,6 +27,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated
 from remat_algos.solvers.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
 from remat_algos.solvers.registry import get_solver, list_candidates
+from remat_algos.solvers.task import Task
 from tests.oracles import live_sets
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
@@ -275,8 +276,8 @@ def test_candidates_of_others_are_upper_bounds():
     """What is optimal already is only proved, with fewer sets."""
     graph = chain(12)
     alone = found_within(graph, 8)
-    others = SearchContext(candidates=[evaluated(graph, alone.schedule)])
-    *_, proved = live_set_search(graph, 8, others)
+    others = (evaluated(graph, alone.schedule),)
+    *_, proved = live_set_search(graph, Task(8, candidates=others), Clock())
     assert proved.schedule is alone.schedule
     assert (proved.bound, proved.details["proof"]) == (alone.bound, OPTIMAL)
     assert proved.details["states"] < alone.details["states"]
@@ -291,7 +292,7 @@ def test_a_keep_mark_is_honoured_and_a_recompute_mark_refused():
     with pytest.raises(GraphError, match="recompute marks; remove them, or name another solver"):
         solve(marked, "90%", solver=SEARCH.name)
     with pytest.raises(GraphError, match="recompute marks"):
-        next(live_set_search(marked, 5, SearchContext()))
+        next(live_set_search(marked, Task(5), Clock()))
 
 
 def test_too_many_values_are_refused():
@@ -323,7 +324,7 @@ def test_a_search_that_is_stopped_keeps_what_is_known():
     graph = chain(30, memory=np.arange(30) % 7 + 1)
     limit = baseline_peak(graph) // 2
     known = Candidate(baseline(graph).schedule, simulation=baseline(graph))
-    *_, last = live_set_search(graph, limit, SearchContext(candidates=[known]), max_states=50)
+    *_, last = live_set_search(graph, Task(limit, candidates=(known,)), Clock(), max_states=50)
     assert STOPPED in last.details["proof"]
     assert last.peak_bound <= last.figures[0] <= baseline_peak(graph)
 
@@ -331,7 +332,7 @@ def test_a_search_that_is_stopped_keeps_what_is_known():
 def test_no_time_is_no_error():
     graph = chain(30, memory=np.arange(30) % 7 + 1)
     for limit in baseline_peak(graph) // 2, None:
-        assert list(live_set_search(graph, limit, SearchContext(0)))
+        assert list(live_set_search(graph, Task(limit), Clock(0)))
 
 
 @pytest.mark.parametrize("max_states", [0, -3, 1.5, "many"])

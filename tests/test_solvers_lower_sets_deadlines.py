@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -17,6 +17,7 @@ from remat_algos.solvers import chain_program, formula_chains, liveness_dp
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import get_solver, list_candidates
+from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
 from tests.strategies import training_graphs
 
@@ -24,7 +25,7 @@ FORMULAS = ("exact_dp", "approximate_dp", "exhaustive_lower_sets")
 ALL = (*FORMULAS, "liveness_dp")
 
 
-class Stopped(SearchContext):
+class Stopped(Clock):
     """A context whose time is over after some looks at it."""
 
     def __init__(self, looks):
@@ -98,7 +99,7 @@ def test_below_the_least_formula_budget_there_is_an_error_and_no_candidate(graph
     graph = graph_of[name]
     least = least_budget(graph, "wide" if name == "approximate_dp" else "exact")
     with pytest.raises(BudgetError, match="the minimum is"):
-        next(iter(get_solver(name).candidates(graph, None, SearchContext(), {"formula_budget": least - 1})))
+        next(iter(get_solver(name).candidates(graph, Task(), Clock(), {"formula_budget": least - 1})))
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=16))
@@ -106,8 +107,8 @@ def test_below_the_least_formula_budget_there_is_an_error_and_no_candidate(graph
 def test_in_large_families_the_chain_near_a_limit_is_the_best_of_the_curve(data, graph):
     sets, base = liveness_dp._sets(graph, "wide", 100), baseline_peak(graph)
     limit = data.draw(st.integers(1, max(1, base)))
-    curve = liveness_dp._program(sets, True, base, SearchContext()).frontier()
-    *_, last = liveness_dp._best_of_many(sets, True, base, limit, SearchContext())
+    curve = liveness_dp._program(sets, True, base, Clock()).frontier()
+    *_, last = liveness_dp._best_of_many(sets, True, base, limit, Clock())
     within = [point for point in curve if point.peak <= limit]
     if within:
         assert (last.peak <= limit, last.cost) == (True, min(point.cost for point in within))

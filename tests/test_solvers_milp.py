@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import evaluated
 from remat_algos.solvers.milp import few_nodes, milp
+from remat_algos.solvers.task import Task
 from tests import strategies
 from tests.oracles import live_sets, staged
 
@@ -36,7 +37,7 @@ def chain(n, **arrays):
 
 def best(graph, limit, **options):
     """The last candidate, simulated, with its bound."""
-    *_, found = milp(graph, limit, SearchContext(), **options)
+    *_, found = milp(graph, Task(limit), Clock(), **options)
     return replace(evaluated(graph, found.schedule), bound=found.bound, scope=found.scope, details=found.details)
 
 
@@ -98,7 +99,7 @@ def test_a_gap_may_end_the_search_early():
 
 
 def test_time_over_leaves_one_pass():
-    search = milp(chain(20), 10, SearchContext(0))
+    search = milp(chain(20), Task(10), Clock(0))
     assert next(search).figures == (22, 58)
     with pytest.raises(OutOfTime):
         next(search)
@@ -117,5 +118,5 @@ def test_large_graphs_and_recompute_marks_are_refused_in_a_sentence():
 def test_updates_change_parameters_when_nothing_reads_them_any_more():
     graph = build("feed_forward", depth=2, optimizer="sgd").graph
     limit = baseline_peak(graph) * 9 // 10
-    for found in milp(graph, limit, SearchContext()):
+    for found in milp(graph, Task(limit), Clock()):
         simulate(graph, found.schedule)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels.search import BLOCK, MOVES
 
-from remat_algos.context import OutOfTime, SearchContext, until_stopped
+from remat_algos.context import Clock, OutOfTime, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -29,6 +29,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.search import search
+from remat_algos.solvers.task import Task
 from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain
 from tests.oracles.search import least_peak
@@ -356,7 +357,7 @@ def test_extremes(name):
     graph = EXTREMES[name]
     peak = baseline_peak(graph)
     for limit in (None, 0, peak * 3 // 4, peak - 1, peak):
-        found = [simulate(graph, each.schedule) for each in search(graph, limit, SearchContext(), max_moves=1_000)]
+        found = [simulate(graph, each.schedule) for each in search(graph, Task(limit), Clock(), max_moves=1_000)]
         assert found
         assert limit is None or limit < peak or (min(each.overhead for each in found) == 0)
     kernel = kernel_of(graph)
@@ -420,7 +421,7 @@ def test_never_above_the_limit_nor_worse_than_the_candidates_it_begins_at(graph,
         for each in list_candidates(graph, name, limit)
         if each.simulation is not None
     ]
-    found = list(search(graph, limit, SearchContext(candidates=others), max_moves=3_000))
+    found = list(search(graph, Task(limit, candidates=others), Clock(), max_moves=3_000))
     best = min((each.figures for each in found if each.simulation), key=lambda figures: rank(figures, limit))
     assert all(rank(best, limit)[:2] <= rank(each.figures, limit)[:2] for each in others)  # it stops at the bound
     for each in found:
@@ -439,7 +440,7 @@ def test_most_golden_optima_are_found():
         for limit, compute in entry["optima"]:
             if compute is None:
                 continue
-            found = search(graph, limit, SearchContext(), max_moves=20_000)
+            found = search(graph, Task(limit), Clock(), max_moves=20_000)
             fitting = [each.figures[1] for each in found if each.simulation and each.figures[0] <= limit]
             points += 1
             assert all(each >= compute for each in fitting)
@@ -535,7 +536,7 @@ def test_a_time_limit_is_kept_on_20_000_nodes(name, monkeypatch):
     monkeypatch.setattr(time, "monotonic", time.process_time)  # as on an idle machine
     started = time.process_time()
     with until_stopped() as ending:
-        for each in search(graph, limit, SearchContext(0.5)):
+        for each in search(graph, Task(limit), Clock(0.5)):
             peaks.append(simulate(graph, each.schedule).peak_memory)
     assert not ending.complete
     assert time.process_time() - started < 0.5 + 0.3

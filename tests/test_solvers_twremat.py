@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from remat_algos.kernels.twremat import PLAIN, UNLIMITED
 
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -23,6 +23,7 @@ from remat_algos.solvers import pathremat, recursion, twremat
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.recursion import Part
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.solvers.task import Task
 from remat_algos.structure.elimination import elimination_of
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
 from remat_algos.structure.separators import SeparatorTree
@@ -328,8 +329,8 @@ def test_schedules_that_are_abandoned_are_counted(solver):
     graph = ladder(32)
 
     def counted(**options):
-        context = SearchContext()
-        return list(SOLVERS[solver](graph, None, context, **options)), context.skipped.total()
+        clock = Clock()
+        return list(SOLVERS[solver](graph, Task(), clock, **options)), clock.skipped.total()
 
     every, none = counted()
     assert none == 0
@@ -396,7 +397,7 @@ def test_the_seed_matters_to_the_orders_with_random_ties_alone():
 @each_solver
 def test_one_pass_comes_before_any_tree(solver):
     graph = ladder(24)
-    found = SOLVERS[solver](graph, None, SearchContext(0))
+    found = SOLVERS[solver](graph, Task(), Clock(0))
     assert next(found).schedule.order.tolist() == list(range(graph.n_nodes))
     with pytest.raises(OutOfTime):
         list(found)

@@ -11,10 +11,10 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import NO_LIMIT
-from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, search_context
+from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, packing_clock
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
-from remat_algos.context import Progress, SearchContext, interrupted_as, until_stopped
+from remat_algos.context import Clock, Progress, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.text.wording import LONGEST_PATH, counted, listed, quoted, shortened
@@ -202,17 +202,17 @@ def pack_arenas(
 8 bytes; give an arena of 11 bytes or more
     """
     lengths = _capacities(capacities)
-    context = search_context(time_limit, progress, seed)
+    clock = packing_clock(time_limit, progress)
     row = _ArenaRow.of(buffers, lengths, alignment)
     row.check_fixed()
     row.check_sizes()
-    seconds = None if context.left is None else SEARCHED * context.left
-    packing = ArenaPacking(row.blocks, row.total, SearchContext(seconds, progress, seed=context.seed))
+    seconds = None if clock.left is None else SEARCHED * clock.left
+    packing = ArenaPacking(row.blocks, row.total, Clock(seconds, progress), seed)
     with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
         with until_stopped() as ending:
             packing.greedy()
         if not packing.fits and not ending.interrupted:
-            _check_steps(row, context)
+            _check_steps(row, clock)
             with until_stopped() as ending:
                 packing.search(FIRST_ROUNDS)
                 if not packing.enough and len(row.blocks) <= MAX_ASSIGNED:
@@ -221,8 +221,8 @@ def pack_arenas(
         if not packing.fits:
             if ending.interrupted:
                 raise KeyboardInterrupt
-            raise _forced(row, packing.bound > packing.capacity, context)
-    packing.context.finish()
+            raise _forced(row, packing.bound > packing.capacity, clock)
+    packing.clock.finish()
     arena, offset = row.places(packing.offset)
     return SplitAllocation(buffers, arena, offset, lengths, packing.method, alignment)
 
@@ -230,8 +230,8 @@ def pack_arenas(
 class ArenaPacking(Packing):
     """A search for any placement within the capacity; larger ones are of no use."""
 
-    def __init__(self, blocks: PackingBlocks, capacity: int, context: SearchContext) -> None:
-        super().__init__(blocks, capacity, context)
+    def __init__(self, blocks: PackingBlocks, capacity: int, clock: Clock, seed: int = 0) -> None:
+        super().__init__(blocks, capacity, clock, seed)
         if (self.offset > blocks.high).any():  # side by side, but in the wrong arena
             self.size = max(self.size, capacity + 1)
 
@@ -272,8 +272,8 @@ class _Assignment:
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
         blocks = self.blocks = row.blocks
         self.row, self.packing = row, packing
-        seconds = packing.context.left
-        self.within = SearchContext(None if seconds is None else seconds / 2)
+        seconds = packing.clock.left
+        self.within = Clock(None if seconds is None else seconds / 2)
         only = np.searchsorted(row.start, blocks.low, side="right") - 1
         arenas = range(len(row.start))
         self.options = [
@@ -333,7 +333,7 @@ class _Assignment:
             part = _some_blocks(self.blocks, members)
             low = np.where(part.high == NO_LIMIT, 0, part.low - self.row.start[arena])
             part = replace(part, low=low, high=np.where(part.fixed, low, NO_LIMIT))
-            packing = Packing(part, length, SearchContext(self.within.left))
+            packing = Packing(part, length, Clock(self.within.left))
             with until_stopped() as ending:
                 packing.run()
             if ending.interrupted:
@@ -537,9 +537,9 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
 # ---------------------------------------------------------------- what forces a failure
 
 
-def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
+def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     """CapacityError if the buffers needed at one of the worst steps do not fit, whatever the other steps need."""
-    within = _part_of(context, CHECKED)
+    within = _part_of(clock, CHECKED)
     with until_stopped() as ending:
         for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
             there = row.among(section)
@@ -559,12 +559,12 @@ def _check_steps(row: _ArenaRow, context: SearchContext) -> None:
         raise KeyboardInterrupt
 
 
-def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityError:
+def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     """The error where no split was found, with one of the largest buffers without which the others fit, if any is."""
     fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {shortened(row.arenas, LONGEST_PATH)}"
     fault += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
-    within = _part_of(context, 1)
+    within = _part_of(clock, 1)
     with until_stopped() as ending:
         for block in blocks:
             others = _some_blocks(row.blocks, np.delete(np.arange(len(row.blocks)), block))
@@ -579,15 +579,15 @@ def _forced(row: _ArenaRow, proven: bool, context: SearchContext) -> CapacityErr
     return CapacityError(f"{fault}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
 
 
-def _part_of(context: SearchContext, share: float) -> SearchContext:
+def _part_of(clock: Clock, share: float) -> Clock:
     """A share of the time left, at most a second."""
-    return SearchContext(DIAGNOSIS if context.left is None else min(DIAGNOSIS, share * context.left))
+    return Clock(DIAGNOSIS if clock.left is None else min(DIAGNOSIS, share * clock.left))
 
 
-def _outcome(blocks: PackingBlocks, capacity: int, context: SearchContext) -> bool | None:
+def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
     """Whether blocks fit, None if a fraction of the time left does not tell; OutOfTime at the deadline."""
-    context.check()
-    packing = ArenaPacking(blocks, capacity, SearchContext(None if context.left is None else context.left / 4))
+    clock.check()
+    packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with until_stopped() as ending:
         packing.run()
     if ending.interrupted:

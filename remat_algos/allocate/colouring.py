@@ -8,7 +8,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import SHORTEST, SearchContext
+from remat_algos.context import SHORTEST, Clock
 from remat_algos.kernels.offsets import block_colours
 
 PAIRS_A_SECOND = 1_000_000_000  # of blocks that are compared
@@ -57,7 +57,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
     np.maximum.at(end, first, buffers.end)
     units = np.unique(first)
     units = units[np.lexsort((begin[units], -buffers.size[units]))]
-    left = SearchContext(time_limit).left
+    left = Clock(time_limit).left
     if left is not None and units.size**2 > PAIRS_A_SECOND * max(SHORTEST, left):
         return separate_storage(buffers, alignment=alignment)
     storage = np.empty(len(buffers), np.int64)

@@ -11,8 +11,8 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation, check_arena
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
-from remat_algos.arguments import checked_arguments
-from remat_algos.context import WHOLE, Progress, SearchContext, until_stopped
+from remat_algos.arguments import as_seed, checked_arguments
+from remat_algos.context import WHOLE, Clock, Progress, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
@@ -117,11 +117,11 @@ def pack(
     rounded = buffers.rounded(alignment)
     if capacity is not None:
         _check_fixed(buffers, int(capacity))
-    packing = Packing(PackingBlocks.of(rounded), capacity, search_context(time_limit, progress, seed))
+    packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
     with until_stopped() as ending:
         packing.run()
     if not ending.interrupted:
-        packing.context.finish()
+        packing.clock.finish()
     fixed = rounded.fixed
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
     offset = np.where(fixed < 0, offset, fixed)
@@ -131,11 +131,11 @@ def pack(
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.interrupted)
 
 
-def search_context(time_limit: float, progress: Progress | None, seed: int) -> SearchContext:
-    """The context of a packing; AllocationError if the time limit is negative or no number."""
+def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
+    """The clock of a packing; AllocationError if the time limit is negative or no number."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more")
-    return SearchContext(time_limit, progress, seed=seed)
+    return Clock(time_limit, progress)
 
 
 def _check_fixed(buffers: Buffers, capacity: int) -> None:
@@ -157,12 +157,13 @@ class Packing:
     blocks : Blocks
     capacity : int, optional
         As for `pack`.
-    context : SearchContext
+    clock : Clock
+    seed : int
     """
 
-    def __init__(self, blocks: PackingBlocks, capacity: int | None, context: SearchContext) -> None:
-        self.blocks, self.capacity, self.context = blocks, int(capacity or 0), context
-        self.rng = np.random.default_rng(context.seed)
+    def __init__(self, blocks: PackingBlocks, capacity: int | None, clock: Clock, seed: int = 0) -> None:
+        self.blocks, self.capacity, self.clock = blocks, int(capacity or 0), clock
+        self.rng = np.random.default_rng(as_seed(seed))
         fixed = blocks.fixed
         self.any_fixed = bool(fixed.any())
         reach = int((blocks.low + blocks.size).max(initial=0, where=fixed))
@@ -173,7 +174,7 @@ class Packing:
         self.offset = np.where(fixed, blocks.low, reach + np.cumsum(free) - free)
         self.size = reach + int(free.sum())
         self.method = "fixed offsets" if self.any_fixed and fixed.all() else "side by side"
-        context.stage(WHOLE, "time")
+        clock.stage(WHOLE, "time")
 
     @property
     def enough(self) -> bool:
@@ -196,10 +197,10 @@ class Packing:
 
     def check(self) -> None:
         """Report progress; OutOfTime at the deadline."""
-        context, share = self.context, 1.0
-        if context.report is not None and context.left:
-            share = context.elapsed / (context.elapsed + context.left)
-        context.progress(int(WHOLE * share), self.news)
+        clock, share = self.clock, 1.0
+        if clock.report is not None and clock.left:
+            share = clock.elapsed / (clock.elapsed + clock.left)
+        clock.progress(int(WHOLE * share), self.news)
 
     @property
     def news(self) -> str:
@@ -276,7 +277,7 @@ class Packing:
     def search(self) -> None:
         """Search for a placement within the capacity or the lower bound; if undecided, one smaller than the best."""
         work, memory = self.blocks.n_overlaps, int(self.blocks.length.sum())
-        if (self.context.left is not None and work > OVERLAPS_A_SECOND * self.context.left) or memory > MAX_MEMORY:
+        if (self.clock.left is not None and work > OVERLAPS_A_SECOND * self.clock.left) or memory > MAX_MEMORY:
             return
         search = OffsetSearch(self)
         patience, parts = max(PATIENCE, 4 * search.first), COARSE

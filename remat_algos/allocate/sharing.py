@@ -9,7 +9,7 @@ import numpy as np
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
@@ -61,7 +61,7 @@ def share_storage(
         raise AllocationError(
             f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"
         )
-    rounded, context = buffers.rounded(alignment), SearchContext(time_limit)
+    rounded, clock = buffers.rounded(alignment), Clock(time_limit)
     fresh = rounded.over < 0
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
@@ -75,7 +75,7 @@ def share_storage(
         )
         if best is None or length.sum() < minimum:
             best, minimum, method = block, int(length.sum()), f"sharing, match range {tried}"
-        if minimum <= bound or context.late:
+        if minimum <= bound or clock.late:
             break
     return Allocation.side_by_side(buffers, best, method, alignment)  # type: ignore[arg-type]  # 0 is always tried
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.memory import two_path_bound
 from remat_algos.bounds.moments import PROGRAMS, choose_moments, moment_bound
-from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, WHOLE, SearchContext
+from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, WHOLE, Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import quoted
 
@@ -22,7 +22,7 @@ def rising_bounds(
     effort: str = DEFAULT,
     start: ComputeBound | None = None,
     closure: ComputeBound | None = None,
-    context: SearchContext | None = None,
+    clock: Clock | None = None,
 ) -> Iterator[ComputeBound]:
     """Lower bounds on the compute of every schedule within a limit, none smaller than those before.
 
@@ -41,7 +41,7 @@ def rising_bounds(
         A bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
     closure : ComputeBound, optional
         The closure bound of this very limit, where it is known: it is not searched again.
-    context : SearchContext, optional
+    clock : Clock, optional
         Its deadline ends the search by OutOfTime.
 
     Yields
@@ -57,7 +57,7 @@ def rising_bounds(
     """
     if effort not in EFFORTS:
         raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
-    context = context or SearchContext()
+    clock = clock or Clock()
     peak, pair = two_path_bound(graph)
     if pair and limit is not None and limit < peak:
         yield ComputeBound(graph.needed_compute, tuple(pair), infeasible=True, forced=peak)
@@ -66,20 +66,20 @@ def rising_bounds(
     yield best
     integers = limit is not None and effort != FAST and (effort != DEFAULT or graph.n_nodes <= LARGE)
     if closure is None:
-        context.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
-        for closure in closure_bounds(graph, limit, start=start, advance=context.progress):
+        clock.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
+        for closure in closure_bounds(graph, limit, start=start, advance=clock.progress):
             if closure.infeasible or closure.compute > best.compute:
                 best = closure
                 yield best
     if limit is None or not integers or closure is None or closure.price is None:
         return
     seconds = SEVERAL_MOMENTS if effort == BEST else ONE_MOMENT
-    seconds = seconds if context.left is None else min(seconds, context.left)
+    seconds = seconds if clock.left is None else min(seconds, clock.left)
     count = SEVERAL if effort == BEST else 1
-    context.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # one is begun where one is counted
+    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # one is begun where one is counted
 
     def look() -> None:
-        context.advance(1)
+        clock.advance(1)
 
     for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=look):
         if found.infeasible or found.compute > best.compute:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import TWO_PATHS, ComputeBound
-from remat_algos.context import SearchContext, until_stopped
+from remat_algos.context import Clock, until_stopped
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.units import fine_percent, format_bytes, percent
 
@@ -55,7 +55,7 @@ class BoundCurve:
             yield format_bytes(limit), percent(limit, base), extra, source, steps
 
 
-def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchContext, *, effort: str) -> BoundCurve:
+def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str) -> BoundCurve:
     """Lower bounds for several limits, the largest first: its node and price are where the next search starts.
 
     Parameters
@@ -63,7 +63,7 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
     graph : ComputationGraph
     limits : sequence of int
         Bytes of the peak, in any order; equal ones count once.
-    context : SearchContext
+    clock : Clock
     effort : {"fast", "default", "best"}
         As in `rising_bounds`.
 
@@ -76,7 +76,7 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [bound.compute for bound in bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast").bounds]
+    >>> [bound.compute for bound in bound_curve(chain, [9, 7, 5], Clock(), effort="fast").bounds]
     [31, 29, 27]
     """
     rising = sorted(set(limits))
@@ -86,8 +86,8 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
         for place, limit in reversed([*enumerate(rising)]):
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
-                own = context.share(part, context.within_stage(part, name))
-                for bound in rising_bounds(graph, limit, effort=effort, start=closure, context=own):
+                own = clock.share(part, clock.within_stage(part, name))
+                for bound in rising_bounds(graph, limit, effort=effort, start=closure, clock=own):
                     if bound.infeasible or bound.compute >= best.compute:
                         best = bound
                     found[place] = best
@@ -99,6 +99,6 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], context: SearchC
             found[:place] = [best] * place
             if best.infeasible:
                 break
-            context.check()
+            clock.check()
     complete = ending.complete and not ending.interrupted and not late
     return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), complete, ending.interrupted)

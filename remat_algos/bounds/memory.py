@@ -7,7 +7,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.live_sets import lowest_one_pass
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
@@ -82,7 +82,7 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, sorted(pair) if pair[0] >= 0 else []
 
 
-def one_pass_bound(graph: ComputationGraph, context: SearchContext | None = None) -> int:
+def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
     """Bytes that every order of one pass has live while some needed node runs.
 
     When node v runs, the nodes that it needs have run, those that need it have not, and of the others some have. What
@@ -116,12 +116,12 @@ def one_pass_bound(graph: ComputationGraph, context: SearchContext | None = None
     """
     proven = [0]
     try:
-        return int(_one_pass(graph, context or SearchContext(), proven)[0])
+        return int(_one_pass(graph, clock or Clock(), proven)[0])
     except OutOfTime:
         return max(proven[0], least_peak_bound(graph)[0])
 
 
-def proven_one_pass(graph: ComputationGraph, context: SearchContext | None = None) -> Int64 | None:
+def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int64 | None:
     """int64[*]: an order of one pass that meets `one_pass_bound`, if that search found one below the order of ids.
 
     None, too, where the time of `context` is over.
@@ -133,21 +133,21 @@ def proven_one_pass(graph: ComputationGraph, context: SearchContext | None = Non
     [0, 1, 3, 2, 4]
     """
     try:
-        order = _one_pass(graph, context or SearchContext(), [0])[1:]
+        order = _one_pass(graph, clock or Clock(), [0])[1:]
     except OutOfTime:
         return None
     return order if order.size else None
 
 
-def _one_pass(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> Int64:
+def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64:
     """The bound of one pass, whose values on the way replace the number in `proven`; then the order that meets it."""
 
     def computed() -> Int64:
-        proven[0] = above = _one_pass_bound(graph, context, proven)
+        proven[0] = above = _one_pass_bound(graph, clock, proven)
         known = int(bytes_in_id_order(graph).max(initial=0))
         if graph.updates.any():  # some may have to wait for readers that come later
             known = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
-        bound, order = lowest_one_pass(graph, above, known, context.check)
+        bound, order = lowest_one_pass(graph, above, known, clock.check)
         return np.array([bound, *([] if order is None else order.tolist())], np.int64)
 
     return derived(graph, "one_pass", computed)
@@ -237,11 +237,11 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
 
 
-def _one_pass_bound(graph: ComputationGraph, context: SearchContext, proven: list[int]) -> int:
+def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
     """The bound, whose values on the way replace the number in `proven`."""
     reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
-    context.check()
-    if context.left is not None and reads > READS_A_SECOND * context.left:  # what comes first cannot be stopped
+    clock.check()
+    if clock.left is not None and reads > READS_A_SECOND * clock.left:  # what comes first cannot be stopped
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
@@ -251,7 +251,7 @@ def _one_pass_bound(graph: ComputationGraph, context: SearchContext, proven: lis
     at = work = 0
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
         proven[0] = bound
-        context.check()
+        clock.check()
         search.aim(bound)
         at = search.visit(nodes, at, PORTION)
         work += int(search.work)

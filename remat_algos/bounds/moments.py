@@ -19,7 +19,7 @@ from remat_algos.bounds.integer_program import (
     solve_integer_program,
 )
 from remat_algos.bounds.memory import forced_bytes, runs_once
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Bool, Int8, Int64
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -157,7 +157,7 @@ def choose_moments(
     >>> [(bound.compute, bound.nodes) for bound in choose_moments(graph, 4, 2)]
     [(49, (2,))]
     """
-    choice = _MomentChoice(graph, limit, SearchContext(seconds), look)
+    choice = _MomentChoice(graph, limit, Clock(seconds), look)
     best, _ = choice.solved([first], FIRST_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible:
@@ -180,16 +180,14 @@ class _MomentChoice:
     ----------
     graph : ComputationGraph
     limit : int
-    context : SearchContext
+    clock : Clock
     look : callable, optional
     """
 
-    def __init__(
-        self, graph: ComputationGraph, limit: int, context: SearchContext, look: Callable[[], None] | None
-    ) -> None:
+    def __init__(self, graph: ComputationGraph, limit: int, clock: Clock, look: Callable[[], None] | None) -> None:
         self.graph = graph
         self.limit = limit
-        self.context = context
+        self.clock = clock
         self.look = look
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
@@ -203,14 +201,14 @@ class _MomentChoice:
         return _Program(self.graph, self.limit, chain)
 
     def _seconds(self, most: float) -> float:
-        return most if self.context.left is None else min(most, self.context.left)
+        return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: MomentBound) -> Iterator[MomentBound]:
         """Bounds of one more moment: a short try of each promising one, then more time for the highest."""
         best = base.compute
         stopped: list[tuple[int, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
-            if self.context.late:
+            if self.clock.late:
                 return
             bound, above = self.solved(chain, SHORT_SECONDS)
             yield bound
@@ -218,7 +216,7 @@ class _MomentChoice:
             if bound.status == STOPPED_EARLY:
                 stopped.append((bound.compute, above, bound.nodes))
         for _, above, nodes in sorted(stopped, reverse=True)[:RETRIED]:
-            if self.context.late:
+            if self.clock.late:
                 return
             if above > best:
                 bound, _ = self.solved(nodes, LONG_SECONDS)
@@ -237,7 +235,7 @@ class _MomentChoice:
         spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
         relaxed: dict[int, MomentBound] = {}
         for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
-            if self.context.late:
+            if self.clock.late:
                 break
             program = self._program(sorted([*base.nodes, v]))
             relaxed[v] = program.bound(self._seconds(SHORT_SECONDS), whole=False)

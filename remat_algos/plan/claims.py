@@ -17,7 +17,7 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import FAST, OutOfTime, SearchContext
+from remat_algos.context import FAST, Clock, OutOfTime
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
@@ -29,6 +29,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import ANY_ORDER, SCOPES, Solver, find_solver, list_solvers
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
@@ -213,10 +214,10 @@ def _prove_by_solver(
     It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves the bound.
     """
     bound, own = record["bound"], Candidate(simulation.schedule, simulation=simulation)
-    context = SearchContext(PROVING_AGAIN, effort=FAST, candidates=[own])
+    clock, task = Clock(PROVING_AGAIN), Task(min(limit, LARGEST_SUM), effort=FAST, candidates=(own,))
     with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
         if record["bound_scope"] == ANY_ORDER:
-            for found in prover.candidates(graph, min(limit, LARGEST_SUM), context, {}):
+            for found in prover.candidates(graph, task, clock, {}):
                 if not isinstance(found, Candidate):
                     continue
                 peak, compute = found.figures
@@ -317,7 +318,7 @@ def _arena(
     except AllocationError as error:
         raise ClaimError(f"the plan claims addresses in packed_memory {memory} that cannot be: {error}") from error
     if bound > live:
-        again = allocator.reserve(simulation, SearchContext(PROVING_AGAIN), alignment=alignment)
+        again = allocator.reserve(simulation, Clock(PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
             _deny(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
         found = replace(found, bound=min(bound, max(live, again.bound or 0)))

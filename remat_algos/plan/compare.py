@@ -9,7 +9,7 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.context import DEFAULT, FAST, Progress, SearchContext, until_stopped
+from remat_algos.context import DEFAULT, FAST, Clock, Progress, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -20,6 +20,7 @@ from remat_algos.plan.solve import BOUNDING, allocator_options, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
 
@@ -206,43 +207,42 @@ def compare(
     """
     budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, as_seed(seed)
     chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
-    context = SearchContext(time_limit, progress, seed=seed, effort=effort)
+    clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
     if allocator == PEAK:
         allocator_options(get_allocator(PEAK), alignment)
         problem = Problem.of(graph, budget_requested, constraints=constraints)
         problem.check_regions()
-        context.constraints = problem.constraints
-        shared = context.share(SEARCH_SHARE, context.within_stage(SEARCH_SHARE))
+        shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
 
         def lowest(report: Progress | None) -> Portfolio:
             """The run for the budget "least": below its peak nothing is reached."""
-            return lowest_run(problem, chosen, shared.share(LOWEST_SHARE, report), guard=False, polish=polish)
+            return lowest_run(problem, chosen, shared.share(LOWEST_SHARE, report), task, guard=False, polish=polish)
 
-        portfolio = Portfolio(problem, shared, polish=polish, lowest=lowest)
+        portfolio = Portfolio(problem, shared, task, polish=polish, lowest=lowest)
         portfolio.run(chosen)
-        entries, complete = _entries(portfolio, chosen, context), not portfolio.interrupted
+        entries, complete = _entries(portfolio, chosen, clock), not portfolio.interrupted
     else:
         options: dict[str, Any] = {"seed": seed, "effort": effort, "polish": polish}
         options |= {"allocator": allocator, "alignment": alignment, "constraints": constraints}
-        entries, complete = _one_by_one(graph, budget_requested, chosen, context, options)
+        entries, complete = _one_by_one(graph, budget_requested, chosen, clock, options)
     if complete:
-        context.finish()
+        clock.finish()
     by_peak = Problem.of(graph, budget_requested).minimizes_peak
     ordered = sorted(entries, key=partial(_rank, by_peak))
     return Comparison(graph, budget_requested, tuple(ordered), complete, allocator)
 
 
-def _entries(portfolio: Portfolio, solvers: Sequence[Solver], context: SearchContext) -> list[Entry]:
+def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
     """The entries of all solvers, with one bound for the limit that they share."""
     problem = portfolio.problem
     bound = ComputeBound(problem.graph.needed_compute)
     if not problem.minimizes_peak and not portfolio.interrupted:
         least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
-        quick = context.share(progress=context.within_stage(0.5, BOUNDING))
+        quick = clock.share(progress=clock.within_stage(0.5, BOUNDING))
         bound = problem.compute_bound(quick, effort=FAST)[0]
-        if least > bound.compute and context.effort != FAST:
-            longer = context.share(progress=context.within_stage(name=BOUNDING))
-            bound = problem.compute_bound(longer, effort=context.effort, closure=bound)[0]
+        if least > bound.compute and portfolio.task.effort != FAST:
+            longer = clock.share(progress=clock.within_stage(name=BOUNDING))
+            bound = problem.compute_bound(longer, effort=portfolio.task.effort, closure=bound)[0]
     return [_entry(portfolio, solver, bound) for solver in solvers]
 
 
@@ -274,7 +274,7 @@ def _one_by_one(
     graph: ComputationGraph,
     budget: Budget,
     solvers: Sequence[Solver],
-    context: SearchContext,
+    clock: Clock,
     options: dict[str, Any],
 ) -> tuple[list[Entry], bool]:
     """Entries of solvers whose plans must fit an allocator, and whether all solvers came to their end."""
@@ -282,7 +282,7 @@ def _one_by_one(
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
             part = 1 / (len(solvers) - i)
-            own = context.share(part, context.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
+            own = clock.share(part, clock.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
             limits: dict[str, Any] = {"time_limit": own.left, "progress": own.report}
             try:
                 plan = solve(graph, budget, solver=solver.name, raw=True, **limits, **options)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.context import Clock, Progress, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -148,8 +148,8 @@ def fit(
     tried = _between(range(least, (most or MAX_VALUE) + 1) if values is None else sorted(set(values)), least, most)
     names = _names(solvers)
     graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0])
-    context = SearchContext(time_limit, progress, seed=seed)
-    plan = partial(_plan, graph, Budget.of(budget))
+    clock = Clock(time_limit, progress)
+    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed))
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
@@ -157,12 +157,12 @@ def fit(
             found[name] = Fit(name, None, None, {}, complete=False, interrupted=True)
             continue
         part = 1 / (len(names) - i)
-        own = context.share(part, context.within_stage(part, f"{name} at "))
+        own = clock.share(part, clock.within_stage(part, f"{name} at "))
         place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
         floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
     if not any(entry.interrupted for entry in found.values()):
-        context.finish()
+        clock.finish()
     return [found[name] for name in names]
 
 
@@ -184,11 +184,11 @@ def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[in
 
 def _largest(
     solver: str,
-    plan: Callable[[int, SearchContext], Plan | str],
+    plan: Callable[[int, Clock], Plan | str],
     values: Sequence[int],
     floor: int,
     stride: int,
-    context: SearchContext,
+    clock: Clock,
 ) -> Fit:
     """The search of one solver over increasing values; no value is tried twice.
 
@@ -200,10 +200,10 @@ def _largest(
     with until_stopped() as ending:
         while low + 1 < high and not interrupted:
             if tried:
-                context.check()
+                clock.check()
             value, n_left = values[place], (high - low - 1).bit_length()  # plans to come: bisecting, or doubling first
             part = 1 / (1 + n_left * (2 if high == len(values) else 1))
-            answer = plan(value, context.share(part, context.within_stage(part, f"{value}: ")))
+            answer = plan(value, clock.share(part, clock.within_stage(part, f"{value}: ")))
             if isinstance(answer, Plan):
                 best, low, interrupted = answer, place, answer.interrupted
             else:
@@ -240,9 +240,10 @@ def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | st
 def _plan(
     build: Callable[[int], ComputationGraph | str],
     budget: Budget,
+    seed: int,
     solver: str,
     value: int,
-    context: SearchContext,
+    clock: Clock,
 ) -> Plan | str:
     """A plan within the budget, or why there is none; nothing is solved where no schedule can fit."""
     graph = build(value)
@@ -251,9 +252,9 @@ def _plan(
     problem = Problem.of(graph, budget)
     if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(problem.budget_error([], {}))
-    limits: dict[str, Any] = {"time_limit": context.left, "progress": context.report}
+    limits: dict[str, Any] = {"time_limit": clock.left, "progress": clock.report}
     try:
-        return solve(graph, budget, solver=solver, seed=context.seed, **limits)
+        return solve(graph, budget, solver=solver, seed=seed, **limits)
     except (BudgetError, GraphError, ScheduleError) as error:
         return str(error)
     except MemoryError:

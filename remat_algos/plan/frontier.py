@@ -9,7 +9,7 @@ from remat_algos.arguments import as_list, check_fields, check_kind, checked_arg
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import BEST, DEFAULT, FAST, Progress, SearchContext
+from remat_algos.context import BEST, DEFAULT, FAST, Clock, Progress
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -21,6 +21,7 @@ from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
 
@@ -220,11 +221,10 @@ def frontier(
     chosen = (
         [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph, effort)
     )
-    kept = problem.constraints
-    context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=kept)
-    shared = context.share(LOWEST_SHARE, context.within_stage(LOWEST_SHARE))
-    lowest = lowest_run(problem, chosen, shared, guard=False)
-    portfolio = Portfolio(problem, context.share(progress=context.within_stage(0.95)), budgets=int(points))
+    clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
+    shared = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
+    lowest = lowest_run(problem, chosen, shared, task, guard=False)
+    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.95)), task, budgets=int(points))
     least = portfolio.take(lowest)
     floor = 0 if least is None or lowest.cut or lowest.interrupted or lowest.exhausted else least.figures[0]
     if not lowest.interrupted:
@@ -232,7 +232,7 @@ def frontier(
     shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
-    bounding = context.share() if portfolio.interrupted else context  # who interrupts is told no more
+    bounding = clock.share() if portfolio.interrupted else clock  # who interrupts is told no more
     bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = {}, {}
     for solver in chosen:
@@ -248,7 +248,7 @@ def frontier(
             stopped = "interrupted" if portfolio.interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
     if not portfolio.interrupted:
-        context.finish()
+        clock.finish()
     return Frontier(
         graph=graph,
         curves=curves,

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.context import OutOfTime, Progress, SearchContext, until_stopped
+from remat_algos.context import Clock, OutOfTime, Progress, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.plan import OUT_OF_MEMORY
@@ -19,6 +19,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted
 
 GRACE = 0.05  # seconds after the deadline in which cheap solvers are still run
@@ -106,8 +107,10 @@ class Portfolio:
     Parameters
     ----------
     problem : Problem
-    context : SearchContext
+    clock : Clock
         The time in it is shared by the solvers.
+    task : Task, optional
+        Seed and effort of the solvers.
     polish : bool
         Whether passes may improve the candidates.
     budgets : int
@@ -128,7 +131,8 @@ class Portfolio:
     def __init__(
         self,
         problem: Problem,
-        context: SearchContext,
+        clock: Clock,
+        task: Task | None = None,
         *,
         polish: bool = True,
         budgets: int = 0,
@@ -137,7 +141,7 @@ class Portfolio:
         lowest: "Callable[[Progress | None], Portfolio] | None" = None,
     ) -> None:
         self.problem = problem
-        self.context = context
+        self.clock = clock
         self.polish = polish
         self.budgets = budgets
         self.bound = None if problem.minimizes_peak else bound
@@ -145,6 +149,9 @@ class Portfolio:
         self.n_fitting = n_fitting
         self.fitting: list[Candidate] = []
         self.limit = None if budgets else problem.solver_limit
+        self.task = replace(
+            task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
+        )
         self.results: dict[str, SolverResult] = {}
         self.interrupted = False
         self.lowest = lowest
@@ -190,12 +197,10 @@ class Portfolio:
                 progress = None
                 if work[i]:
                     number = f"method {serving.index(solver.name) + 1} of {len(serving)}, " if len(serving) > 1 else ""
-                    report = self.context.within_stage(work[i] / sum(work[i:]))
+                    report = self.clock.within_stage(work[i] / sum(work[i:]))
                     progress = self._report(f"{number}{solver.name}", report)
                 part = self._part(len(ordered) - i)
-                context = self.context.share(part, progress=progress, candidates=self.candidates)
-                context.bound, context.budgets = self.bound, self.budgets
-                self._run_solver(solver, options, context)
+                self._run_solver(solver, options, self.clock.share(part, progress))
             self._is_unmet()
         self.interrupted |= ending.interrupted
 
@@ -208,7 +213,7 @@ class Portfolio:
             return False
         if limit >= self.problem.base and self.problem.graph.mark is None and self.problem.constraints is None:
             return False  # the run without rematerialization fits
-        self.lowest, found = None, lowest(self.context.within_stage(PROGRESS_LOWEST))
+        self.lowest, found = None, lowest(self.clock.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
         if self.interrupted:
             raise KeyboardInterrupt
@@ -241,7 +246,7 @@ class Portfolio:
 
     def _part(self, n_left: int) -> float:
         """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
-        best, left = self._best, self.context.left
+        best, left = self._best, self.clock.left
         if not left or (best is not None and self.problem.fits(best)):
             return 1 / n_left
         return min(1, max(1 / n_left, FIRST_SECONDS / left))
@@ -290,22 +295,25 @@ class Portfolio:
         """The candidate that ranks first, of equals one with the largest bound; None if there is none."""
         return min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
 
-    def _run_solver(self, solver: Solver, options: Mapping[str, Any], context: SearchContext) -> None:
+    def _run_solver(self, solver: Solver, options: Mapping[str, Any], clock: Clock) -> None:
         """Run one solver, then polish its candidates."""
         result = self.results.setdefault(solver.name, SolverResult())
         result.reason = solver.needs(self.problem.graph) or ""
         fits = self._best is not None and self.problem.fits(self._best)
         grace = 0.0 if not solver.cheap else GRACE if fits else LONG_GRACE
-        if not result.reason and self.context.late and self.context.overdue >= grace and self.candidates:
+        if not result.reason and self.clock.late and self.clock.overdue >= grace and self.candidates:
             result.reason = NOT_TRIED
         if result.reason:
             return
         result.complete, result.error = False, None
         self.running = solver.name
-        solving = context.share(SOLVING, context.within_stage(PROGRESS_SOLVING))
+        solving = clock.share(SOLVING, clock.within_stage(PROGRESS_SOLVING))
+
+        candidates = tuple(self.candidates)
 
         def consume(limit: int | None) -> None:
-            stream = solver.candidates(self.problem.graph, limit, solving, options)
+            task = replace(self.task, limit=limit, candidates=candidates)
+            stream = solver.candidates(self.problem.graph, task, solving, options)
             result.complete = self._simulate_all(solver.name, stream, result, solving)
 
         try:
@@ -323,10 +331,10 @@ class Portfolio:
         except MemoryError:  # what it yielded before is kept
             self._exhaust(solver, result)
         finally:
-            result.skipped, result.seconds = solving.skipped, context.elapsed
+            result.skipped, result.seconds = solving.skipped, clock.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
             try:
-                for candidate in self._polished(result, context.share(progress=context.within_stage())):
+                for candidate in self._polished(result, clock.share(progress=clock.within_stage())):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -337,7 +345,7 @@ class Portfolio:
                 pass
             except MemoryError:
                 self._exhaust(solver, result)
-            result.seconds = context.elapsed
+            result.seconds = clock.elapsed
         if result.dropped is not None and not result.candidates:
             result.reason = result.reason or RULED_OUT
         self.running = ""
@@ -348,10 +356,10 @@ class Portfolio:
         result.complete, result.reason = False, RAN_OUT
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
-    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, context: SearchContext) -> bool:
+    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> bool:
         """Simulate and keep the candidates of a solver; False if some were left out."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
-        large = context.deadline is not None and graph.n_nodes > LARGE
+        large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
             if not isinstance(each, Candidate | Schedule):
                 raise TypeError(f"{name} yielded a {type(each).__name__}; a solver yields candidates or schedules")
@@ -359,11 +367,11 @@ class Portfolio:
             simulation, evaluated = candidate.simulation, True
             if simulation is None or simulation.graph is not graph or simulation.schedule is not candidate.schedule:
                 length = len(candidate.schedule)
-                if large and n_steps and length * seconds / n_steps > (context.left or 0):
+                if large and n_steps and length * seconds / n_steps > (clock.left or 0):
                     left_out = True
-                    context.check()
+                    clock.check()
                     continue
-                begun = context.elapsed
+                begun = clock.elapsed
                 try:
                     simulation = simulate(graph, candidate.schedule)
                 except ScheduleError as error:
@@ -372,7 +380,7 @@ class Portfolio:
                     against_mark = error
                     continue
                 n_steps, evaluated = n_steps + length, False
-                seconds += context.elapsed - begun
+                seconds += clock.elapsed - begun
             result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
             if self._allowed(candidate, result):
@@ -380,19 +388,19 @@ class Portfolio:
                 self._note(candidate)
                 self._thin(result)
             else:
-                context.skip(AGAINST)
+                clock.skip(AGAINST)
             if self.optimal:
                 with suppress(OutOfTime):
-                    context.progress(result.simulated)
+                    clock.progress(result.simulated)
                 return True
-            if not context.has_stages:
-                context.progress(result.simulated)
-            if not evaluated or context.overdue > GRACE:  # a solver that evaluates all at first may be about to end
-                context.check()
+            if not clock.has_stages:
+                clock.progress(result.simulated)
+            if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end
+                clock.check()
         if against_mark is not None and not result.simulated:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
-        return not (left_out or context.cut_short)
+        return not (left_out or clock.cut_short)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
         """Whether a candidate keeps to the constraints; of those that do not the best is remembered."""
@@ -447,23 +455,23 @@ class Portfolio:
 
     # ---------------------------------------------------------------- polishing
 
-    def _polished(self, result: SolverResult, context: SearchContext) -> Iterator[Candidate]:
+    def _polished(self, result: SolverResult, clock: Clock) -> Iterator[Candidate]:
         """The best candidates of a solver after the passes."""
         n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(self.budgets))
         waiting = list(self._worth_polishing(result))
-        context.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
+        clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
         for candidate, limit in waiting:
             length = len(candidate.schedule)
             n_steps += length
             if n_steps > max_steps and n_steps > length:
                 return
-            if context.left is not None and length / POLISHED_A_SECOND > context.left:
+            if clock.left is not None and length / POLISHED_A_SECOND > clock.left:
                 continue
             start = candidate.simulated
             better = self._passes(start, limit)
             if better is not start:
                 yield _improved(candidate, better)
-            context.progress(n_steps)
+            clock.progress(n_steps)
 
     def _worth_polishing(self, result: SolverResult) -> Iterator[tuple[Candidate, int | None]]:
         """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
@@ -506,7 +514,8 @@ class Portfolio:
 def lowest_run(
     problem: Problem,
     solvers: Sequence[Solver],
-    context: SearchContext,
+    clock: Clock,
+    task: Task,
     options: Mapping[str, Any] = MappingProxyType({}),
     *,
     guard: bool = True,
@@ -514,7 +523,7 @@ def lowest_run(
 ) -> Portfolio:
     """The run for the budget "least", with the settings of a portfolio; `guard` as `Portfolio.guard`."""
     least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-    portfolio = Portfolio(least, context, **settings)
+    portfolio = Portfolio(least, clock, task, **settings)
     portfolio.run(solvers, options)
     if guard:
         with until_stopped() as ending:

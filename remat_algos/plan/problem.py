@@ -11,7 +11,7 @@ from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound, forced_values
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
-from remat_algos.context import SearchContext, until_stopped
+from remat_algos.context import Clock, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget
@@ -82,7 +82,7 @@ class Problem:
 
     def compute_bound(
         self,
-        context: SearchContext,
+        clock: Clock,
         *,
         effort: str,
         peak: int | None = None,
@@ -98,7 +98,7 @@ class Problem:
         bound = closure or ComputeBound(self.graph.needed_compute)
         limit = peak if self.minimizes_peak else self.limit
         with until_stopped() as ending:
-            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, context=context):
+            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, clock=clock):
                 bound = rising
                 if goal is not None and bound.compute >= goal - int(TOLERANCE * self.graph.needed_compute):
                     break

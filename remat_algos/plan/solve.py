@@ -19,9 +19,9 @@ from remat_algos.context import (
     DEFAULT,
     FAST,
     WHOLE,
+    Clock,
     Interrupted,
     Progress,
-    SearchContext,
     interrupted_as,
     until_stopped,
 )
@@ -49,6 +49,7 @@ from remat_algos.solvers.registry import (
     get_solver,
     list_solvers,
 )
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import listed, quoted, shortened
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
@@ -196,13 +197,13 @@ def solve(
         if noise is not None and reserving.name != PEAK:
             raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={quoted(allocator)}")
         problem = Problem.of(graph, budget, reserving, constraints)
-        context = SearchContext(time_limit, progress, seed=seed, effort=effort, constraints=problem.constraints)
+        clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
         problem.check_regions()
-        quick = context.share(BOUND_SHARE, context.within_stage(0.02, BOUNDING))
+        quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
         closure, stopped = problem.compute_bound(quick, effort=FAST)
         bound = closure
         if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
-            longer = context.share(BOUND_SHARE, context.within_stage(0.05, BOUNDING))
+            longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
             bound, stopped = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
     if target is not None and bound.source == MOMENTS:
@@ -219,8 +220,8 @@ def solve(
     def lowest(report: Progress | None) -> Portfolio:
         """The run for the budget "least", once."""
         if not lowest_runs:
-            shared = context.share(LOWEST_SHARE * part, report)
-            run = lowest_run(problem, solvers, shared, options, guard=not raw, polish=passes, bound=target)
+            shared = clock.share(LOWEST_SHARE * part, report)
+            run = lowest_run(problem, solvers, shared, task, options, guard=not raw, polish=passes, bound=target)
             lowest_runs.append(run)
         return lowest_runs[0]
 
@@ -229,10 +230,10 @@ def solve(
             return lowest_runs[0], _best(lowest_runs[0], closure)
         compared = 0 if noise is None else n_compared(graph)
         done = SEARCH_SHARE if effort == BEST or reserving.name != PEAK else 0.9  # then come addresses or a bound
-        shared = context.share(part, progress=context.within_stage(done))
-        if narrowed is not problem:  # the same again for what an allocator adds: it improves what was found
-            shared.effort = FAST
-        portfolio = Portfolio(narrowed, shared, polish=passes, bound=target, n_fitting=compared, lowest=lowest)
+        shared = clock.share(part, progress=clock.within_stage(done))
+        # the same again for what an allocator adds: it improves what was found
+        own = task if narrowed is problem else replace(task, effort=FAST)
+        portfolio = Portfolio(narrowed, shared, own, polish=passes, bound=target, n_fitting=compared, lowest=lowest)
         portfolio.interrupted = interrupted  # then no solver is run
         if interrupted:
             portfolio.lowest = None
@@ -253,22 +254,22 @@ def solve(
             portfolio.interrupted |= ending.interrupted
         return portfolio, best
 
-    searches = ReservedSearch(problem, search, reserving, context, allocator_options(reserving, alignment))
+    searches = ReservedSearch(problem, search, reserving, clock, allocator_options(reserving, alignment, seed))
     searches.interrupted = stopped
     named = AUTO if single is None else single.name
     try:
         best, reservation = searches.run()
     except BudgetError as error:
-        context.finish()
+        clock.finish()
         if error.plan is not None:
-            error.plan = replace(error.plan, solver=named, options=options, seconds=context.elapsed)
+            error.plan = replace(error.plan, solver=named, options=options, seconds=clock.elapsed)
         raise
     proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
     untried = effort == BEST or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
         tighter, stopped = problem.compute_bound(
-            context.share(progress=None if searches.interrupted else context.within_stage(name=BOUNDING)),
+            clock.share(progress=None if searches.interrupted else clock.within_stage(name=BOUNDING)),
             effort=FAST if searches.interrupted else effort,
             peak=peak,
             closure=known,
@@ -285,7 +286,7 @@ def solve(
     if searches.interrupted or stopped:
         details[INTERRUPTED] = True
     else:
-        context.finish()
+        clock.finish()
     if searches.exhausted:
         exhausted.append(reserving.name)
     if exhausted:
@@ -294,7 +295,7 @@ def solve(
         best,
         solver=named,
         options=options,
-        seconds=context.elapsed,
+        seconds=clock.elapsed,
         details=details,
         bound=bound,
         reservation=reservation,
@@ -335,10 +336,10 @@ def _report_half(progress: Progress, done: int, part: int, total: int, text: str
     progress((done + part) // 2, total, text)
 
 
-def allocator_options(allocator: Allocator, alignment: int) -> dict[str, int]:
+def allocator_options(allocator: Allocator, alignment: int, seed: int = 0) -> dict[str, int]:
     """Options of an allocator; ValueError for an alignment that it does not take."""
     if "alignment" in allocator.options:
-        return {"alignment": alignment}
+        return {"alignment": alignment, "seed": seed}
     if alignment != 1:
         raise ValueError(f"alignment={alignment} goes with allocator='arena'; give that too")
     return {}
@@ -356,7 +357,7 @@ def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) 
     except GraphError as error:
         raise GraphError(f"start: {error}") from error
 
-    def start(graph: ComputationGraph, limit: int | None, context: SearchContext, **options: Any) -> Stream:
+    def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
         yield Candidate(simulation.schedule, simulation=simulation)
 
     return Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0)
@@ -437,7 +438,7 @@ class ReservedSearch:
         Of a problem the portfolio after its run, and the best candidate; BudgetError if nothing fits. If it is told of
         an interrupt, of the start and the run without rematerialization alone; Interrupted if neither fits.
     allocator : Allocator
-    context : SearchContext
+    clock : Clock
     options : mapping
         Of the allocator.
     """
@@ -447,10 +448,10 @@ class ReservedSearch:
         problem: Problem,
         search: Search,
         allocator: Allocator,
-        context: SearchContext,
+        clock: Clock,
         options: Mapping[str, Any],
     ) -> None:
-        self.problem, self.search, self.context = problem, search, context
+        self.problem, self.search, self.clock = problem, search, clock
         self.allocator, self.options = allocator, options
         self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
@@ -537,7 +538,7 @@ class ReservedSearch:
     @property
     def _done(self) -> bool:
         """Whether the search ends with what it has."""
-        return self.interrupted or (self.context.late and self.best is not None)
+        return self.interrupted or (self.clock.late and self.best is not None)
 
     def _within(self, limit: int) -> bool:
         """Search for candidates whose reservation fits; True if the best of the first search does."""
@@ -592,7 +593,7 @@ class ReservedSearch:
         waiting = sorted((each for each in self.pool.values() if problem.fits(each)), key=problem.rank)
         for candidate in waiting[: self.allocator.candidates - 1]:
             better = self.best is None or self.problem.rank(candidate) < self.problem.rank(self.best[0])
-            if self.context.late or not (better or self.problem.minimizes_peak):
+            if self.clock.late or not (better or self.problem.minimizes_peak):
                 return False
             del self.pool[candidate.figures]
             if self._reserve(candidate) and limit is not None and self.reserved[_key(candidate)] <= limit:
@@ -604,7 +605,7 @@ class ReservedSearch:
         key = _key(candidate)
         if key in self.reserved:
             return False
-        reservation = self.allocator.reserve(candidate.simulated, self.context, **self.options)
+        reservation = self.allocator.reserve(candidate.simulated, self.clock, **self.options)
         self.reserved[key] = reservation.memory
         self.interrupted |= reservation.interrupted
         if self.lowest is None or reservation.memory < self.lowest[1].memory:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from types import ModuleType
 
 import remat_algos.reproduce as room
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import Clock, Progress
 from remat_algos.errors import GraphError
 from remat_algos.reproduce.page import Page
 from remat_algos.text.wording import quoted
@@ -50,22 +50,22 @@ def get_page(paper: str) -> MakePage:
     def page(quick: bool, progress: Progress | None) -> Page:
         if progress is None:
             return make(quick, None)
-        context = SearchContext(progress=progress)
-        found = make(quick, _by_measurement(context))
-        context.finish()
+        clock = Clock(progress=progress)
+        found = make(quick, _by_measurement(clock))
+        clock.finish()
         return found
 
     return page
 
 
-def _by_measurement(context: SearchContext) -> Progress:
+def _by_measurement(clock: Clock) -> Progress:
     """A callback for measurements, one after the other: where its first number falls, the next has begun."""
-    last, report = 0.0, context.within_stage(ONE_OF_MANY)
+    last, report = 0.0, clock.within_stage(ONE_OF_MANY)
 
     def forward(done: int, total: int, what: str) -> None:
         nonlocal last, report
         if done / total < last:
-            report = context.within_stage(ONE_OF_MANY)
+            report = clock.within_stage(ONE_OF_MANY)
         last = done / total
         if report is not None:
             report(done, total, what)

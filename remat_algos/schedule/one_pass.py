@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.memory import one_pass_bound, proven_one_pass
-from remat_algos.context import Progress, SearchContext, until_stopped
+from remat_algos.context import Clock, Progress, until_stopped
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
@@ -86,20 +86,21 @@ def lowest_pass(
     """
     if not search:
         return _beam_pass(graph, beam)
-    context, best = SearchContext(time_limit, progress, seed=seed), None
+    clock, seed, best = Clock(time_limit, progress), as_seed(seed), None
     with until_stopped():
-        for lower in lower_passes(graph, context, beam=beam, max_moves=max_moves):
+        for lower in lower_passes(graph, clock, beam=beam, max_moves=max_moves, seed=seed):
             best = lower
     return _beam_pass(graph, 0) if best is None else best.schedule
 
 
 def lower_passes(
     graph: ComputationGraph,
-    context: SearchContext,
+    clock: Clock,
     *,
     beam: int | None = None,
     search: bool = True,
     max_moves: int | None = None,
+    seed: int = 0,
 ) -> Iterator[Simulation]:
     """Orders of one pass, each with a lower peak than the one before: of ids, of the beam, of the search.
 
@@ -110,36 +111,36 @@ def lower_passes(
     --------
     >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
-    >>> [each.peak_memory for each in lower_passes(graph, SearchContext(), beam=0)]
+    >>> [each.peak_memory for each in lower_passes(graph, Clock(), beam=0)]
     [8, 6]
     """
     if max_moves is not None and max_moves < 1:
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     best = first = baseline(graph if graph.mark is None else replace(graph, mark=None))
     yield best
-    bound, order, graph = one_pass_bound(graph, context), proven_one_pass(graph, context), best.graph
+    bound, order, graph = one_pass_bound(graph, clock), proven_one_pass(graph, clock), best.graph
     if best.peak_memory > bound and order is not None:
         yield simulate(graph, order.tolist())
         return
     if best.peak_memory > bound:
-        context.check()
+        clock.check()
         first = simulate(graph, _beam_pass(graph, beam))
         if first.peak_memory < best.peak_memory:
             best = first
             yield best
     if best.peak_memory <= bound or not search:
         return
-    kernel = SearchKernel.of(graph, max_runs=1, seed=context.seed)
+    kernel = SearchKernel.of(graph, max_runs=1, seed=seed)
     moves = min(MAX_MOVES, MOVES_OF_NODE * kernel.nodes.size) if max_moves is None else int(max_moves)
     pool, done = [baseline(graph), first], 0
-    context.stage(moves, "moves")
+    clock.stage(moves, "moves")
     for count, share in ROUNDS:
         ended = []
         for i in range(count):
             start, kind = pool[i % len(pool)], KINDS[i // len(pool) % len(KINDS)]
             most, so_far = max(1, int(share * moves / count)), f"best {format_bytes(best.peak_memory)}"
             with until_stopped() as ending:
-                _anneal(kernel, start, kind, most, partial(context.advance, so_far=so_far))
+                _anneal(kernel, start, kind, most, partial(clock.advance, so_far=so_far))
             done += most
             ended.append(simulate(graph, kernel.best))
             if ended[-1].peak_memory < best.peak_memory:
@@ -148,7 +149,7 @@ def lower_passes(
             if best.peak_memory <= bound:
                 return
             ending.pass_on()
-            context.progress(done, so_far)
+            clock.progress(done, so_far)
         different = {each.peak_memory: each for each in [best, *ended]}
         pool = [different[peak] for peak in sorted(different)]
 

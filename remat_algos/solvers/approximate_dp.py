@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import quoted
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, price=0.2)
 def approximate_dp(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     family: str = "wide",
     strategy: str | None = None,
@@ -59,8 +60,8 @@ def approximate_dp(
         raise ValueError(f"family is {quoted(family)}; use wide or pruned, or the solver exact_dp")
     return formula_candidates(
         graph,
-        limit,
-        context,
+        task.limit,
+        clock,
         family,
         strategy=strategy,
         formula_budget=formula_budget,

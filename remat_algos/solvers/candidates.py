@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -94,7 +94,7 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 
 
 def near(
-    graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, context: SearchContext
+    graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
     """Yield the candidates of rows, each a sweep of one parameter: all, or of long rows only those near the limit.
 
@@ -106,18 +106,18 @@ def near(
     graph : ComputationGraph
     rows : sequence of sequence of Recipe
     limit : int, optional
-    context : SearchContext
+    clock : Clock
     """
-    builder = _RowBuilder(graph, context)
+    builder = _RowBuilder(graph, clock)
     max_simulated = max(MIN_SIMULATED, MAX_SIMULATED_STEPS // max(1, graph.n_nodes))
     if limit is None or all(len(row) <= max_simulated for row in rows):
         together = coarse_first([recipe for row in rows for recipe in row])
-        context.stage(len(together))
+        clock.stage(len(together))
         for done, recipe in enumerate(together):
             candidate = builder.candidate(recipe)
             if candidate is not None:
                 yield candidate
-            context.progress(done + 1)
+            clock.progress(done + 1)
         return
     yield from _searched(builder, rows, limit, max_simulated)
 
@@ -126,10 +126,10 @@ def _searched(
     builder: "_RowBuilder", rows: Sequence[Sequence[Recipe]], limit: int, max_simulated: int
 ) -> Iterator[Candidate]:
     """The best of each row near a limit; a deadline leaves all rows searched equally far."""
-    context = builder.context
+    clock = builder.clock
     ranks: list[dict[int, tuple[int, int, int]]] = [{} for _ in rows]
     waiting = [sorted({round(i * (len(row) - 1) / (FIRST_PLACES - 1)) for i in range(FIRST_PLACES)}) for row in rows]
-    context.stage(sum(min(len(row), max_simulated) for row in rows))  # at most; the rounds may end before
+    clock.stage(sum(min(len(row), max_simulated) for row in rows))  # at most; the rounds may end before
     while any(waiting):
         together = coarse_first([(at, place) for at, places in enumerate(waiting) for place in places])
         for at, place in together:
@@ -137,7 +137,7 @@ def _searched(
             ranks[at][place] = WORST if builder.figures is None else rank(builder.figures, limit)
             if candidate is not None:
                 yield candidate
-            context.advance(1)
+            clock.advance(1)
         waiting = [_between(tried, BEST_PLACES) if len(tried) < max_simulated else [] for tried in ranks]
 
 
@@ -154,9 +154,9 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 class _RowBuilder:
     """Builds candidates from recipes, those of equal mirror counts once; keeps the figures of the last one."""
 
-    def __init__(self, graph: ComputationGraph, context: SearchContext) -> None:
+    def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
-        self.context = context
+        self.clock = clock
         self.seen: dict[bytes, tuple[int, int] | None] = {}
         self.figures: tuple[int, int] | None = None
 
@@ -165,7 +165,7 @@ class _RowBuilder:
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
-            self.context.skip("too long")
+            self.clock.skip("too long")
             return None
         if not isinstance(decision, Schedule):
             counts = honoured(graph, decision).astype(np.int32)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -15,6 +15,7 @@ from remat_algos.solvers.candidates import Candidate, coarse_first, evaluated
 from remat_algos.solvers.chain_stages import ChainStages, StageMemory, chain_of_stages, stages_of
 from remat_algos.solvers.registry import solver
 from remat_algos.solvers.segments import check_positive
+from remat_algos.solvers.task import Task
 from remat_algos.text.units import format_bytes
 
 MAX_STAGES = 240  # stages of a table by default
@@ -33,8 +34,8 @@ MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
 @solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", min_nodes=200, narrow=True, price=0.5)
 def chain_dp(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     slots: int | None = None,
     stages: int = MAX_STAGES,
@@ -67,7 +68,7 @@ def chain_dp(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> sizes = [4, 1, 3, 1, 4, 1, 2, 1]
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(7)], memory=sizes))
-    >>> best = next(found for found in chain_dp(chain, 13, SearchContext()) if found.details["promise"] <= 13)
+    >>> best = next(found for found in chain_dp(chain, Task(13), Clock()) if found.details["promise"] <= 13)
     >>> best.bound, evaluated(chain, best.schedule).figures
     (24, (13, 24))
     """
@@ -79,18 +80,18 @@ def chain_dp(
     upper = chain.upper
     highest = max(upper.highest + upper.pinned, baseline(graph).peak_memory)
     yield Candidate(baseline(graph).schedule, {"stages": len(chain), "promise": highest})
-    if limit is None:
-        yield from _frontier(ChainTable.of(chain, upper, highest, slots, context), context)
+    if task.limit is None:
+        yield from _frontier(ChainTable.of(chain, upper, highest, slots, clock), clock)
         return
     exact = highest // upper.unit <= (slots or _default_slots(len(chain)))
-    table = ChainTable.of(chain, upper, highest if exact else min(highest, int(WIDER * limit) + 1), slots, context)
+    table = ChainTable.of(chain, upper, highest if exact else min(highest, int(WIDER * task.limit) + 1), slots, clock)
     if not np.isfinite(table.root[-1]) and table.highest < highest:
-        table = ChainTable.of(chain, upper, highest, slots, context)
+        table = ChainTable.of(chain, upper, highest, slots, clock)
     bound = None
     if len(chain) == len(whole):
-        bound = _bound(chain, table, min(limit, highest), context)
-    for candidate in _near(table, limit, context):
-        fits = candidate.simulation is None or candidate.figures[0] <= limit
+        bound = _bound(chain, table, min(task.limit, highest), clock)
+    for candidate in _near(table, task.limit, clock):
+        fits = candidate.simulation is None or candidate.figures[0] <= task.limit
         known = fits and bound is not None
         yield Candidate(
             candidate.schedule,
@@ -141,7 +142,7 @@ class ChainTable:
         memory: StageMemory,
         highest: int,
         slots: int | None,
-        context: SearchContext,
+        clock: Clock,
         *,
         unit: int | None = None,
         up: bool = True,
@@ -161,14 +162,14 @@ class ChainTable:
         costs = np.array(columns, np.float64) / cost_unit
         entries = np.empty(rows * width, np.float32)
         begin = end = k
-        context.stage(rows, "table", part=0.5)
+        clock.stage(rows, "table", part=0.5)
         while end:
             reads = 0
             while begin and (reads == 0 or reads < PORTION):
                 begin -= 1
                 reads += (k - begin) ** 2 // 2 * width
             fill_rows(entries, width, costs, np.array(memory.arrays), unit, up, begin, end)
-            context.progress((k - begin) * (k - begin + 1) // 2)
+            clock.progress((k - begin) * (k - begin + 1) // 2)
             end = begin
         return cls(chain, memory, costs, cost_unit, fixed_cost, highest, unit, up, entries)
 
@@ -203,14 +204,14 @@ class ChainTable:
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
         return int(cost) * self.cost_unit + self.fixed_cost
 
-    def candidate(self, slots: int, context: SearchContext) -> Candidate | None:
+    def candidate(self, slots: int, clock: Clock) -> Candidate | None:
         """The optimum within so many slots; None, and a note, if it is too long."""
         from remat_algos.kernels.chain_table import operations
 
         arrays = np.array(self.memory.arrays)
         codes = operations(self.entries, self.width, self.costs, arrays, self.unit, self.up, slots, MAX_STEPS)
         if codes is None:
-            context.skip("too long")
+            clock.skip("too long")
             return None
         schedule = self.chain.schedule(zip((codes % 4).tolist(), (codes // 4).tolist(), strict=True))
         promise = int(slots) * self.unit + self.memory.pinned
@@ -227,31 +228,31 @@ def _unit(memory: StageMemory, free: int, slots: int) -> int:
     return memory.unit if free // memory.unit <= slots else -(-free // slots)
 
 
-def _bound(chain: ChainStages, table: ChainTable, limit: int, context: SearchContext) -> int | None:
+def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
     """The bound for a limit, by a table that rounds down, unless the one that rounds up has rounded nothing."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
-        table = ChainTable.of(chain, lower, limit, None, context, unit=table.unit, up=False)
+        table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)
     return table.bound(limit)
 
 
-def _frontier(table: ChainTable, context: SearchContext) -> Iterator[Candidate]:
+def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
     """The optima for every memory, spread over all where they are many."""
     n_steps = 0
     points = table.points()
-    context.stage(points.size)
+    clock.stage(points.size)
     for done, slots in enumerate(coarse_first(points.tolist())):
-        candidate = table.candidate(slots, context)
+        candidate = table.candidate(slots, clock)
         if candidate is not None:
             yield candidate
             n_steps += len(candidate.schedule)
-        context.progress(done + 1)
+        clock.progress(done + 1)
         if n_steps > MAX_ALL_STEPS:
-            context.cut()
+            clock.cut()
             return
 
 
-def _near(table: ChainTable, limit: int, context: SearchContext) -> Iterator[Candidate]:
+def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
     """The optimum for a limit first, then optima for less and for more; the latter may fit when they are simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
@@ -260,9 +261,9 @@ def _near(table: ChainTable, limit: int, context: SearchContext) -> Iterator[Can
     else:
         order = [best, *range(best + 1, min(best + 1 + AROUND, points.size)), *range(max(0, best - AROUND), best)]
     chosen = [place for place in order if 0 <= place < points.size]
-    context.stage(len(chosen))
+    clock.stage(len(chosen))
     for done, place in enumerate(chosen):
-        candidate = table.candidate(int(points[place]), context)
+        candidate = table.candidate(int(points[place]), clock)
         if candidate is not None:
             yield evaluated(table.chain.graph, candidate.schedule, candidate.details)
-        context.progress(done + 1)
+        clock.progress(done + 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.lower_set_dp import (
     ChainSteps,
@@ -70,33 +70,31 @@ class ChainProgram:
         No cost is higher.
     unit : int
         All costs are multiples of it.
-    context : SearchContext
+    clock : Clock
     """
 
-    def __init__(self, steps: ChainSteps, max_peak: int, max_cost: int, unit: int, context: SearchContext) -> None:
+    def __init__(self, steps: ChainSteps, max_peak: int, max_cost: int, unit: int, clock: Clock) -> None:
         self.steps = steps
         self.max_peak = max_peak
         self.max_cost = max_cost
         self.unit = max(1, unit)
-        self.context = context
+        self.clock = clock
 
     @classmethod
     def by_formulas(
-        cls, family: LowerSetFamily, context: SearchContext, *, keep_last: bool, kept: bool = False
+        cls, family: LowerSetFamily, clock: Clock, *, keep_last: bool, kept: bool = False
     ) -> "ChainProgram":
         """Chains by kusumoto2019's overhead (1) and peak (2); with `kept` the cost is the compute of kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
-        attributes = _attributes(family, memory, compute, context)
+        attributes = _attributes(family, memory, compute, clock)
         steps = ChainSteps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
         if len(family) ** 2 <= 2 * STORED:
             steps.store(*family.pairs)
-        return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), context)
+        return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), clock)
 
     @classmethod
-    def by_blocks(
-        cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, context: SearchContext
-    ) -> "ChainProgram":
+    def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":
         """By the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
@@ -104,7 +102,7 @@ class ChainProgram:
         steps = ChainSteps(family.words, memory, memory, *attributes, None, False, True)
         steps.store_figures(*family.pairs, figures.peak, figures.cached, figures.recompute, max_peak)
         usable = figures.recompute[figures.peak <= max_peak]
-        return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), context)
+        return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
         """The minimum peak of all chains; `below` is known to be reached."""
@@ -172,10 +170,10 @@ class ChainProgram:
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
-        self.context.stage(self.steps.size, "lower sets", part=ONE_OF_MANY)
+        self.clock.stage(self.steps.size, "lower sets", part=ONE_OF_MANY)
         while not search.advance(WORK):
-            self.context.progress(search.current)
-        self.context.progress(self.steps.size)
+            self.clock.progress(search.current)
+        self.clock.progress(self.steps.size)
 
     def _one_by_one(self) -> Iterator[Point]:
         """The cheapest chain, then the cheapest with a lower peak, and so on."""
@@ -206,7 +204,7 @@ class ChainProgram:
                 between = Completion(self.steps, middle, unit, dear - 1).best()
                 between = dear if between < 0 else between
                 waiting += [(low, dear, middle, between), (middle, between, high, cheap)]
-                self.context.check()
+                self.clock.check()
                 continue
             labels = MinimumPeaks(Completion(self.steps, high, unit, dear - 1))
             self._run(labels)
@@ -214,15 +212,15 @@ class ChainProgram:
                 yield self.point(rows, rounded)
 
 
-def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext) -> tuple[Any, ...]:
+def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> tuple[Any, ...]:
     """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
-    context.stage(len(family), "lower sets", part=ONE_OF_MANY)
-    context.check()
+    clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
+    clock.check()
     pieces = []
     for begin in range(0, len(family), PIECE):
         words = family.words[begin : begin + PIECE]
         pieces.append(lower_set_figures(words, *family.edges, memory, compute))
-        context.progress(begin + len(words))
+        clock.progress(begin + len(words))
     memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
     ends = np.cumsum([0, *(each[-1] for each in indptr)])
     indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.context import OutOfTime, SearchContext, until_stopped
+from remat_algos.context import Clock, OutOfTime, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
@@ -22,6 +22,7 @@ from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import both, candidate_kinds, candidate_places, segment_counts
+from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.text.wording import quoted
 
@@ -35,8 +36,8 @@ WALKING = 0.3  # of the time and the progress, for the segmentations; the rest i
 @solver(paper="chen2016", needs=training_graph, price=0.06)
 def chen_greedy(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     grid: str = "exact",
     rank_by: str = "peak",
@@ -75,7 +76,7 @@ def chen_greedy(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> found = chen_greedy(chain, 6, SearchContext(), candidates="all", keep_last=True)
+    >>> found = chen_greedy(chain, Task(6), Clock(), candidates="all", keep_last=True)
     >>> [(each.details["budget"], len(each.schedule) - chain.n_nodes) for each in found]
     [(0, 0), (4, 4), (2, 4), (1, 3), (3, 3), (5, 5)]
     """
@@ -85,15 +86,15 @@ def chen_greedy(
         raise ValueError(f"rank_by is {quoted(rank_by)}; use peak or allocation")
     if weigh_cost not in (True, False):
         raise ValueError(f"weigh_cost is {quoted(weigh_cost)}; use True or False")
-    rows = _rows(graph, context, grid, candidates, keep_last, weigh_cost)
+    rows = _rows(graph, clock, grid, candidates, keep_last, weigh_cost)
     if rank_by == "peak":
-        return near(graph, rows, limit, context)
-    return _smallest_allocated(graph, near(graph, rows, None, context), limit)
+        return near(graph, rows, task.limit, clock)
+    return _smallest_allocated(graph, near(graph, rows, None, clock), task.limit)
 
 
 def _rows(
     graph: ComputationGraph,
-    context: SearchContext,
+    clock: Clock,
     grid: str,
     candidates: str | None,
     keep_last: bool | None,
@@ -104,12 +105,12 @@ def _rows(
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
     walks = [(kind, candidate_places(part, kind), *weighed) for kind in kinds for weighed in [(None, None), *costs]]
-    walking = context.share(WALKING)  # the rest is for the candidates
-    context.stage(len(walks), "walks", part=WALKING)
+    walking = clock.share(WALKING)  # the rest is for the candidates
+    clock.stage(len(walks), "walks", part=WALKING)
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
-            context.cut()
+            clock.cut()
             break
         walk = Walk(part.memory, places, costly)
         if grid == "paper":
@@ -121,7 +122,7 @@ def _rows(
             part_of_time = walking.share(1 / (len(walks) - done))
             found, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
             if part_of_time.cut_short:
-                context.cut()
+                clock.cut()
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
         for last in both(keep_last):
             rows.append(
@@ -134,7 +135,7 @@ def _rows(
                 ]
             )
         with suppress(OutOfTime):  # the rows that there are will do
-            context.progress(done + 1)
+            clock.progress(done + 1)
     return rows
 
 
@@ -261,33 +262,33 @@ class Walk:
 
 
 def exact_sweep(
-    walk: Walk, max_exact: int, otherwise: int, context: SearchContext | None = None
+    walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
     """Every distinct segmentation, or, past `max_exact`, those of `otherwise` growing budgets; "exact" or "thinned".
 
     At the deadline: those of the growing budgets that were tried by then, spread over all of them.
     """
-    context = context or SearchContext()
-    found, work, half = [], 0, context.share(0.5)
+    clock = clock or Clock()
+    found, work, half = [], 0, clock.share(0.5)
     for segmentation in _rising(walk):
         found.append(segmentation)
         work += len(segmentation.cuts)
         if len(found) > max_exact or work > MAX_CUTS or half.late:
             if half.late:
-                context.cut()
-            return _growing(walk, found[0], otherwise, context), "thinned"
+                clock.cut()
+            return _growing(walk, found[0], otherwise, clock), "thinned"
     return found, "exact"
 
 
-def _growing(walk: Walk, first: Segmentation, count: int, context: SearchContext) -> list[Segmentation]:
+def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
     """The segmentations of budget 0 and of growing budgets, as many as there is time for."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
     for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
         found.append(walk.segmentation(budget))
-        if context.late:
-            context.cut()
+        if clock.late:
+            clock.cut()
             break
     return sorted(found, key=lambda segmentation: segmentation.budget)
 

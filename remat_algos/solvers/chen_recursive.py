@@ -5,20 +5,21 @@ from functools import partial
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import Cutter, both, candidate_kinds, candidate_places, check_positive
+from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.07)
 def chen_recursive(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     splits: int | None = None,
     depth: int | None = None,
@@ -47,10 +48,10 @@ def chen_recursive(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(14)]))
     >>> options = {"splits": 1, "depth": 4, "candidates": "all", "keep_last": False}
-    >>> [len(found.schedule) - 15 for found in chen_recursive(chain, None, SearchContext(), **options)]
+    >>> [len(found.schedule) - 15 for found in chen_recursive(chain, Task(), Clock(), **options)]
     [39]
     """
-    return near(graph, _rows(graph, splits, depth, candidates, keep_last), limit, context)
+    return near(graph, _rows(graph, splits, depth, candidates, keep_last), task.limit, clock)
 
 
 def _rows(

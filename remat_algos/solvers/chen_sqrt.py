@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.canonical import canonical_schedule
@@ -20,6 +20,7 @@ from remat_algos.solvers.segments import (
     named_places,
     segment_counts,
 )
+from remat_algos.solvers.task import Task
 from remat_algos.structure.articulation import ForwardPart
 from remat_algos.structure.lower_sets import single_boundary_chain
 
@@ -27,8 +28,8 @@ from remat_algos.structure.lower_sets import single_boundary_chain
 @solver(paper="chen2016", needs=training_graph, price=0.03)
 def chen_sqrt(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     segments: int | str | None = None,
     candidates: str | None = None,
@@ -63,10 +64,10 @@ def chen_sqrt(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> [len(found.schedule) - chain.n_nodes for found in chen_sqrt(chain, None, SearchContext(), segments="sqrt")]
+    >>> [len(found.schedule) - chain.n_nodes for found in chen_sqrt(chain, Task(), Clock(), segments="sqrt")]
     [4, 6]
     """
-    return near(graph, _rows(graph, segments, candidates, at, keep_last, unit), limit, context)
+    return near(graph, _rows(graph, segments, candidates, at, keep_last, unit), task.limit, clock)
 
 
 def _rows(

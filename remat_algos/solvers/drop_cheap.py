@@ -7,13 +7,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.kind import kind_name, operation_kind
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import comma_separated, listed, quoted
 
 KEEPS = ("heavy", "mxnet")
@@ -24,8 +25,8 @@ MXNET_KEEPS = ("Convolution", "Linear", "Concat", "SoftmaxCrossEntropy", *MXNET_
 @solver(paper="chen2016", needs=training_graph, price=0.01)
 def drop_cheap(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     drop: str | Sequence[str] | None = None,
     threshold: float | None = None,
@@ -64,11 +65,11 @@ def drop_cheap(
     >>> labels = Labels(names=("conv", "norm", "relu", "fc"), ops=("Convolution", "BatchNorm", "ReLU", "Linear"))
     >>> net = ComputationGraph.from_arrays(read_indptr=[0, 0, 1, 2, 3], read_indices=[0, 1, 2], labels=labels)
     >>> net = differentiate(net)
-    >>> found = next(drop_cheap(net, None, SearchContext(), drop="BatchNorm,ReLU"))
+    >>> found = next(drop_cheap(net, Task(), Clock(), drop="BatchNorm,ReLU"))
     >>> " ".join(found.schedule.names(net))
     'conv norm relu fc grad(fc) norm relu grad(relu) grad(norm) grad(conv)'
     """
-    return near(graph, [_row(graph, drop, threshold, keep)], limit, context)
+    return near(graph, [_row(graph, drop, threshold, keep)], task.limit, clock)
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:

@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.echo_choice import Choice
 from remat_algos.solvers.echo_regions import RegionReport
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 
 
 @solver(paper="echo2020", needs=training_graph, price=0.01, explain=RegionReport.of)
 def echo(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     mode: str = "exact",
     only: str | Sequence[str] | None = None,
@@ -49,7 +50,7 @@ def echo(
     >>> from remat_algos.ir.differentiate import differentiate
     >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)]
     >>> net = differentiate(ComputationGraph.from_edges(edges, [4, 8, 8, 4, 8, 8], [9, 1, 1, 9, 1, 1]))
-    >>> candidate = next(echo(net, None, SearchContext()))
+    >>> candidate = next(echo(net, Task(), Clock()))
     >>> " ".join(candidate.schedule.names(net)[6:])
     '4 5 grad(5) grad(4) grad(3) 1 2 grad(2) grad(1) grad(0)'
     >>> candidate.details["stash_without"], candidate.details["stash"]

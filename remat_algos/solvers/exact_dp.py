@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.formula_chains import formula_candidates, formula_rows
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import CAP
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
 def exact_dp(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     strategy: str | None = None,
     formula_budget: int | str | None = None,
@@ -50,14 +51,14 @@ def exact_dp(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = next(exact_dp(chain, None, SearchContext(), formula_budget=7))
+    >>> found = next(exact_dp(chain, Task(), Clock(), formula_budget=7))
     >>> found.details["formula_peak"], found.details["formula_overhead"]
     (7, 4)
     """
     return formula_candidates(
         graph,
-        limit,
-        context,
+        task.limit,
+        clock,
         "exact",
         strategy=strategy,
         formula_budget=formula_budget,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
@@ -18,6 +18,7 @@ from remat_algos.solvers.formula_chains import (
 )
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 
@@ -33,8 +34,8 @@ States = list[dict[State, tuple[int, State]]]
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
 def exhaustive_lower_sets(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     strategy: str | None = None,
     formula_budget: int | str | None = None,
@@ -62,7 +63,7 @@ def exhaustive_lower_sets(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> found = next(exhaustive_lower_sets(chain, None, SearchContext(), formula_budget=6, keep_last=False))
+    >>> found = next(exhaustive_lower_sets(chain, Task(), Clock(), formula_budget=6, keep_last=False))
     >>> found.details["triplets"]
     14
     """
@@ -81,7 +82,7 @@ def exhaustive_lower_sets(
 
     if budget is None:
         yield from candidates_of(family.chain([]), "time", 2 * int(graph.node_memory[family.nodes].sum()))
-    states = _visited(_Sets(family), budget, keep_last, context)
+    states = _visited(_Sets(family), budget, keep_last, clock)
     if not states[-1]:
         raise too_little(graph, "exact", budget or 0, least_budget(graph))
     triplets = sum(len({(t, m) for t, m, _ in reached}) for reached in states)
@@ -89,12 +90,12 @@ def exhaustive_lower_sets(
         yield from candidates_of(family.chain(_rows(states, centric, each)), centric, each, triplets=triplets)
 
 
-def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: SearchContext) -> States:
+def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -> States:
     """The states of all chains whose greatest M(i) is within the budget."""
     states: States = [{} for _ in sets.members]
     states[0][0, 0, 0] = (0, (0, 0, 0))
     count = 1
-    context.stage(len(states), "lower sets")
+    clock.stage(len(states), "lower sets")
     for i, reached in enumerate(states):
         for j in range(i + 1, len(states)):
             if sets.members[i] & ~sets.members[j]:
@@ -105,11 +106,11 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, context: Search
                 if budget is None or m + need <= budget:
                     states[j].setdefault((t + cost, m + adds, max(peak, m + need)), (i, (t, m, peak)))
             count += len(states[j])
-            context.check()
+            clock.check()
             if count > MAX_STATES:
                 many = f"chains reach more than {MAX_STATES:,} states, too many to visit"
                 raise GraphError(f"{many}; use exact_dp or approximate_dp")
-        context.progress(i + 1)
+        clock.progress(i + 1)
     return states
 
 

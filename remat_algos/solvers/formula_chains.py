@@ -13,7 +13,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
@@ -50,7 +50,7 @@ class FormulaChains:
     Parameters
     ----------
     family : LowerSetFamily
-    context : SearchContext
+    clock : Clock
     keep_last : bool
         As in `canonical_schedule`; the last block then costs nothing.
     smaller : FormulaChains, optional
@@ -59,7 +59,7 @@ class FormulaChains:
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
-    >>> chains = FormulaChains(lower_set_family(graph), SearchContext(), keep_last=False)
+    >>> chains = FormulaChains(lower_set_family(graph), Clock(), keep_last=False)
     >>> chains.least_budget, chains.best(7, "time")[0].overhead(graph)
     (7, 4)
     """
@@ -67,25 +67,25 @@ class FormulaChains:
     def __init__(
         self,
         family: LowerSetFamily,
-        context: SearchContext,
+        clock: Clock,
         *,
         keep_last: bool,
         smaller: "FormulaChains | None" = None,
     ) -> None:
         self.family = family
-        self.context = context
+        self.clock = clock
         self.keep_last = keep_last
         self.smaller = smaller
 
     @cached_property
     def program(self) -> ChainProgram:
         """Chains by formulas (1) and (2)."""
-        return ChainProgram.by_formulas(self.family, self.context, keep_last=self.keep_last)
+        return ChainProgram.by_formulas(self.family, self.clock, keep_last=self.keep_last)
 
     @cached_property
     def complement(self) -> ChainProgram:
         """Chains by formula (2), with the compute of kept nodes as cost."""
-        return ChainProgram.by_formulas(self.family, self.context, keep_last=self.keep_last, kept=True)
+        return ChainProgram.by_formulas(self.family, self.clock, keep_last=self.keep_last, kept=True)
 
     @cached_property
     def least_budget(self) -> int:
@@ -122,7 +122,7 @@ class FormulaChains:
 def formula_chains(
     graph: ComputationGraph,
     family: str,
-    context: SearchContext,
+    clock: Clock,
     *,
     keep_last: bool,
     cap: int = CAP,
@@ -131,17 +131,17 @@ def formula_chains(
     """The chains of a family, for all lower sets with those of some as the smaller part; as in `lower_set_family`."""
     few = MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
-    chains = FormulaChains(wide, context, keep_last=keep_last)
+    chains = FormulaChains(wide, clock, keep_last=keep_last)
     if family != "exact":
         return chains
     every = lower_set_family(graph, family, cap=cap)
-    return FormulaChains(every, context, keep_last=keep_last, smaller=chains if len(wide) < len(every) else None)
+    return FormulaChains(every, clock, keep_last=keep_last, smaller=chains if len(wide) < len(every) else None)
 
 
 def formula_candidates(
     graph: ComputationGraph,
     limit: int | None,
-    context: SearchContext,
+    clock: Clock,
     family: str,
     *,
     strategy: str | None,
@@ -165,7 +165,7 @@ def formula_candidates(
     check_choices(strategy, keep_last, lazy)
     budget = None if formula_budget is None else formula_bytes(formula_budget)
     chains = formula_chains(
-        graph, family, context, keep_last=keep_last, cap=cap, max_sets=MAX_SETS if budget is None else None
+        graph, family, clock, keep_last=keep_last, cap=cap, max_sets=MAX_SETS if budget is None else None
     )
     sets = chains.family
 
@@ -388,7 +388,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
     >>> least_budget(graph)
     7
     """
-    return formula_chains(graph, family, SearchContext(), keep_last=False, cap=cap).least_budget
+    return formula_chains(graph, family, Clock(), keep_last=False, cap=cap).least_budget
 
 
 @checked_arguments
@@ -423,6 +423,6 @@ def formula_frontier(
     >>> [(overhead, peak) for overhead, peak, chain in formula_frontier(graph)]
     [(1, 6), (2, 5)]
     """
-    chains = formula_chains(graph, family, SearchContext(), keep_last=keep_last, cap=cap)
+    chains = formula_chains(graph, family, Clock(), keep_last=keep_last, cap=cap)
     best = [chain for (chain, _), _ in reversed(chains.frontier())]
     return [(formula_overhead(graph, chain, keep_last), chain.peak(graph), chain) for chain in best]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -19,6 +19,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import any_graph, solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import quoted
 
 BLOCKS = (64, 1, 8, 2, 16, 4, 32)  # in the order in which they are tried
@@ -37,7 +38,7 @@ PAIRS_A_SECOND = 500_000_000
 
 @solver(paper="kumar2019", needs=any_graph, price=0.2)
 def greedy_remat(
-    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_block: int | None = None
+    graph: ComputationGraph, task: Task, clock: Clock, *, max_block: int | None = None
 ) -> Iterator[Candidate]:
     """Scan the order; where memory exceeds the limit, drop a value and recompute it before its next use.
 
@@ -59,7 +60,7 @@ def greedy_remat(
 
     >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
     >>> graph = ComputationGraph.from_edges(names)
-    >>> one_pass, walk, *_ = greedy_remat(graph, 3, SearchContext())
+    >>> one_pass, walk, *_ = greedy_remat(graph, Task(3), Clock())
     >>> one_pass.figures, walk.figures, walk.schedule.names(graph)
     ((4, 5), (3, 6), ['A', 'B', 'C', 'D', 'A', 'E'])
     """
@@ -67,7 +68,7 @@ def greedy_remat(
         raise ValueError(f"max_block is {quoted(max_block)}; give a whole number of runs, 1 or more")
     sizes = BLOCKS if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
-    walks = _Walks(graph, context)
+    walks = _Walks(graph, clock)
     one_pass = lowest_pass(graph, beam=0)
     yield from walks.new(one_pass, {"one_pass": True})
     yield from walks.along(one_pass, blocks, {})
@@ -110,17 +111,17 @@ class _Walks:
     Parameters
     ----------
     graph : ComputationGraph
-    context : SearchContext
+    clock : Clock
     """
 
-    def __init__(self, graph: ComputationGraph, context: SearchContext) -> None:
+    def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
-        self.context = context
+        self.clock = clock
         self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule goes against a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
         self.sweeps = 2 + TURNS * STARTS if graph.n_nodes <= MAX_NODES_RESTARTED else 1  # at most, to come
-        context.stage(1, "walks", part=0)
+        clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
         """The candidate of a schedule unless it came before."""
@@ -131,7 +132,7 @@ class _Walks:
             if self.graph.n_nodes <= MAX_NODES_RESTARTED and candidate.simulation is not None:
                 self.schedules[key] = schedule
             yield candidate
-        self.context.advance(1)
+        self.clock.advance(1)
 
     def along(self, start: Schedule, blocks: Sequence[int], details: Details) -> Iterator[Candidate]:
         """Walks along an order, once, for many limits and sizes of blocks, in the order in which they are tried."""
@@ -142,7 +143,7 @@ class _Walks:
 
     def begin_sweep(self, n_walks: int) -> None:
         """Begin a stage of the progress, of so many walks at most."""
-        self.context.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
+        self.clock.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
         self.sweeps -= 1
 
     def peak(self, schedule: Schedule) -> float:
@@ -234,7 +235,7 @@ class _LimitSweep:
             if reached <= (block - 1).bit_length():
                 self.peak[limit, block] = peak
                 return
-        left = self.walks.context.left
+        left = self.walks.clock.left
         if left is not None and self.graph.n_nodes**2 > PAIRS_A_SECOND * left:
             raise OutOfTime
         schedule, reached, work = walk(self.graph, self.start, limit, block)

@@ -11,7 +11,7 @@ from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.live_sets import live_set_arrays, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
-from remat_algos.context import BEST, DEFAULT, FAST, OutOfTime, SearchContext
+from remat_algos.context import BEST, DEFAULT, FAST, Clock, OutOfTime
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -22,6 +22,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
 USUAL_VALUES = 64  # values of graphs on which the search often ends
@@ -55,7 +56,7 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
 
 @solver(needs=few_values, optimal_in=SCOPE, improves=True, price=1.0, describe=search_rows)
 def live_set_search(
-    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_states: int | None = None
+    graph: ComputationGraph, task: Task, clock: Clock, *, max_states: int | None = None
 ) -> Iterator[Candidate]:
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
@@ -73,7 +74,7 @@ def live_set_search(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> *_, best = live_set_search(chain, 7, SearchContext())
+    >>> *_, best = live_set_search(chain, Task(7), Clock())
     >>> schedule = evaluated(chain, best.schedule)
     >>> schedule.figures, best.bound, best.details["proof"]
     ((7, 29), 29, 'optimal')
@@ -83,12 +84,12 @@ def live_set_search(
     reason = few_values(graph)
     if reason is not None:
         raise GraphError(reason)
-    searches = _Searches(graph, context, max_states)
+    searches = _Searches(graph, task, clock, max_states)
     yield from searches.known
-    if limit is None:
+    if task.limit is None:
         yield from searches.frontier()
     else:
-        yield from searches.within(limit)
+        yield from searches.within(task.limit)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,20 +108,21 @@ class _Searches:
     Parameters
     ----------
     graph : ComputationGraph
-    context : SearchContext
+    task : Task
+    clock : Clock
     max_states : int, optional
     """
 
-    def __init__(self, graph: ComputationGraph, context: SearchContext, max_states: int | None) -> None:
+    def __init__(self, graph: ComputationGraph, task: Task, clock: Clock, max_states: int | None) -> None:
         self.graph = graph
-        self.context = context
+        self.task, self.clock = task, clock
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
         self.arrays = live_set_arrays(graph, self.nodes)
-        usual = MAX_STATES[context.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
+        usual = MAX_STATES[task.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
         self.max_states = usual if max_states is None else int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
         self.known = [first]  # of this solver
-        self.candidates = [*context.candidates, first]
+        self.candidates = [*task.candidates, first]
 
     def within(self, limit: int) -> Iterator[Candidate]:
         """The optimum within a limit; if nothing fits, of the minimum peak."""
@@ -138,7 +140,7 @@ class _Searches:
 
         That is the lowest of the candidates, if there are some: `frontier` searches it before.
         """
-        before = [each.figures[0] for each in self.context.candidates] if self.context.budgets else []
+        before = [each.figures[0] for each in self.task.candidates] if self.task.budgets else []
         floor, left = min(before, default=least_peak_bound(self.graph)[0]), FRONTIER_SEARCHES * self.max_states
         limit = max(candidate.figures[0] for candidate in self.candidates)
         while limit >= floor and left > 0:
@@ -203,7 +205,7 @@ class _Searches:
         """
         first = max_states if lowest else min(max_states, MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
-        if result.proven or first == max_states or self.context.late:
+        if result.proven or first == max_states or self.clock.late:
             return result
         potentials = self._potentials(limit)
         again = self._run(limit, ceiling, max_states, potentials, lowest=lowest)
@@ -222,7 +224,7 @@ class _Searches:
             output,
         )
         try:
-            return moment_potentials(rows, limit, MAX_POTENTIALS, self.context.check)
+            return moment_potentials(rows, limit, MAX_POTENTIALS, self.clock.check)
         except OutOfTime:
             return []
 
@@ -230,12 +232,12 @@ class _Searches:
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
         """The kernel's search, in portions."""
-        self.context.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
+        self.clock.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
         search = LiveSetSearch(*self.arrays, limit, ceiling, lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, BITS)
         verdict = search.advance(PORTION, max_states)
-        while verdict not in (SOLVED, EXHAUSTED) and search.n_states < max_states and not self.context.late:
+        while verdict not in (SOLVED, EXHAUSTED) and search.n_states < max_states and not self.clock.late:
             verdict = search.advance(PORTION, max_states)
             self._report(search.n_states)
         self._report(search.n_states)
@@ -245,4 +247,4 @@ class _Searches:
     def _report(self, states: int) -> None:
         """Report the sets so far; the search itself looks at the deadline."""
         with suppress(OutOfTime):
-            self.context.progress(states)
+            self.clock.progress(states)

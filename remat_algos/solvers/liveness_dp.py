@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Any
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -17,6 +17,7 @@ from remat_algos.solvers.candidates import Candidate, Details, coarse_first, eva
 from remat_algos.solvers.chain_program import ONE_OF_MANY, ChainProgram, Point
 from remat_algos.solvers.formula_chains import GRID, evenly, geometric, rank_of
 from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import CAP, LowerSetFamily, lower_set_family, spread
 from remat_algos.text.wording import quoted
 
@@ -35,8 +36,8 @@ WIDER = 1.5  # peak within which blocks are simulated for these, as a multiple o
 @solver(paper="kusumoto2019", needs=training_graph, price=0.4)
 def liveness_dp(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     family: str = "wide",
     lazy: bool | None = None,
@@ -89,12 +90,12 @@ def liveness_dp(
             schedule = canonical_schedule(graph, sets.chain(point.rows), lazy=lazy)
             return evaluated(graph, schedule, _details(sets, family, point, lazy))
 
-        if limit is None or len(sets) <= TINY:
-            yield from map(candidate_of, _curve(_program(sets, each, max_peak, context), few, graph.n_nodes))
+        if task.limit is None or len(sets) <= TINY:
+            yield from map(candidate_of, _curve(_program(sets, each, max_peak, clock), few, graph.n_nodes))
         elif few:
-            fits = yield from _near(sets, each, max_peak, limit, candidate_of, context, fits)
+            fits = yield from _near(sets, each, max_peak, task.limit, candidate_of, clock, fits)
         else:
-            yield from map(candidate_of, _best_of_many(sets, each, max_peak, limit, context))
+            yield from map(candidate_of, _best_of_many(sets, each, max_peak, task.limit, clock))
 
 
 def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
@@ -121,10 +122,10 @@ def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
 
 
 def _program(
-    sets: LowerSetFamily, lazy: bool, max_peak: int, context: SearchContext, max_recompute: int | None = None
+    sets: LowerSetFamily, lazy: bool, max_peak: int, clock: Clock, max_recompute: int | None = None
 ) -> ChainProgram:
     """Chains of blocks that need `max_peak` bytes or less and recompute `max_recompute` or less."""
-    context.stage(sets.pairs[1].size, "blocks", part=ONE_OF_MANY)
+    clock.stage(sets.pairs[1].size, "blocks", part=ONE_OF_MANY)
     figures = block_figures(
         sets.graph,
         sets.on_graph(),
@@ -133,9 +134,9 @@ def _program(
         max_peak=max_peak,
         max_recompute=max_recompute,
         chains=True,
-        check=context.progress,
+        check=clock.progress,
     )
-    return ChainProgram.by_blocks(sets, figures, max_peak, context)
+    return ChainProgram.by_blocks(sets, figures, max_peak, clock)
 
 
 def _curve(program: ChainProgram, whole: bool, n_nodes: int) -> Iterator[Point]:
@@ -155,7 +156,7 @@ def _near(
     max_peak: int,
     limit: int,
     candidate_of: Callable[[Point], Candidate],
-    context: SearchContext,
+    clock: Clock,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
     """The best chains for promises around a limit, then for larger ones as long as what is simulated fits.
@@ -164,11 +165,11 @@ def _near(
     bounds are simulated. Where a chain with the other value of `lazy` fits (`fits`), promises far above the limit are
     not tried. Returns whether a chain fits now.
     """
-    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, context)
+    some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()
     largest = AROUND[1] * limit if fits or reached <= limit else max(AROUND[1] * limit, ABOVE[1] * reached)
     dearest = some.cheapest(max(reached, int(AROUND[0] * limit)))
-    program = _program(sets, lazy, min(int(largest), max_peak), context, None if dearest is None else dearest.cost)
+    program = _program(sets, lazy, min(int(largest), max_peak), clock, None if dearest is None else dearest.cost)
     lowest = program.least_budget()
     if lowest > program.max_peak:
         return fits
@@ -192,35 +193,33 @@ def _near(
             highest = min(int(highest * RAISE) + 1, max_peak)
             waiting = [highest]
             if highest > program.max_peak:
-                program = _program(sets, lazy, min(int(highest * WIDER), max_peak), context, cheapest)
+                program = _program(sets, lazy, min(int(highest * WIDER), max_peak), clock, cheapest)
     return fits or lowest <= limit
 
 
-def _best_of_many(
-    sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, context: SearchContext
-) -> Iterator[Point]:
+def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
     """The cheapest chain that promises to fit, or the one with the lowest promise if none does.
 
     The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
     """
     rows = spread(len(sets), COARSE)
     some = sets.subset(rows)
-    program = _program(some, lazy, min(limit, max_peak), context)
+    program = _program(some, lazy, min(limit, max_peak), clock)
     first = program.cheapest(program.max_peak)
     if first is not None:
         yield _among_all(first, rows)
-    every = _program(sets, lazy, program.max_peak, context, None if first is None else first.cost)
+    every = _program(sets, lazy, program.max_peak, clock, None if first is None else first.cost)
     point = every.cheapest(every.max_peak, None if first is None else first.cost)
     if point is not None:
         yield point
     if point is not None or first is not None:
         return
-    program = _program(some, lazy, max_peak, context)
+    program = _program(some, lazy, max_peak, clock)
     lowest = program.least_budget()
     first = program.cheapest(lowest)
     if first is not None:
         yield _among_all(first, rows)
-    every = _program(sets, lazy, lowest, context)
+    every = _program(sets, lazy, lowest, clock)
     point = every.cheapest(every.least_budget())
     if point is not None:
         yield point

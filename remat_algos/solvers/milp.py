@@ -19,7 +19,7 @@ from remat_algos.bounds.integer_program import (
     solve_integer_program,
 )
 from remat_algos.bounds.memory import least_peak_bound, runs_once
-from remat_algos.context import OutOfTime, SearchContext
+from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -30,6 +30,7 @@ from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.registry import Rows, solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
@@ -57,9 +58,7 @@ def program_rows(graph: ComputationGraph, details: Details) -> Rows:
 
 
 @solver(paper="jain2020", needs=few_nodes, optimal_in=SCOPE, portfolio=False, describe=program_rows)
-def milp(
-    graph: ComputationGraph, limit: int | None, context: SearchContext, *, gap: float = 0.0
-) -> Iterator[Candidate]:
+def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0) -> Iterator[Candidate]:
     """Solve the integer program of Checkmate: the optimum among schedules that keep the order of the nodes.
 
     Stage t runs node t for the first time, after any earlier nodes, in their order, that it recomputes. For reference
@@ -81,7 +80,7 @@ def milp(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(5)]))
-    >>> *_, best = milp(chain, 5, SearchContext())
+    >>> *_, best = milp(chain, Task(5), Clock())
     >>> evaluated(chain, best.schedule).figures, best.bound, best.scope
     ((5, 19), 19, 'fixed order')
     """
@@ -90,12 +89,12 @@ def milp(
     reason = few_nodes(graph)
     if reason is not None:
         raise GraphError(reason)
-    programs = _Programs(graph, context, gap)
+    programs = _Programs(graph, task.constraints, clock, gap)
     yield programs.first
-    if limit is None:
+    if task.limit is None:
         yield from programs.frontier()
     else:
-        yield from programs.within(limit)
+        yield from programs.within(task.limit)
 
 
 class _Programs:
@@ -104,17 +103,18 @@ class _Programs:
     Parameters
     ----------
     graph : ComputationGraph
-    context : SearchContext
+    constraints : Constraints, optional
+    clock : Clock
     gap : float
     """
 
-    def __init__(self, graph: ComputationGraph, context: SearchContext, gap: float) -> None:
+    def __init__(self, graph: ComputationGraph, constraints: Constraints | None, clock: Clock, gap: float) -> None:
         self.graph = graph
-        self.context = context
+        self.clock = clock
         self.gap = max(EXACT, float(gap))
         self.first = evaluated(graph, lowest_pass(graph, beam=0), {"one_pass": True})
         self.floor = least_peak_bound(graph)[0]
-        self.constraints: Constraints | None = context.constraints
+        self.constraints = constraints
         places = _Places.of(graph, self.first.schedule.order, self.constraints)
         self.rows = _Rows(places, self.first.figures[0])
         self._report(part=0.1)
@@ -193,14 +193,14 @@ class _Programs:
 
     def _seconds(self) -> float | None:
         """The time that is left; raises OutOfTime where there is none."""
-        self.context.check()
-        return self.context.left
+        self.clock.check()
+        return self.clock.left
 
     def _report(self, part: float = 0.5) -> None:
         """Count the one pass or a program that is done; what was found in time is yielded all the same."""
-        self.context.stage(1, "integer programs", part=part)
+        self.clock.stage(1, "integer programs", part=part)
         with suppress(OutOfTime):
-            self.context.progress(1)
+            self.clock.progress(1)
 
 
 class _Rows:

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import solver
+from remat_algos.solvers.task import Task
 
 
 @solver(price=0)
-def no_remat(graph: ComputationGraph, limit: int | None, context: SearchContext) -> Iterator[Candidate]:
+def no_remat(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
     """Baseline without recomputation; percentages refer to its peak.
 
     Every needed node runs once, in id order; updates of parameters run after everything that reads the parameters.
@@ -18,7 +19,7 @@ def no_remat(graph: ComputationGraph, limit: int | None, context: SearchContext)
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> [candidate.schedule.order.tolist() for candidate in no_remat(graph, None, SearchContext())]
+    >>> [candidate.schedule.order.tolist() for candidate in no_remat(graph, Task(), Clock())]
     [[0, 1, 2]]
     """
     run = baseline(graph)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from functools import partial
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
+from remat_algos.solvers.task import Task
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout, separation
 from remat_algos.structure.separators import SeparatorTree
 
@@ -15,8 +16,8 @@ from remat_algos.structure.separators import SeparatorTree
 @solver(paper="kumar2019", price=0.05)
 def pathremat(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     recursion_limit: int | None = None,
     batching: bool | None = True,
@@ -46,26 +47,26 @@ def pathremat(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> found = next(pathremat(chain, 8, SearchContext(), recursion_limit=1))
+    >>> found = next(pathremat(chain, Task(8), Clock(), recursion_limit=1))
     >>> found.details["pathwidth"], found.figures
     (2, (8, 31))
     """
     check_options(recursion_limit, batching, length_limit)
     return by_recursion(
         graph,
-        partial(_trees, context=context),
+        partial(_trees, seed=task.seed, clock=clock),
         1,
-        limit,
-        context,
+        task.limit,
+        clock,
         recursion_limit=recursion_limit,
         batching=batching,
         length_limit=length_limit,
     )
 
 
-def _trees(part: Part, context: SearchContext) -> Iterator[Tree]:
+def _trees(part: Part, seed: int, clock: Clock) -> Iterator[Tree]:
     """The middle bags of one path decomposition."""
-    layout = greedy_layout(part.undirected, seed=context.seed, look=context.check)
+    layout = greedy_layout(part.undirected, seed=seed, look=clock.check)
     if separation(part.undirected, layout) > MAX_WIDTH:
         yield None, {}
     else:

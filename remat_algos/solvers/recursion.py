@@ -7,7 +7,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -132,7 +132,7 @@ def by_recursion(
     trees: Callable[[Part], Iterable[Tree]],
     n_trees: int,
     limit: int | None,
-    context: SearchContext,
+    clock: Clock,
     *,
     recursion_limit: int | None,
     batching: bool | None,
@@ -151,7 +151,7 @@ def by_recursion(
     n_trees : int
         Of each part.
     limit : int, optional
-    context : SearchContext
+    clock : Clock
     recursion_limit : int, optional
         By default several, and one pass without recursion.
     batching : bool, optional
@@ -163,10 +163,10 @@ def by_recursion(
     parts = [simple, whole] if simple.weightless.size else [whole]
     if recursion_limit is None:
         yield Candidate(parts[0].one_pass(), {"recursion_limit": "all"})
-    recursion = _Recursion(graph, limit, context, length_limit)
+    recursion = _Recursion(graph, limit, clock, length_limit)
     made: list[tuple[Rank, int, Part, Tree, list[Choice]]] = []
     count = 0
-    context.stage(n_trees * len(parts), "trees", part=0.6)
+    clock.stage(n_trees * len(parts), "trees", part=0.6)
     for number, (part, tree) in enumerate((each, tree) for each in parts for tree in trees(each)):
         if len(parts) > 1 and part is whole:
             tree = tree[0], {**tree[1], "simplified": False}
@@ -175,12 +175,12 @@ def by_recursion(
         yield from recursion.candidates(part, tree, choices[:first])
         made.append((recursion.best, number, part, tree, choices[first:]))
         count += len(choices)
-        context.progress(number + 1)
+        clock.progress(number + 1)
     best = len(made) if limit is None or count * graph.n_nodes < ALL_TREES_STEPS else min(BEST_TREES, len(made))
-    context.stage(best, "trees")
+    clock.stage(best, "trees")
     for done, (_, _, part, tree, choices) in enumerate(sorted(made, key=itemgetter(0, 1))[:best]):
         yield from recursion.candidates(part, tree, choices)
-        context.progress(done + 1)
+        clock.progress(done + 1)
 
 
 class _Recursion:
@@ -190,14 +190,14 @@ class _Recursion:
     ----------
     graph : ComputationGraph
     limit : int, optional
-    context : SearchContext
+    clock : Clock
     length_limit : float
     """
 
-    def __init__(self, graph: ComputationGraph, limit: int | None, context: SearchContext, length_limit: float) -> None:
+    def __init__(self, graph: ComputationGraph, limit: int | None, clock: Clock, length_limit: float) -> None:
         self.graph = graph
         self.limit = limit
-        self.context = context
+        self.clock = clock
         self.length_limit = length_limit
         self.ranks: dict[bytes, Rank] = {}
         self.best = WORST
@@ -208,13 +208,13 @@ class _Recursion:
         separators, details = tree
         longest = int(min(self.length_limit * max(1, part.nodes.size), MAX_RUNS))
         for batch, name, recursion_limit in choices:
-            self.context.check()
+            self.clock.check()
             if separators is None:
-                self.context.skip("of too wide a decomposition")
+                self.clock.skip("of too wide a decomposition")
                 continue
             schedule = part.schedule(separators, recursion_limit, batch, longest)
             if schedule is None:
-                self.context.skip("longer than length_limit allows")
+                self.clock.skip("longer than length_limit allows")
                 continue
             key = hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()
             if key not in self.ranks:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers as package
-from remat_algos.context import DEFAULT, FAST, SearchContext
+from remat_algos.context import DEFAULT, FAST, Clock
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
 
 ANY_ORDER = "any order"
@@ -49,7 +50,7 @@ class Solver(Registered):
     Parameters
     ----------
     function : callable
-        `function(graph, limit, context, **options)`, an iterator of `Candidate` or `Schedule`.
+        `function(graph, task, clock, **options)`, an iterator of `Candidate` or `Schedule`.
     paper : str
         Key of its paper in docs/references.bib, "" for none.
     needs : callable
@@ -57,7 +58,7 @@ class Solver(Registered):
     optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
         Class of schedules in which its result is optimal.
     improves : bool
-        Whether it reads other solvers' candidates (`context.candidates`); then it comes after them.
+        Whether it reads other solvers' candidates (`task.candidates`); then it comes after them.
     portfolio : bool
         Whether it is run where no solver is named.
     price : float
@@ -109,12 +110,10 @@ class Solver(Registered):
             known = listed(list(self.options)) or "none"
             raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
 
-    def candidates(
-        self, graph: ComputationGraph, limit: int | None, context: SearchContext, options: Mapping[str, Any]
-    ) -> Stream:
-        """Its candidates for a limit; TypeError as of `check_options`."""
+    def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
+        """Its candidates; TypeError as of `check_options`."""
         self.check_options(options)
-        stream = self.function(graph, limit, context, **options)
+        stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
             raise TypeError(
                 f"{shortened(self.name)} returned a {type(stream).__name__}; a solver yields candidates or schedules"
@@ -210,7 +209,7 @@ def list_candidates(
     >>> [candidate.figures for candidate in list_candidates(graph, "no_remat")]
     [(2, 3)]
     """
-    stream = get_solver(solver).candidates(graph, limit, SearchContext(seed=seed), options)
+    stream = get_solver(solver).candidates(graph, Task(limit, seed=seed), Clock(), options)
     found = []
     for each in stream:
         candidate = each if isinstance(each, Candidate) else Candidate(each)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cache
 from math import comb
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers.candidates import Candidate, coarse_first, thinned
 from remat_algos.solvers.chain_stages import BACKWARD, LEAF, MIN_STAGES, SWEEP, ChainStages, stages_of
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.segments import check_positive
+from remat_algos.solvers.task import Task
 
 MAX_COUNTS = 128  # numbers of checkpoints that are tried
 MAX_STEPS = 2_000_000  # steps of one schedule
@@ -28,7 +29,7 @@ def unit_chain(graph: ComputationGraph) -> str | None:
 
 @solver(paper="griewank2000", needs=unit_chain, optimal_in="chain", min_nodes=64, narrow=True, price=0.1)
 def revolve(
-    graph: ComputationGraph, limit: int | None, context: SearchContext, *, checkpoints: int | None = None
+    graph: ComputationGraph, task: Task, clock: Clock, *, checkpoints: int | None = None
 ) -> Iterator[Candidate]:
     """Divide a chain of equal nodes by binomial numbers, which is optimal for each number of checkpoints.
 
@@ -46,7 +47,7 @@ def revolve(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(99)]))
-    >>> found = list(revolve(chain, 8, SearchContext()))[1]
+    >>> found = list(revolve(chain, Task(8), Clock()))[1]
     >>> found.details["checkpoints"], found.bound - chain.needed_compute, forward_runs(100, 5) - 99
     (5, 217, 217)
     """
@@ -56,23 +57,23 @@ def revolve(
     if chain is None:
         return
     n = len(chain)
-    most = n - 1 if limit is None else chain.checkpoints(limit)
-    bound = chain.compute(most) if limit is not None and most >= 1 else None
+    most = n - 1 if task.limit is None else chain.checkpoints(task.limit)
+    bound = chain.compute(most) if task.limit is not None and most >= 1 else None
     if checkpoints is not None:
         counts = [min(checkpoints, n)]
-    elif limit is None:
+    elif task.limit is None:
         counts = coarse_first(thinned(range(1, n), MAX_COUNTS))
     else:
         counts = sorted({min(max(1, most - i), n - 1) for i in range(NEIGHBOURS + 1)}, reverse=True)
-    context.stage(len(counts))
+    clock.stage(len(counts))
     for done, count in enumerate(counts):
         if n + forward_runs(n, count) > MAX_STEPS:
-            context.skip("too long")
+            clock.skip("too long")
         else:
             known = bound is not None and count <= most
-            schedule = chain.stages.schedule(operations(n, count, context.check))
+            schedule = chain.stages.schedule(operations(n, count, clock.check))
             yield Candidate(schedule, {"checkpoints": count}, bound if known else None, "chain" if known else None)
-        context.progress(done + 1)
+        clock.progress(done + 1)
 
 
 def forward_runs(n: int, checkpoints: int) -> int:

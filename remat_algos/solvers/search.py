@@ -3,12 +3,13 @@
 import heapq
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import BEST, DEFAULT, FAST, Ending, SearchContext, until_stopped
+from remat_algos.context import BEST, DEFAULT, FAST, Clock, Ending, until_stopped
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -19,6 +20,7 @@ from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
+from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
 WORK = {FAST: 6_000_000, DEFAULT: 90_000_000, BEST: 250_000_000}
@@ -107,9 +109,7 @@ def search_rows(graph: ComputationGraph, details: Details) -> Rows:
 
 
 @solver(improves=True, price=3.0, describe=search_rows)
-def search(
-    graph: ComputationGraph, limit: int | None, context: SearchContext, *, max_moves: int | None = None
-) -> Iterator[Candidate]:
+def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int | None = None) -> Iterator[Candidate]:
     """Anneal a schedule by moves that insert, remove and shift runs, from the candidates of other solvers.
 
     The state is a schedule without useless runs; its cost is its compute and a weight on bytes above the limit. A move
@@ -128,26 +128,26 @@ def search(
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> *_, best = search(chain, 7, SearchContext())
+    >>> *_, best = search(chain, Task(7), Clock())
     >>> evaluated(chain, best.schedule).figures
     (7, 29)
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
-    seeds = [context.candidates]
-    own = tuple(each for each in context.candidates if each.solver in OWN)
-    lowest = limit is not None and limit <= least_peak_bound(graph)[0]
-    if (lowest or graph.n_nodes <= ALONE) and len(own) < len(context.candidates):
+    seeds = [task.candidates]
+    own = tuple(each for each in task.candidates if each.solver in OWN)
+    lowest = task.limit is not None and task.limit <= least_peak_bound(graph)[0]
+    if (lowest or graph.n_nodes <= ALONE) and len(own) < len(task.candidates):
         seeds.insert(0, own)
     for i, each in enumerate(seeds):
-        annealing = _Annealing(graph, context, each, max_moves, part=1 / (len(seeds) - i))
+        annealing = _Annealing(graph, replace(task, candidates=each), clock, max_moves, part=1 / (len(seeds) - i))
         yield Candidate(annealing.first.schedule, annealing.first.details)
         if not annealing.kernel.nodes.size:
             return
-        if limit is None:
-            yield from annealing.frontier(context.budgets or LIMITS)
+        if task.limit is None:
+            yield from annealing.frontier(task.budgets or LIMITS)
         else:
-            yield from annealing.within(limit)
+            yield from annealing.within(task.limit)
 
 
 class _Annealing:
@@ -156,9 +156,9 @@ class _Annealing:
     Parameters
     ----------
     graph : ComputationGraph
-    context : SearchContext
-    candidates : sequence of Candidate
-        Of other solvers.
+    task : Task
+        Its candidates are the starts.
+    clock : Clock
     max_moves : int, optional
     part : float
         Of the time that is left, and of the progress.
@@ -167,13 +167,13 @@ class _Annealing:
     def __init__(
         self,
         graph: ComputationGraph,
-        context: SearchContext,
-        candidates: Sequence[Candidate],
+        task: Task,
+        clock: Clock,
         max_moves: int | None,
         *,
         part: float,
     ) -> None:
-        self.graph, self.context, self.candidates, self.part = graph, context, candidates, part
+        self.graph, self.task, self.clock, self.part = graph, task, clock, part
         self.max_moves = None if max_moves is None else min(max_moves, 2**40)
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
@@ -182,27 +182,27 @@ class _Annealing:
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
         self.max_runs, self.n_searches, self.done = max(MAX_RUNS, self._max_runs_of_seeds()), 0, 0
         self.bound = least_peak_bound(graph)[0]
-        self.kernel = self._kernel(context.seed)
+        self.kernel = self._kernel(task.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
-        work = int(WORK[context.effort] * (1 + larger * (MORE_WORK[context.effort] - 1)))
-        most = WORK_OF_NODE[context.effort] * self.kernel.nodes.size
-        self.work, lowest = min(work, most), min(work, LOWEST_WORK_OF_NODE[context.effort] * most)
+        work = int(WORK[task.effort] * (1 + larger * (MORE_WORK[task.effort] - 1)))
+        most = WORK_OF_NODE[task.effort] * self.kernel.nodes.size
+        self.work, lowest = min(work, most), min(work, LOWEST_WORK_OF_NODE[task.effort] * most)
         if self.max_moves is not None:
             self.work = lowest = USUAL_WORK * self.max_moves
         self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
 
     def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
-        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.context.constraints)
+        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.task.constraints)
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
-        left = self.context.left
+        left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
         possible = max(WORK[FAST], int(self.part * left * WORK_A_SECOND))
         if possible >= work:
             return work
-        self.context.cut()
+        self.clock.cut()
         return possible
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -242,10 +242,10 @@ class _Annealing:
         seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
-        factor = 1 if self.max_moves is not None else FRONTIER_WORK[self.context.effort]
+        factor = 1 if self.max_moves is not None else FRONTIER_WORK[self.task.effort]
         total = self._in_time(int(factor * self.work))
-        known = [each for each in self.candidates if each.simulation is not None and each.solver not in OWN]
-        lowest = min(known, key=lambda each: each.figures, default=None) if self.context.budgets else None
+        known = [each for each in self.task.candidates if each.simulation is not None and each.solver not in OWN]
+        lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
         if lowest is None:  # else it was searched before
             lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
         if lowest is None:
@@ -297,25 +297,25 @@ class _Annealing:
 
         def anneal(search: tuple[int, int, int, Candidate]) -> Candidate | None:
             i, limit, number, start = search
-            if self.context.stopped:
+            if self.clock.stopped:
                 return None
-            kernel, each = self._kernel((self.context.seed, number)), work // len(points[i][1])
+            kernel, each = self._kernel((self.task.seed, number)), work // len(points[i][1])
             found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
-            self.context.interrupted |= ending.interrupted
+            self.clock.interrupted |= ending.interrupted
             return found
 
-        for (i, limit, *_), found in zip(searches, self.context.map(anneal, searches), strict=True):
+        for (i, limit, *_), found in zip(searches, self.clock.map(anneal, searches), strict=True):
             if found is not None and self._rank(found, limit) < self._rank(bests[i], limit):
                 bests[i] = found
                 yield found
         self.done += work * len(points)
-        self.context.progress(self.done)
+        self.clock.progress(self.done)
         return bests
 
     def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
         candidates: dict[str, Candidate] = {} if best is None else {"search": best}
-        for each in self.candidates:
+        for each in self.task.candidates:
             known = candidates.get(each.solver)
             if known is None or rank(each.figures, limit) < rank(known.figures, limit):
                 candidates[each.solver] = each
@@ -332,7 +332,7 @@ class _Annealing:
         """Begin a stage of the progress: a part of what this search has left."""
         part, self.done = self.part * part, 0
         self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
-        self.context.stage(work, "moves", part=part)
+        self.clock.stage(work, "moves", part=part)
 
     def _rounds(
         self,
@@ -352,11 +352,11 @@ class _Annealing:
         graph, best = self.graph, None
         rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
         enough = int(rounds[0][0] * total / (FIRST_WORK * self.kernel.nodes.size + 1))
-        count = max(MIN_FIRST, min(MAX_FIRST[self.context.effort], enough))
+        count = max(MIN_FIRST, min(MAX_FIRST[self.task.effort], enough))
         if lowest:
             goal = ANY_GOAL
         elif goal is None:
-            goal = max(graph.needed_compute, self.context.bound or 0)
+            goal = max(graph.needed_compute, self.task.bound or 0)
         pool = list(seeds)
         self._begin_stage(total, part)
         for share, hot, cold in rounds:
@@ -373,7 +373,7 @@ class _Annealing:
                     best = found
                     yield best
                 ending.pass_on()
-                self.context.progress(self.done)
+                self.clock.progress(self.done)
                 if self._ends(best, limit, goal):
                     return best
             count = max(1, count // FEWER)
@@ -389,7 +389,7 @@ class _Annealing:
 
     def _rank(self, candidate: Candidate, limit: int) -> tuple[bool, int, int, int]:
         """Sort key: what violates a constraint comes last."""
-        rules, simulation = self.context.constraints, candidate.simulation
+        rules, simulation = self.task.constraints, candidate.simulation
         violates = rules is not None and simulation is not None and rules.violation(simulation) is not None
         return violates, *rank(candidate.figures, limit)
 
@@ -422,7 +422,7 @@ class _Annealing:
                     kernel.cool(*temperatures, spent / work)
                     ended = kernel.state.advance(PERIOD)
                     before, spent = spent, self._spent(kernel) - begun
-                    self.context.advance(spent - before)
+                    self.clock.advance(spent - before)
             if not len(kernel.best):
                 return found, ending
             new = evaluated(self.graph, kernel.best, {"moves": kernel.state.n_moves, **details})
@@ -438,5 +438,5 @@ class _Annealing:
 
     def _max_runs_of_seeds(self) -> int:
         """The most runs of a node in any seed."""
-        seeds = (each.simulation for each in self.candidates)
+        seeds = (each.simulation for each in self.task.candidates)
         return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.recursion import LENGTH_LIMIT, MAX_WIDTH, Part, Tree, by_recursion, check_options
 from remat_algos.solvers.registry import solver
+from remat_algos.solvers.task import Task
 from remat_algos.structure.elimination import Run
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
@@ -22,8 +23,8 @@ MAX_TREE_NODES = 40_000  # in all decompositions of a large graph
 @solver(paper="kumar2019", price=0.2)
 def twremat(
     graph: ComputationGraph,
-    limit: int | None,
-    context: SearchContext,
+    task: Task,
+    clock: Clock,
     *,
     recursion_limit: int | None = None,
     batching: bool | None = None,
@@ -54,7 +55,7 @@ def twremat(
     Examples
     --------
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(15)] + [(i, 15 - i) for i in range(7)])
-    >>> every = twremat(chain, None, SearchContext(), recursion_limit=1)
+    >>> every = twremat(chain, Task(), Clock(), recursion_limit=1)
     >>> found = min(every, key=lambda candidate: candidate.figures)
     >>> found.details["width"], found.figures
     (2, (6, 20))
@@ -66,25 +67,25 @@ def twremat(
         raise ValueError(f"orders is {quoted(orders)}; give a whole number of elimination orders, 1 or more")
     return by_recursion(
         graph,
-        partial(_trees, orders=int(orders), context=context),
+        partial(_trees, orders=int(orders), seed=task.seed, clock=clock),
         2 * int(orders),
-        limit,
-        context,
+        task.limit,
+        clock,
         recursion_limit=recursion_limit,
         batching=batching,
         length_limit=length_limit,
     )
 
 
-def _trees(part: Part, orders: int, context: SearchContext) -> Iterator[Tree]:
+def _trees(part: Part, orders: int, seed: int, clock: Clock) -> Iterator[Tree]:
     """Separators by each elimination order, balanced and with few bytes."""
     for number in range(orders):
         turn, which = divmod(number, len(ORDER_RULES))
-        rule, seed = ORDER_RULES[which], None if turn == 0 else context.seed + turn - 1  # at first with its own ties
-        order = rule if seed is None else f"{rule}, seed {seed}"
-        run = Run(part.undirected, rule, seed, MAX_WIDTH)
+        rule, ties = ORDER_RULES[which], None if turn == 0 else seed + turn - 1  # at first with its own ties
+        order = rule if ties is None else f"{rule}, seed {ties}"
+        run = Run(part.undirected, rule, ties, MAX_WIDTH)
         while run.go_on():
-            context.check()
+            clock.check()
         if run.done:
             found = TreeDecomposition.of(run.elimination()).reduce()
             about = {"order": order, "width": found.width}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import SHORTEST, Progress, SearchContext, until_stopped
+from remat_algos.context import SHORTEST, Clock, Progress, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
@@ -223,17 +223,17 @@ def width_bounds(
     """
     if seeds < 0:
         raise ValueError(f"seeds is {shortened(seeds)}; give 0 or more")
-    context = SearchContext(time_limit, progress)
-    low = _quick_bound(graph, context)
+    clock = Clock(time_limit, progress)
+    low = _quick_bound(graph, clock)
     if not (exact or reduced):
-        return _Search(graph, low, context).run(_orders(seeds, seed))
+        return _Search(graph, low, clock).run(_orders(seeds, seed))
     start = reduce(graph, low)
     if start.remaining.n_vertices <= MAX_EXACT:
         best = minimum_width(start.remaining)
         bounds = WidthBounds(best, max(start.low, best.width), details={"rule": "exact", "seed": None, "orders": 0})
     else:
-        low = max(start.low, _quick_bound(start.remaining, context))
-        bounds = _Search(start.remaining, low, context).run(_orders(seeds, seed))
+        low = max(start.low, _quick_bound(start.remaining, clock))
+        bounds = _Search(start.remaining, low, clock).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.complete and not bounds.proven:
@@ -244,11 +244,9 @@ def width_bounds(
     return bounds
 
 
-def _quick_bound(graph: UndirectedGraph, context: SearchContext) -> int:
+def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
     """The contraction bound, or where it, which cannot be stopped, may take too long the minimum degree."""
-    if context.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(
-        SHORTEST, context.left
-    ):
+    if clock.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
     return contraction_bound(graph)
 
@@ -262,26 +260,26 @@ def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
 class _Search:
     """Elimination orders of a graph one after the other, as far as the time goes."""
 
-    def __init__(self, graph: UndirectedGraph, low: int, context: SearchContext) -> None:
+    def __init__(self, graph: UndirectedGraph, low: int, clock: Clock) -> None:
         self.graph = graph
         self.low = low
-        self.context = context
+        self.clock = clock
         self.best: Elimination | None = None
         self.chosen: tuple[str, int | None] = ("", None)
         self.unfinished: Run | None = None  # the first
 
     def run(self, orders: list[tuple[str, int | None]]) -> WidthBounds:
         n_tried = 0
-        self.context.stage(len(orders), "orders")
+        self.clock.stage(len(orders), "orders")
         with until_stopped() as ending:
             for order in orders:
                 if self.best is not None:
                     if self.best.width <= self.low:
                         break
-                    self.context.progress(n_tried, f"best {self.best.width} · bound {self.low}")
+                    self.clock.progress(n_tried, f"best {self.best.width} · bound {self.low}")
                 self.eliminate(*order)
                 n_tried += 1
-            self.context.finish()
+            self.clock.finish()
         if self.best is None:
             eliminated = np.arange(min(1, self.graph.n_vertices), dtype=np.int32)
             if self.unfinished is not None:
@@ -295,6 +293,6 @@ class _Search:
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
         self.unfinished = run if self.best is None else None
         while run.go_on():
-            self.context.check()
+            self.clock.check()
         if run.done:
             self.best, self.chosen = run.elimination(), (rule, seed)

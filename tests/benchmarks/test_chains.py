@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.solvers.chain_dp import ChainTable
@@ -26,7 +26,7 @@ def uneven_chain(n):
 def test_table(benchmark, stages):
     chain = stages_of(uneven_chain(stages))
     memory = chain.upper
-    arguments = chain, memory, memory.highest, SLOTS, SearchContext()
+    arguments = chain, memory, memory.highest, SLOTS, Clock()
     table = benchmark.pedantic(ChainTable.of, arguments, rounds=3, warmup_rounds=1)
     benchmark.extra_info.update(cores=os.cpu_count(), stages=stages, slots=SLOTS, bytes=table.entries.nbytes)
     assert np.isfinite(table.root[-1])

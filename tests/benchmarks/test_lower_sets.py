@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import parallel_chains
 from remat_algos.models.registry import build
@@ -122,7 +122,7 @@ def test_least_budget(benchmark, name):
 
 def bisected(graph):
     """The least budget as the paper finds it: halve the range by whole solves."""
-    program = ChainProgram.by_formulas(lower_set_family(graph), SearchContext(), keep_last=False)
+    program = ChainProgram.by_formulas(lower_set_family(graph), Clock(), keep_last=False)
     low, high, solves = 0, 2 * int(graph.node_memory[graph.forward].sum()), 0
     while high - low > 1:
         middle, solves = (low + high) // 2, solves + 1

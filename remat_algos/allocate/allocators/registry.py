@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import remat_algos.allocate.allocators as package
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.context import SearchContext
+from remat_algos.context import Clock
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
@@ -24,7 +24,7 @@ class Allocator(Registered):
     Parameters
     ----------
     function : callable
-        `function(simulation, context, **options)`, a `Reservation`.
+        `function(simulation, clock, **options)`, a `Reservation`.
     noun : str
         The word for what it reserves in tables and plans; "" where that is the peak.
     own_base : bool
@@ -39,14 +39,14 @@ class Allocator(Registered):
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("allocator", "what it reserves")
 
-    def reserve(self, simulation: Simulation, context: SearchContext | None = None, **options: Any) -> Reservation:
+    def reserve(self, simulation: Simulation, clock: Clock | None = None, **options: Any) -> Reservation:
         """Run the allocator on a schedule.
 
         Parameters
         ----------
         simulation : Simulation
-        context : SearchContext, optional
-            Deadline and seed of a search for addresses.
+        clock : Clock, optional
+            Deadline of a search for addresses.
         **options
             Of this allocator.
 
@@ -56,7 +56,7 @@ class Allocator(Registered):
         >>> [allocator.reserve(baseline(graph)).memory for allocator in list_allocators()]
         [200, 2097152, 1024, 200]
         """
-        return self.function(simulation, context or SearchContext(), **options)
+        return self.function(simulation, clock or Clock(), **options)
 
     def base(self, graph: ComputationGraph) -> int:
         """Bytes without rematerialization, the base of percentages."""

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
-    from remat_algos.context import SearchContext
+    from remat_algos.context import Clock
     from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 
     check_plot(arguments.plot, json=arguments.json)
@@ -80,10 +80,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         note = f"{arguments.buffers}: {counted(len(buffers), 'buffer')}{_fixed(buffers)}"
     if not arguments.json:
         print_text(note)
-    context = SearchContext()
+    clock = Clock()
     split = len(arguments.capacity or ()) > 1
     allocation = _split(arguments, buffers) if split else _allocated(arguments, buffers)
-    seconds = context.elapsed
+    seconds = clock.elapsed
     allocation.verify()
     if arguments.output:
         write_allocation(allocation, arguments.output)

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
-    from remat_algos.context import SearchContext, time_left
+    from remat_algos.context import Clock, time_left
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.wording import comma_separated
 
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
-        context = SearchContext(time_left(arguments.time_limit, arguments.started), progress)
-        curve = bound_curve(graph, limits, context, effort=arguments.effort)
+        clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
+        curve = bound_curve(graph, limits, clock, effort=arguments.effort)
     if arguments.json:
         print_json(_record(curve, dict(zip(texts, limits, strict=True))))
     elif len(curve.limits) == 1:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
     from remat_algos.bounds.memory import one_pass_bound
-    from remat_algos.context import SearchContext, time_left, until_stopped
+    from remat_algos.context import Clock, time_left, until_stopped
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
 
@@ -57,14 +57,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if not arguments.json:
         print_text(note)
     with progress_line() as progress:
-        context = SearchContext(time_left(arguments.time_limit, arguments.started), progress, seed=arguments.seed)
+        clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
         with until_stopped() as ending:
-            for lower in lower_passes(graph, context, beam=arguments.beam, search=arguments.search):
+            for lower in lower_passes(graph, clock, beam=arguments.beam, search=arguments.search, seed=arguments.seed):
                 best = lower
     if ending.complete:
-        context.finish()
+        clock.finish()
     # known by now, unless there was no time for it, or an interrupt came before
-    bound = one_pass_bound(graph, SearchContext(0) if ending.interrupted else context)
+    bound = one_pass_bound(graph, Clock(0) if ending.interrupted else clock)
     record = _record(best, first, bound, ending.complete)
     if arguments.output:
         _write(best, arguments.output)

@@ -49,7 +49,7 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
-    from remat_algos.context import SearchContext
+    from remat_algos.context import Clock
     from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -60,10 +60,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         graph, directed, note = _graph(arguments)
         if not arguments.json:
             print_text(note)
-        context = SearchContext()
+        clock = Clock()
         with progress_line() as progress:
             bounds = _bounds(graph, arguments, progress)
-        seconds = context.elapsed
+        seconds = clock.elapsed
         decomposition = TreeDecomposition.of(bounds.elimination).reduce()
         if arguments.td and not alone:
             write_td(decomposition, arguments.td, graph.n_vertices)

@@ -41,11 +41,11 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     --------
     >>> from remat_algos import plot
     >>> from remat_algos.bounds.curve import bound_curve
-    >>> from remat_algos.context import SearchContext
+    >>> from remat_algos.context import Clock
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> plot.bounds(bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast")).get_ylabel()
+    >>> plot.bounds(bound_curve(chain, [9, 7, 5], Clock(), effort="fast")).get_ylabel()
     'overhead (% of one pass)'
     """
     ax = axes_or_new(ax, 8, 4.5)
@@ -85,11 +85,11 @@ def bounds_text(curve: BoundCurve, *, width: int = 72) -> str:
     Examples
     --------
     >>> from remat_algos.bounds.curve import bound_curve
-    >>> from remat_algos.context import SearchContext
+    >>> from remat_algos.context import Clock
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> print(bounds_text(bound_curve(chain, [9, 7, 5], SearchContext(), effort="fast"), width=40))
+    >>> print(bounds_text(bound_curve(chain, [9, 7, 5], Clock(), effort="fast"), width=40))
     lower bounds for 18 nodes; peak 11 B
     without rematerialization
     no schedule goes below 4 B, 36.4 % of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import Clock, Progress
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.case import NO_REMAT, Case, named
@@ -40,6 +40,7 @@ from remat_algos.reproduce.quick import quick_page
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.candidates import evaluated
 from remat_algos.solvers.chen_greedy import chen_greedy
+from remat_algos.solvers.task import Task
 from remat_algos.text.units import format_bytes
 
 DEPTHS, QUICK_DEPTHS = (50, 101, 152, 200, 302, 500, 1001), (62, 122)
@@ -335,7 +336,7 @@ def overheads(
         `weigh_cost` of `chen_greedy`.
     progress : callable, optional
     """
-    candidates = chen_greedy(graph, None, SearchContext(progress=progress), weigh_cost=weighed)
+    candidates = chen_greedy(graph, Task(), Clock(progress=progress), weigh_cost=weighed)
     points = {evaluated(graph, found.schedule).figures for found in candidates}
     base, one_pass = baseline_peak(graph), max(1, graph.needed_compute)
     within = ([compute for peak, compute in points if peak <= share * base] for share in shares)

@@ -12,7 +12,7 @@ import numpy as np
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import Clock, Progress
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept, weights, without_inputs
@@ -20,6 +20,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.echo import echo
+from remat_algos.solvers.task import Task
 
 BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"
 STRATEGIES = (BASELINE, MIRROR, ECHO)
@@ -166,11 +167,11 @@ def run(workload: Workload, forward: ComputationGraph, strategy: str) -> Simulat
 
 def mirrored(graph: ComputationGraph) -> SimulatedRun:
     """The schedule of MXNet's mirror option, which respects marks."""
-    [candidate] = drop_cheap(graph, None, SearchContext(), keep="mxnet")
+    [candidate] = drop_cheap(graph, Task(), Clock(), keep="mxnet")
     return SimulatedRun(simulate(graph, candidate.schedule))
 
 
 def echoed(graph: ComputationGraph, **options: Any) -> SimulatedRun:
     """The schedule of `echo` itself; `solve` would apply passes and compare it with no rematerialization."""
-    [candidate] = echo(graph, None, SearchContext(), **options)
+    [candidate] = echo(graph, Task(), Clock(), **options)
     return SimulatedRun(simulate(graph, candidate.schedule))

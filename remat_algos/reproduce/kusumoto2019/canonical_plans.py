@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Progress, SearchContext
+from remat_algos.context import Clock, Progress
 from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -23,6 +23,7 @@ from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.formula_chains import FormulaChains
 from remat_algos.solvers.liveness_dp import liveness_dp
 from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
 
@@ -163,14 +164,14 @@ class Planner:
 
     def _of(self, family: str) -> FormulaChains:
         if family not in self._chains:
-            sets, context = lower_set_family(self.graph, family), SearchContext(progress=self.progress)
-            self._chains[family] = FormulaChains(sets, context, keep_last=False)
+            sets, clock = lower_set_family(self.graph, family), Clock(progress=self.progress)
+            self._chains[family] = FormulaChains(sets, clock, keep_last=False)
         return self._chains[family]
 
 
 def by_liveness(graph: ComputationGraph, progress: Progress | None = None) -> list[Schedule]:
     """The schedules of `liveness_dp`, the lowest peak first."""
-    found = pareto(liveness_dp(graph, None, SearchContext(progress=progress)), lambda each: each.figures)
+    found = pareto(liveness_dp(graph, Task(), Clock(progress=progress)), lambda each: each.figures)
     return [candidate.schedule for candidate in found]
 
 
