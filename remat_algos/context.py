@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
@@ -40,39 +41,86 @@ class Interrupted(KeyboardInterrupt):
     """The user stopped a search that had found nothing to return."""
 
 
+class Stop(Enum):
+    """How a search ended; `a | b` is how two of them did, the later of the list below.
+
+    Attributes
+    ----------
+    DONE
+        It tried all that it had to try.
+    PROVEN
+        What it found meets a bound, so nothing else was tried.
+    DEADLINE
+        The time limit left something out.
+    OUT_OF_MEMORY
+        Memory ran out.
+    INTERRUPTED
+        The user stopped it.
+
+    Examples
+    --------
+    >>> (Stop.DONE | Stop.DEADLINE), Stop.PROVEN.complete, Stop.DEADLINE.complete
+    (Stop.DEADLINE, True, False)
+    """
+
+    DONE = "done"
+    PROVEN = "proven"
+    DEADLINE = "deadline"
+    OUT_OF_MEMORY = "out of memory"
+    INTERRUPTED = "interrupted"
+
+    def __repr__(self) -> str:
+        return f"Stop.{self.name}"
+
+    def __or__(self, other: "Stop") -> "Stop":
+        return max(self, other, key=list(Stop).index)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left out."""
+        return self in (Stop.DONE, Stop.PROVEN)
+
+
 @dataclass(slots=True)
 class Ending:
-    """How a search ended: whether it came to its end, and whether the user interrupted it."""
+    """How a search under `until_stopped` ended."""
 
-    complete: bool = True
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
 
     def pass_on(self) -> None:
         """Raise again what stopped the search, if anything did."""
-        if self.interrupted:
+        if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        if not self.complete:
+        if self.stop is Stop.OUT_OF_MEMORY:
+            raise MemoryError
+        if self.stop is Stop.DEADLINE:
             raise OutOfTime
 
 
 @contextmanager
-def until_stopped() -> Iterator[Ending]:
+def until_stopped(*, memory: bool = False) -> Iterator[Ending]:
     """Run a search to its end, its deadline, or Ctrl-C; the caller keeps what was found.
+
+    With `memory`, a search that runs out of memory ends the same way.
 
     Examples
     --------
     >>> with until_stopped() as ending:
     ...     Clock(0).check()
     >>> ending
-    Ending(complete=False, interrupted=False)
+    Ending(stop=Stop.DEADLINE)
     """
     ending = Ending()
     try:
         yield ending
     except OutOfTime:
-        ending.complete = False
+        ending.stop = Stop.DEADLINE
     except KeyboardInterrupt:
-        ending.complete, ending.interrupted = False, True
+        ending.stop = Stop.INTERRUPTED
+    except MemoryError:
+        if not memory:
+            raise
+        ending.stop = Stop.OUT_OF_MEMORY
 
 
 @contextmanager
@@ -171,7 +219,7 @@ class Clock:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.skipped = Counter[str]()
-        self.cut_short = self.interrupted = False
+        self.stop = Stop.DONE  # as far as it is known
         self._stages = _Stages(progress)
 
     @property
@@ -202,7 +250,7 @@ class Clock:
     @property
     def stopped(self) -> bool:
         """Whether `check` raises."""
-        return self.interrupted or self.late
+        return self.stop is Stop.INTERRUPTED or self.late
 
     @property
     def overdue(self) -> float:
@@ -212,9 +260,9 @@ class Clock:
     def check(self) -> None:
         """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this as they go.
 
-        Once `interrupted`, it raises KeyboardInterrupt: signals reach the main thread alone, this every one.
+        After an interrupt it raises KeyboardInterrupt: signals reach the main thread alone, this every one.
         """
-        if self.interrupted:
+        if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self.late:
             raise OutOfTime
@@ -239,12 +287,12 @@ class Clock:
                 if n_threads > 1:
                     calls = [pool.submit(call).result for call in calls]
             except KeyboardInterrupt:  # the calls are made here, and end at once
-                self.interrupted = True
+                self.stop = Stop.INTERRUPTED
             while len(results) < len(calls):
                 try:
                     results.append(calls[len(results)]())
                 except KeyboardInterrupt:
-                    self.interrupted = True
+                    self.stop = Stop.INTERRUPTED
         return results
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
@@ -302,7 +350,7 @@ class Clock:
 
     def cut(self) -> None:
         """Note that candidates were left out for lack of time."""
-        self.cut_short = True
+        self.stop |= Stop.DEADLINE
 
     def skip(self, reason: str) -> None:
         """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""

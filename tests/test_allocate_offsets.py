@@ -17,7 +17,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.offsets import Packing, pack
 from remat_algos.allocate.packing_blocks import PackingBlocks
-from remat_algos.context import Clock
+from remat_algos.context import Clock, Stop
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
@@ -323,7 +323,7 @@ def test_a_greedy_rule_is_interrupted_before_all_is_placed(monkeypatch):
     monkeypatch.setattr(offsets.Packing, "check", check)
     found = pack(random_buffers(400))
     found.verify()
-    assert found.interrupted
+    assert found.stop is Stop.INTERRUPTED
     assert set(methods) == {found.method} == {"lowest place, by size"}
 
 
@@ -346,8 +346,8 @@ def test_interrupted_it_gives_the_best_so_far(news):
     buffers = hard_buffers()
     found = pack(buffers, time_limit=600, progress=progress)
     found.verify()
-    assert found.interrupted
-    assert not pack(buffers, time_limit=0).interrupted
+    assert found.stop is Stop.INTERRUPTED
+    assert pack(buffers, time_limit=0).stop is Stop.DEADLINE
     assert len(told) == news
     assert all(0 <= done <= total == 1000 for done, total, _ in told)
     assert f"{found.size:,} bytes, {found.method}" in told[-1][2]

@@ -12,6 +12,7 @@ import pytest
 
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.main import main
+from remat_algos.context import Stop
 from remat_algos.formats.buffer_tables import read_buffers
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
 from tests.test_cli_questions import complains
@@ -503,7 +504,7 @@ def test_small_answers_load_nothing_that_is_slow(folder, words):
 
 def test_interrupted_it_says_so(remat, folder, monkeypatch):
     def stopped(buffers, **given):
-        return replace(pack(buffers, **given), interrupted=True)
+        return replace(pack(buffers, **given), stop=Stop.INTERRUPTED)
 
     monkeypatch.setattr("remat_algos.allocate.offsets.pack", stopped)
     said = remat("allocate", "--buffers", "buffers.csv", "-o", "out.csv")

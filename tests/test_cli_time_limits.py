@@ -12,7 +12,7 @@ from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.cli.main import _commands
-from remat_algos.context import Clock, until_stopped
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -92,7 +92,7 @@ def test_a_comparison_shares_its_time_among_the_solvers(monkeypatch):
 
 def test_a_fit_without_time_tries_one_value_for_each_solver():
     found = fit(lambda depth: differentiate(chain(depth)), 9, solvers=["no_remat", "chen_sqrt"], time_limit=0)
-    assert [(len(entry.tried), entry.complete, entry.interrupted) for entry in found] == [(1, False, False)] * 2
+    assert [(len(entry.tried), entry.stop) for entry in found] == [(1, Stop.DEADLINE)] * 2
     assert all(entry.at_least for entry in found)
 
 
@@ -123,7 +123,7 @@ def test_orders_of_one_pass_begin_with_that_of_ids():
     with until_stopped() as ending:
         for each in lower_passes(graph, Clock(0)):
             peaks.append(each.peak_memory)
-    assert not ending.complete
+    assert ending.stop is Stop.DEADLINE
     assert peaks == [baseline(graph).peak_memory]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.context import Stop
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.formats.pace import read_gr, read_td
 from remat_algos.ir.differentiate import differentiate
@@ -245,7 +246,7 @@ def test_an_interrupted_search_shows_and_writes_the_best_so_far(width, monkeypat
 def test_a_search_that_ran_out_of_time_is_no_interrupt(width, monkeypatch):
     def hurried(*words, **settings):
         assert 0 < settings["time_limit"] <= 5
-        return replace(width_bounds(*words, **settings), complete=False)
+        return replace(width_bounds(*words, **settings), stop=Stop.DEADLINE)
 
     monkeypatch.setattr(treewidth, "width_bounds", hurried)
     code, out, _ = width("knights.gr", "--time-limit", "5")

@@ -213,7 +213,7 @@ def test_a_solver_with_a_paper_refers_to_it(solver):
 def test_options_are_keyword_only_and_documented(solver):
     parameters = inspect.signature(solver.function).parameters.values()
     own = list(parameters)
-    assert [p.name for p in own[:3]] == ["graph", "limit", "context"]
+    assert [p.name for p in own[:3]] == ["graph", "task", "clock"]
     assert {p.name: p.default for p in own[3:]} == solver.options
     assert all(p.kind is p.KEYWORD_ONLY for p in own[3:])
     documented = set(re.findall(r"^(\w+(?:, \w+)*) : ", inspect.getdoc(solver.function), re.MULTILINE))

@@ -88,7 +88,7 @@ def test_a_curve_never_falls_as_the_limit_falls():
 def test_a_curve_that_is_cut_short_holds_what_was_proven():
     clock = Clock(0)
     curve = bound_curve(GRAPH, [baseline_peak(GRAPH) // 2], clock, effort="fast")
-    assert not curve.complete
+    assert not curve.stop.complete
     assert curve.bounds[0].compute == GRAPH.needed_compute
 
 

@@ -239,7 +239,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
     monkeypatch.setattr(room, "solve", interrupted)
     found = fit(training, 9, solvers=["auto", "no_remat", "chen_sqrt"])
     assert [entry.solver for entry in found] == ["auto", "no_remat", "chen_sqrt"]
-    assert [entry.complete for entry in found] == [False, True, False]
+    assert [entry.stop.complete for entry in found] == [False, True, False]
     assert (found[0].value, found[0].tried) == (None, {})
     assert found[1].value == 7
     assert 7 <= found[2].value < 19
@@ -254,7 +254,7 @@ def test_a_plan_that_was_cut_short_counts_and_ends_the_search(monkeypatch):
 
     monkeypatch.setattr(room, "solve", cut_short)
     (found,) = fit(training, 9, solvers=["no_remat"], values=[1, 3, 5, 7, 9])
-    assert (found.value, found.complete, found.at_least) == (3, False, True)
+    assert (found.value, found.stop.complete, found.at_least) == (3, False, True)
 
 
 # As JSON has it

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos import clock as context_module
+from remat_algos import context as context_module
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, until_stopped
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.errors import BudgetError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -106,7 +106,7 @@ def test_every_plan_can_be_verified_and_is_what_the_oracle_says(graph):
     assert found.bound_memory == least_peak_bound(graph)[0]
     assert found.bound_compute == graph.needed_compute
     assert found.base == baseline_peak(graph)
-    assert (found.complete, found.interrupted, found.reasons) == (True, False, {})
+    assert (found.stop.complete, found.reasons) == (True, {})
     for name, curve in found.curves.items():
         for plan in curve:
             verify(graph, plan)
@@ -144,7 +144,7 @@ def test_without_a_backward_part_those_that_need_one_give_reasons(graph):
     assert set(found.reasons) == need_one
     assert all("call differentiate" in reason for reason in found.reasons.values())
     assert set(found.curves) == {solver.name for solver in default_solvers()} - need_one
-    assert found.complete
+    assert found.stop.complete
     assert [figures(plan) for plan in found.curves["no_remat"]] == [(found.base, graph.needed_compute)]
 
 
@@ -258,7 +258,7 @@ def test_an_error_of_one_solver_is_its_reason_and_the_others_go_on(plant, error)
     found = frontier(CHAIN, solvers=["failing", "no_remat"])
     assert found.reasons == {"failing": str(error)}
     assert list(found.curves) == ["no_remat"]
-    assert found.complete
+    assert found.stop.complete
 
 
 def test_a_frontier_shows_nothing_below_the_lowest_peak(plant):
@@ -294,7 +294,7 @@ def test_what_was_found_before_an_error_stays(plant):
     plant(stumbling)
     found = frontier(CHAIN, solvers=["stumbling"])
     assert found.plans[0].peak_memory <= simulate(CHAIN, keeping(CHAIN, 3)).peak_memory
-    assert (found.complete, found.reasons) == (True, {"stumbling": "too high for me"})
+    assert (found.stop.complete, found.reasons) == (True, {"stumbling": "too high for me"})
 
 
 def test_those_who_improve_come_last_and_get_what_others_found(plant):
@@ -315,7 +315,7 @@ def test_those_who_improve_come_last_and_get_what_others_found(plant):
 
 def test_without_time_a_frontier_says_that_it_is_not_complete():
     found = frontier(CHAIN, time_limit=0)
-    assert (found.complete, found.interrupted) == (False, False)
+    assert found.stop is Stop.DEADLINE
     assert found.plans
     assert set(found.curves) | set(found.reasons) == {solver.name for solver in default_solvers()}
     assert set(found.reasons.values()) == {"not tried within the time limit"}
@@ -330,7 +330,7 @@ def test_a_solver_stops_when_its_time_is_over(plant):
             yield keeping(graph, distance)
 
     plant(slow)
-    assert not frontier(CHAIN, solvers=["slow"], time_limit=0).complete
+    assert not frontier(CHAIN, solvers=["slow"], time_limit=0).stop.complete
     assert made == [1]
 
 
@@ -576,7 +576,7 @@ def test_an_interrupt_ends_all_threads_and_keeps_what_was_found(monkeypatch, n_t
             yielded.extend(search(graph, Task(budgets=10), Clock(), max_moves=100_000))
     finally:
         signal.signal(signal.SIGINT, handler)
-    assert ending.interrupted
+    assert ending.stop is Stop.INTERRUPTED
     assert when < next(n_portions) < when + n_whole / 4
     assert [each.figures for each in yielded[:5]] == [each.figures for each in whole[:5]]
     for each in yielded[1:]:
@@ -609,6 +609,6 @@ def test_an_interrupted_search_along_the_frontier_keeps_what_it_found():
             raise KeyboardInterrupt
 
     found = frontier(CHAIN, solvers=["no_remat", "search"], progress=interrupt)
-    assert found.interrupted
+    assert found.stop is Stop.INTERRUPTED
     assert found.plans[-1].peak_memory == found.base
     assert found.plans[0].peak_memory < found.base

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from remat_algos.allocate.allocators.registry import Allocator
-from remat_algos.context import Interrupted
+from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -309,7 +309,7 @@ def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver, mo
     for stop in stops(sweep, ask):
         sweep.restart(stop)
         found = ask()
-        assert (found.complete, found.interrupted) == (False, True)
+        assert found.stop is Stop.INTERRUPTED
         before = [figures(each) for each in sweep.simulations]
         wanted = [p for p in sorted(set(before)) if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in before)]
         assert [figures(plan.simulation) for plan in found.plans] == wanted
@@ -326,7 +326,7 @@ def test_curves_found_before_the_interrupt_stay_and_nobody_is_asked_after_it(swe
     assert list(found.curves) == [*CHEN[:2], "no_remat"]  # which is run first, and is simulated already
     assert [figures(p.simulation) for p in found.curves["chen_sqrt"]] == [figures(p.simulation) for p in whole.plans]
     assert found.reasons == {"chen_recursive": "interrupted"}
-    assert (found.complete, found.interrupted) == (False, True)
+    assert found.stop is Stop.INTERRUPTED
 
 
 def test_a_reason_told_before_the_interrupt_stays(plant):
@@ -355,7 +355,7 @@ def test_a_comparison_has_what_was_found_and_says_who_was_not_tried(sweep):
     assert entries["chen_greedy"].plan.interrupted
     for name in ("chen_recursive", "greedy_remat"):
         assert (entries[name].plan, entries[name].reason) == (None, "not tried: interrupted")
-    assert not found.complete
+    assert found.stop is Stop.INTERRUPTED
     record = found.record()
     assert record["complete"] is False
     said = {entry["solver"]: entry.get("interrupted") for entry in record["solvers"]}
@@ -376,10 +376,10 @@ def test_a_solver_interrupted_before_anything_fits_has_no_plan(sweep):
     reasons = {entry.solver: entry.reason for entry in found.entries}
     assert "no schedule within 8 B was found" in reasons.pop("no_remat")  # which comes first
     assert sorted(reasons.values()) == ["interrupted", *["not tried: interrupted"] * (len(reasons) - 1)]
-    assert not found.complete
+    assert found.stop is Stop.INTERRUPTED
 
 
 def test_a_comparison_that_came_to_its_end_is_complete():
     found = compare(GRAPH, 8)
-    assert found.complete
+    assert found.stop.complete
     assert found.record()["complete"] is True

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.context import Clock, OutOfTime
+from remat_algos.context import Clock, OutOfTime, Stop
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -74,7 +74,7 @@ def test_the_pareto_set_of_what_was_yielded_is_kept(schedules):
     assert [candidate.figures for candidate in found.candidates] == wanted
     assert {candidate.solver for candidate in found.candidates} <= {"toy"}
     result = found.results["toy"]
-    assert (result.simulated, result.complete, result.reason, result.cut) == (len(schedules), True, "", False)
+    assert (result.simulated, result.stop, result.reason) == (len(schedules), Stop.DONE, "")
 
 
 def test_nothing_is_simulated_twice(monkeypatch):
@@ -127,8 +127,8 @@ def test_thinning_keeps_the_best_of_any_place(monkeypatch, place):
 def test_what_was_yielded_before_the_time_was_over_stays():
     found = asked(yielding(*SCHEDULES[:2], OutOfTime()), yielding(SCHEDULES[2], name="next"))
     result = found.results["toy"]
-    assert (result.simulated, result.complete, result.reason, result.cut) == (2, False, "", True)
-    assert found.results["next"].complete
+    assert (result.simulated, result.stop, result.reason) == (2, Stop.DEADLINE, "")
+    assert found.results["next"].stop.complete
 
 
 def test_a_late_solver_is_not_run_where_there_is_a_candidate():
@@ -149,7 +149,7 @@ def test_the_time_is_looked_at_after_each_schedule_that_is_simulated():
 def test_schedules_of_large_graphs_are_simulated_while_there_is_time(monkeypatch):
     monkeypatch.setattr(module, "LARGE", 0)
     result = asked(yielding(*SCHEDULES), clock=Clock(60)).results["toy"]
-    assert (result.simulated, result.complete) == (len(SCHEDULES), True)
+    assert (result.simulated, result.stop.complete) == (len(SCHEDULES), True)
 
 
 def test_of_equals_that_violate_a_constraint_the_first_is_remembered():
@@ -173,7 +173,7 @@ def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
         clock.deadline = clock.started  # the time of the run is over, not that of this solver
 
     found = asked(solver_of(first), yielding(SCHEDULES[1], name="zlate"), clock=clock)
-    assert found.results["first"].complete
+    assert found.results["first"].stop.complete
     assert found.reasons == {"zlate": NOT_TRIED}
     assert not found.details(found.best())["complete"]
 
@@ -183,7 +183,7 @@ def test_an_error_of_one_solver_is_its_reason(error):
     found = asked(yielding(SCHEDULES[0], error), yielding(SCHEDULES[1], name="next"))
     assert (found.results["toy"].simulated, found.results["toy"].error) == (1, error)
     assert found.reasons == {"toy": str(error)}
-    assert found.results["next"].complete
+    assert found.results["next"].stop.complete
 
 
 def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():
@@ -224,7 +224,7 @@ def test_who_cannot_serve_is_not_asked():
 
 def test_after_an_interrupt_nobody_is_asked_and_what_was_found_stays():
     found = asked(yielding(*SCHEDULES[:3], KeyboardInterrupt()), yielding(SCHEDULES[3], name="znext"))
-    assert found.interrupted
+    assert found.stop is Stop.INTERRUPTED
     assert list(found.results) == ["toy"]
     assert found.results["toy"].simulated == 3
 
@@ -360,10 +360,10 @@ def test_progress_names_the_solver_and_the_best_so_far():
 def test_what_a_solver_yields_before_it_runs_out_of_memory_is_kept():
     found = asked(yielding(SCHEDULES[0], MemoryError(), name="large"), yielding(SCHEDULES[1], name="small"))
     assert found.results["large"].candidates
-    assert not found.results["large"].complete
+    assert not found.results["large"].stop.complete
     assert found.details(found.results["large"].candidates[0])["out_of_memory"]
     assert found.reasons["large"] == "it ran out of memory"
-    assert found.results["small"].complete
+    assert found.results["small"].stop.complete
 
 
 def test_a_solver_without_memory_for_a_candidate_has_an_error_and_others_go_on():

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocators import registry
 from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.context import Clock
+from remat_algos.context import Clock, Stop
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -252,7 +252,7 @@ def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeyp
     def interrupted(self, *asked):
         searches.append(self)
         search(self, *asked)
-        self.interrupted = len(searches) == after
+        self.ending.stop = Stop.INTERRUPTED if len(searches) == after else Stop.DONE
 
     monkeypatch.setattr(Portfolio, "run", interrupted)
     plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")

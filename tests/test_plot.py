@@ -19,6 +19,7 @@ from rich.cells import cell_len
 
 from remat_algos import plot
 from remat_algos.cli.main import main
+from remat_algos.context import Stop
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -303,7 +304,7 @@ def test_no_two_of_many_solvers_look_alike():
 
 def test_a_frontier_without_plans_still_has_its_bound():
     graph = differentiate(chain(3))
-    found = Frontier(graph, {"none": ()}, 4, 9, 5, complete=False)
+    found = Frontier(graph, {"none": ()}, 4, 9, 5, stop=Stop.DEADLINE)
     ax = rendered(plot.frontier(found))
     assert legend(ax) == ["without rematerialization: 5 B", "no schedule: below 4 B"]
     assert ax.get_title().splitlines() == [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from remat_algos.context import OutOfTime
+from remat_algos.context import OutOfTime, Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.structure import treewidth
@@ -295,7 +295,7 @@ def test_the_search_tells_how_far_it_is_and_says_what_was_best():
     assert [done for done, *_ in told] == [1000 * tried // 9 for tried in range(1, 10)]
     assert {total for _, total, _ in told} == {1000}
     assert all(re.search(r"% of its orders · best \d+ · bound \d+$", what) for _, _, what in told)
-    assert bounds.complete
+    assert bounds.stop.complete
     assert bounds.details["orders"] == 9
     again = eliminate(graph, bounds.details["rule"], seed=bounds.details["seed"])
     assert again.order.tolist() == bounds.elimination.order.tolist()
@@ -306,15 +306,14 @@ def test_the_search_tells_how_far_it_is_and_says_what_was_best():
 
 def test_the_search_stops_when_the_bounds_meet():
     bounds = width_bounds(cycle(30), reduced=False)
-    assert (bounds.details, bounds.complete) == ({"rule": "fill", "seed": None, "orders": 1}, True)
+    assert (bounds.details, bounds.stop.complete) == ({"rule": "fill", "seed": None, "orders": 1}, True)
 
 
 @pytest.mark.parametrize("reduced", [False, True])
 def test_a_time_limit_leaves_the_first_order(reduced):
     graph = random_graph(60, 150, 2)
     bounds = width_bounds(graph, time_limit=1e-9, reduced=reduced)
-    assert not bounds.complete
-    assert not bounds.interrupted
+    assert bounds.stop is Stop.DEADLINE
     assert bounds.details == {"rule": "fill", "seed": None, "orders": 1}
     assert bounds.width == elimination_of(graph, bounds.elimination.order).width
 
@@ -334,7 +333,10 @@ def test_what_the_first_order_left_is_one_bag(monkeypatch, reduced, portions, st
     monkeypatch.setattr(treewidth, "Run", Run)
     graph = random_graph(60, 150, 2)
     bounds = width_bounds(graph, reduced=reduced)
-    assert (bounds.complete, bounds.interrupted, bounds.details["orders"]) == (False, stop is KeyboardInterrupt, 1)
+    assert (bounds.stop, bounds.details["orders"]) == (
+        Stop.INTERRUPTED if stop is KeyboardInterrupt else Stop.DEADLINE,
+        1,
+    )
     order, last = bounds.elimination.order, bounds.elimination.bag(bounds.elimination.order.size - 1)
     assert len({*order.tolist(), *last}) == 60 == order.size + len(last) - 1
     assert (order.size > 1) is (portions > 0 or reduced)
@@ -352,7 +354,7 @@ def test_an_order_is_given_up_when_its_time_is_over(monkeypatch):
     monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
     bounds = width_bounds(random_graph(60, 150, 2), time_limit=0.5, reduced=False)
     assert bounds.details["orders"] == 1
-    assert not bounds.complete
+    assert not bounds.stop.complete
 
 
 def test_an_interrupt_keeps_what_was_found():
@@ -362,8 +364,7 @@ def test_an_interrupt_keeps_what_was_found():
 
     graph = random_graph(60, 150, 2)
     bounds = width_bounds(graph, progress=stop)
-    assert bounds.interrupted
-    assert not bounds.complete
+    assert bounds.stop is Stop.INTERRUPTED
     assert bounds.width == elimination_of(graph, bounds.elimination.order).width
 
 
@@ -373,7 +374,7 @@ def test_an_interrupt_before_the_first_order_leaves_one_bag(monkeypatch):
 
     monkeypatch.setattr(treewidth, "Run", stop)
     bounds = width_bounds(random_graph(60, 150, 2), reduced=False)
-    assert (bounds.interrupted, bounds.width) == (True, 59)
+    assert (bounds.stop, bounds.width) == (Stop.INTERRUPTED, 59)
 
 
 def test_a_negative_number_of_seeds_is_refused():

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.allocate.buffers import Buffers, is_alignment
 from remat_algos.arguments import checked_arguments
+from remat_algos.context import Stop
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Int64, brief, by_fields, frozen
 from remat_algos.kernels.offsets import first_clash
@@ -35,8 +36,8 @@ class Allocation:
         Lower bound in bytes of any allocation of these buffers, at least their `max_live` rounded up to the alignment.
     alignment : int
         A power of two that divides every offset.
-    interrupted : bool
-        Whether the user stopped the search, and this is the best until then.
+    stop : Stop
+        How the search ended.
     """
 
     buffers: Buffers
@@ -46,7 +47,7 @@ class Allocation:
     method: str
     bound: int
     alignment: int = 1
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
 
     __repr__ = brief
     __reduce__ = by_fields

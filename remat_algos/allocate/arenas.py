@@ -14,7 +14,7 @@ from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, packing_clock
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments
-from remat_algos.context import Clock, Progress, interrupted_as, until_stopped
+from remat_algos.context import Clock, Progress, Stop, interrupted_as, until_stopped
 from remat_algos.errors import AllocationError, CapacityError, GraphError
 from remat_algos.ir.arrays import Int64, as_whole, brief, by_fields, frozen
 from remat_algos.text.wording import LONGEST_PATH, counted, listed, quoted, shortened
@@ -211,7 +211,7 @@ def pack_arenas(
     with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
         with until_stopped() as ending:
             packing.greedy()
-        if not packing.fits and not ending.interrupted:
+        if not packing.fits and ending.stop is not Stop.INTERRUPTED:
             _check_steps(row, clock)
             with until_stopped() as ending:
                 packing.search(FIRST_ROUNDS)
@@ -219,7 +219,7 @@ def pack_arenas(
                     _Assignment(row, packing).run()
                 packing.search()
         if not packing.fits:
-            if ending.interrupted:
+            if ending.stop is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
             raise _forced(row, packing.bound > packing.capacity, clock)
     packing.clock.finish()
@@ -336,7 +336,7 @@ class _Assignment:
             packing = Packing(part, length, Clock(self.within.left))
             with until_stopped() as ending:
                 packing.run()
-            if ending.interrupted:
+            if ending.stop is Stop.INTERRUPTED:
                 raise KeyboardInterrupt
             fits = packing.size <= length
             self.complete = self.complete and (fits or packing.bound > length)
@@ -555,7 +555,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
                     members,
                     True,
                 )
-    if ending.interrupted:
+    if ending.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
 
 
@@ -573,7 +573,7 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
                 return CapacityError(
                     f"{fault}; without {row.sized(i)} the others fit; give larger arenas", (i,), proven
                 )
-    if ending.interrupted:
+    if ending.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
     largest = [row.of_block(b) for b in blocks]
     return CapacityError(f"{fault}; the largest: {row.largest(largest)}; give larger arenas", largest, proven)
@@ -590,7 +590,7 @@ def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with until_stopped() as ending:
         packing.run()
-    if ending.interrupted:
+    if ending.stop is Stop.INTERRUPTED:
         raise KeyboardInterrupt
     return True if packing.fits else False if packing.bound > capacity else None
 

@@ -12,7 +12,7 @@ from remat_algos.allocate.allocation import Allocation, check_arena
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import as_seed, checked_arguments
-from remat_algos.context import WHOLE, Clock, Progress, until_stopped
+from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import AllocationError
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
@@ -120,7 +120,7 @@ def pack(
     packing = Packing(PackingBlocks.of(rounded), capacity, packing_clock(time_limit, progress), seed)
     with until_stopped() as ending:
         packing.run()
-    if not ending.interrupted:
+    if ending.stop is not Stop.INTERRUPTED:
         packing.clock.finish()
     fixed = rounded.fixed
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
@@ -128,7 +128,7 @@ def pack(
     reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # of those without bytes too
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
-    return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.interrupted)
+    return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
 
 
 def packing_clock(time_limit: float, progress: Progress | None) -> Clock:

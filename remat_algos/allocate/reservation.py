@@ -9,6 +9,7 @@ from typing import Any
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
+from remat_algos.context import Stop
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import counted, quoted, shortened
@@ -40,8 +41,8 @@ class Reservation:
     allocation : Allocation, optional
         The address of every value in the arena. None without fixed addresses, and for plans from files without them
         whose arena was not found again.
-    interrupted : bool
-        Whether the user stopped the search for a smaller arena.
+    stop : Stop
+        How the search for a smaller arena ended.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class Reservation:
     bound: int | None = None
     alignment: int = 1
     allocation: Allocation | None = field(default=None, compare=False, repr=False)
-    interrupted: bool = field(default=False, compare=False)
+    stop: Stop = field(default=Stop.DONE, compare=False)
 
     @classmethod
     @checked_arguments

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import TWO_PATHS, ComputeBound
-from remat_algos.context import Clock, until_stopped
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.units import fine_percent, format_bytes, percent
 
@@ -23,18 +23,15 @@ class BoundCurve:
         For each limit the largest.
     closures : tuple of ComputeBound
         For each limit the closure bound, which has a cut; one pass where there is none.
-    complete : bool
-        Whether the search came to its end for all of them.
-    interrupted : bool
-        Whether the user stopped it.
+    stop : Stop
+        How the search ended.
     """
 
     graph: ComputationGraph
     limits: tuple[int, ...]
     bounds: tuple[ComputeBound, ...]
     closures: tuple[ComputeBound, ...]
-    complete: bool = True
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
 
     COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
 
@@ -80,7 +77,7 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *,
     [31, 29, 27]
     """
     rising = sorted(set(limits))
-    best, closure, late = ComputeBound(graph.needed_compute), None, False
+    best, closure, stop = ComputeBound(graph.needed_compute), None, Stop.DONE
     found, closures = [best] * len(rising), [best] * len(rising)
     with until_stopped() as ending:
         for place, limit in reversed([*enumerate(rising)]):
@@ -93,12 +90,11 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *,
                     found[place] = best
                     if bound.price is not None:
                         closure = closures[place] = bound
-            late = late or not share.complete
-            if share.interrupted:
-                raise KeyboardInterrupt
+            stop |= share.stop
+            if stop is Stop.INTERRUPTED:
+                break
             found[:place] = [best] * place
             if best.infeasible:
                 break
             clock.check()
-    complete = ending.complete and not ending.interrupted and not late
-    return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), complete, ending.interrupted)
+    return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), stop | ending.stop)

@@ -9,7 +9,7 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.context import DEFAULT, FAST, Clock, Progress, until_stopped
+from remat_algos.context import DEFAULT, FAST, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -68,8 +68,8 @@ class Comparison:
     graph : ComputationGraph
     budget : Budget
     entries : tuple of Entry
-    complete : bool
-        False if the user interrupted.
+    stop : Stop
+        How the search ended.
     allocator : str
         The budget limits the bytes that this allocator reserves.
     """
@@ -77,7 +77,7 @@ class Comparison:
     graph: ComputationGraph
     budget: Budget
     entries: tuple[Entry, ...]
-    complete: bool = True
+    stop: Stop = Stop.DONE
     allocator: str = PEAK
 
     COLUMNS = ("solver", "peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "time (s)", "")
@@ -88,7 +88,7 @@ class Comparison:
             self,
             counted(len(self.entries), "solver"),
             f"{fitting:,} within {self.budget}",
-            "" if self.complete else "interrupted",
+            "interrupted" if self.stop is Stop.INTERRUPTED else "",
         )
 
     @property
@@ -149,7 +149,7 @@ class Comparison:
             "peak_without_rematerialization": baseline_peak(self.graph),
             **({"reserved_without_rematerialization": self.base} if own_base else {}),
             "resident_memory": self.graph.resident_memory,
-            "complete": self.complete,
+            "complete": self.stop.complete,
             "solvers": [entry.record() for entry in self.entries],
         }
 
@@ -195,7 +195,7 @@ def compare(
     Returns
     -------
     Comparison
-        Not `complete` if interrupted; then it holds what was found so far.
+        If interrupted, it holds what was found so far.
 
     Examples
     --------
@@ -220,23 +220,23 @@ def compare(
 
         portfolio = Portfolio(problem, shared, task, polish=polish, lowest=lowest)
         portfolio.run(chosen)
-        entries, complete = _entries(portfolio, chosen, clock), not portfolio.interrupted
+        entries, stop = _entries(portfolio, chosen, clock), portfolio.stop
     else:
         options: dict[str, Any] = {"seed": seed, "effort": effort, "polish": polish}
         options |= {"allocator": allocator, "alignment": alignment, "constraints": constraints}
-        entries, complete = _one_by_one(graph, budget_requested, chosen, clock, options)
-    if complete:
+        entries, stop = _one_by_one(graph, budget_requested, chosen, clock, options)
+    if stop is not Stop.INTERRUPTED:
         clock.finish()
     by_peak = Problem.of(graph, budget_requested).minimizes_peak
     ordered = sorted(entries, key=partial(_rank, by_peak))
-    return Comparison(graph, budget_requested, tuple(ordered), complete, allocator)
+    return Comparison(graph, budget_requested, tuple(ordered), stop, allocator)
 
 
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
     """The entries of all solvers, with one bound for the limit that they share."""
     problem = portfolio.problem
     bound = ComputeBound(problem.graph.needed_compute)
-    if not problem.minimizes_peak and not portfolio.interrupted:
+    if not problem.minimizes_peak and portfolio.stop is not Stop.INTERRUPTED:
         least = min((each.figures[1] for each in portfolio.candidates if problem.fits(each)), default=0)
         quick = clock.share(progress=clock.within_stage(0.5, BOUNDING))
         bound = problem.compute_bound(quick, effort=FAST)[0]
@@ -252,21 +252,21 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
     if result is None:
         return Entry(solver.name, None, "not tried: interrupted")
     best = min(result.candidates, key=problem.rank, default=None)
-    stopped = portfolio.interrupted and solver.name == portfolio.running
+    stopped = portfolio.stop is Stop.INTERRUPTED and solver.name == portfolio.running
     if best is not None and problem.fits(best):
         details = result.details(best) | ({INTERRUPTED: True} if stopped else {})
         plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, details=details, bound=bound)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")
-    if result.exhausted:
+    if result.stop is Stop.OUT_OF_MEMORY:
         return Entry(solver.name, None, RAN_OUT)
     if best is None and result.dropped is not None and problem.constraints is not None:
         violation = problem.constraints.violation(result.dropped.simulated)
         return Entry(solver.name, None, f"{RULED_OUT}: {violation}")
     if best is None and result.reason:
         return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
-    error = problem.budget_error(result.candidates, {}, result.skipped, cut=result.cut)
+    error = problem.budget_error(result.candidates, {}, result.skipped, late=result.stop is Stop.DEADLINE)
     return Entry(solver.name, None, str(error), error.reached)
 
 
@@ -276,8 +276,8 @@ def _one_by_one(
     solvers: Sequence[Solver],
     clock: Clock,
     options: dict[str, Any],
-) -> tuple[list[Entry], bool]:
-    """Entries of solvers whose plans must fit an allocator, and whether all solvers came to their end."""
+) -> tuple[list[Entry], Stop]:
+    """Entries of solvers whose plans must fit an allocator, and how the search ended."""
     entries = list[Entry]()
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
@@ -295,11 +295,14 @@ def _one_by_one(
             else:
                 entries.append(Entry(solver.name, plan))
                 if plan.interrupted:
+                    ending.stop = Stop.INTERRUPTED
                     break
-    interrupted = ending.interrupted or any(entry.plan is not None and entry.plan.interrupted for entry in entries)
-    reasons = ["interrupted"] * ending.interrupted + ["not tried: interrupted"] * len(solvers)
+    reported = any(entry.plan is not None and entry.plan.interrupted for entry in entries)
+    reasons = ["interrupted"] * (ending.stop is Stop.INTERRUPTED and not reported) + ["not tried: interrupted"] * len(
+        solvers
+    )
     left = zip(solvers[len(entries) :], reasons, strict=False)
-    return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], not interrupted
+    return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], ending.stop
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, Progress, until_stopped
+from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -37,18 +37,15 @@ class Fit:
         For the graph of that value; within the budget.
     tried : mapping of int to str
         Why each value that was tried does not fit, "" where it does.
-    complete : bool
-        Whether the search came to its end; False if the user interrupted, or the time was over.
-    interrupted : bool
-        Whether it was the user.
+    stop : Stop
+        How the search ended.
     """
 
     solver: str
     value: int | None
     plan: Plan | None
     tried: Mapping[int, str]
-    complete: bool = True
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
 
     __repr__ = brief
 
@@ -65,7 +62,7 @@ class Fit:
     @property
     def at_least(self) -> bool:
         """Whether `value` is only a lower bound: no larger one is known not to fit, or the search was cut short."""
-        return self.value is not None and (self.too_much is None or not self.complete)
+        return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
         """The JSON record."""
@@ -83,7 +80,7 @@ class Fit:
             "at_least": self.at_least,
             "too_much": self.too_much,
             "reason": self.reason,
-            "complete": self.complete,
+            "complete": self.stop.complete,
             "tried": {str(value): reason for value, reason in sorted(self.tried.items())},
             **figures,
         }
@@ -128,7 +125,7 @@ def fit(
     Returns
     -------
     list of Fit
-        One for each solver. If interrupted, or cut short by the time limit, the results so far, not `complete`.
+        One for each solver. If interrupted, or cut short by the time limit, the results so far.
 
     Raises
     ------
@@ -153,15 +150,15 @@ def fit(
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
-        if any(entry.interrupted for entry in found.values()):
-            found[name] = Fit(name, None, None, {}, complete=False, interrupted=True)
+        if any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
+            found[name] = Fit(name, None, None, {}, Stop.INTERRUPTED)
             continue
         part = 1 / (len(names) - i)
         own = clock.share(part, clock.within_stage(part, f"{name} at "))
         place = {entry.solver: bisect_left(tried, entry.value) for entry in found.values() if entry.value is not None}
         floor = max(place.values(), default=-1) if name == AUTO else place.get(BASELINE, -1)
         found[name] = _largest(name, partial(plan, name), tried, floor, 1 if name == AUTO else floor + 2, own)
-    if not any(entry.interrupted for entry in found.values()):
+    if not any(entry.stop is Stop.INTERRUPTED for entry in found.values()):
         clock.finish()
     return [found[name] for name in names]
 
@@ -196,16 +193,16 @@ def _largest(
     """
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
-    interrupted = False
     with until_stopped() as ending:
-        while low + 1 < high and not interrupted:
+        while low + 1 < high and ending.stop is Stop.DONE:
             if tried:
                 clock.check()
             value, n_left = values[place], (high - low - 1).bit_length()  # plans to come: bisecting, or doubling first
             part = 1 / (1 + n_left * (2 if high == len(values) else 1))
             answer = plan(value, clock.share(part, clock.within_stage(part, f"{value}: ")))
             if isinstance(answer, Plan):
-                best, low, interrupted = answer, place, answer.interrupted
+                best, low = answer, place
+                ending.stop = Stop.INTERRUPTED if answer.interrupted else Stop.DONE
             else:
                 high, floor = place, floor if floor < place else -1
             tried[values[place]] = "" if isinstance(answer, Plan) else answer
@@ -214,9 +211,7 @@ def _largest(
                 place, stride = min(low + stride, high - 1), 2 * stride
             else:  # finally, the plan of the value that is only known to fit
                 place = (known + high) // 2 if known + 1 < high else known
-    interrupted |= ending.interrupted
-    complete = ending.complete and not interrupted
-    return Fit(solver, values[low] if best is not None else None, best, tried, complete, interrupted)
+    return Fit(solver, values[low] if best is not None else None, best, tried, ending.stop)
 
 
 def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:

@@ -9,7 +9,7 @@ from remat_algos.arguments import as_list, check_fields, check_kind, checked_arg
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import BEST, DEFAULT, FAST, Clock, Progress
+from remat_algos.context import BEST, DEFAULT, FAST, Clock, Progress, Stop
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -49,10 +49,8 @@ class Frontier:
         Peak bytes without rematerialization.
     reasons : mapping of str to str
         Why a solver has no curve.
-    complete : bool
-        Whether nothing was cut short, by the user or by a time limit.
-    interrupted : bool
-        Whether it was the user.
+    stop : Stop
+        How the search ended.
     """
 
     graph: ComputationGraph
@@ -61,8 +59,7 @@ class Frontier:
     bound_compute: int
     base: int
     reasons: Mapping[str, str] = field(default_factory=dict)
-    complete: bool = True
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 
@@ -73,7 +70,7 @@ class Frontier:
             self,
             f"{counted(len(plans), 'plan')} of {counted(len(self.curves), 'solver')}",
             peaks,
-            "" if self.complete else "interrupted" if self.interrupted else "not complete",
+            "" if self.stop.complete else "interrupted" if self.stop is Stop.INTERRUPTED else "not complete",
         )
 
     __reduce__ = by_fields
@@ -130,8 +127,8 @@ class Frontier:
             "compute_bound_source": ONE_PASS,
             "compute_unit": self.graph.labels.compute_unit,
             "compute_scale": self.graph.labels.compute_scale,
-            "complete": self.complete,
-            "interrupted": self.interrupted,
+            "complete": self.stop.complete,
+            "interrupted": self.stop is Stop.INTERRUPTED,
             "reasons": dict(self.reasons),
             "points": [
                 {
@@ -200,7 +197,7 @@ def frontier(
     Returns
     -------
     Frontier
-        Not `complete` if interrupted; then it has the plans found so far.
+        If its `stop` is not complete, it has the plans found so far.
 
     Raises
     ------
@@ -226,13 +223,14 @@ def frontier(
     lowest = lowest_run(problem, chosen, shared, task, guard=False)
     portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.95)), task, budgets=int(points))
     least = portfolio.take(lowest)
-    floor = 0 if least is None or lowest.cut or lowest.interrupted or lowest.exhausted else least.figures[0]
-    if not lowest.interrupted:
+    floor = least.figures[0] if least is not None and lowest.stop.complete else 0
+    if lowest.stop is not Stop.INTERRUPTED:
         portfolio.run(chosen)
     shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
-    bounding = clock.share() if portfolio.interrupted else clock  # who interrupts is told no more
+    interrupted = portfolio.stop is Stop.INTERRUPTED
+    bounding = clock.share() if interrupted else clock  # who interrupts is told no more
     bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = {}, {}
     for solver in chosen:
@@ -245,9 +243,9 @@ def frontier(
             if result.error is not None:
                 reasons[solver.name] = result.reason
         else:
-            stopped = "interrupted" if portfolio.interrupted else ""
+            stopped = "interrupted" if interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
-    if not portfolio.interrupted:
+    if not interrupted:
         clock.finish()
     return Frontier(
         graph=graph,
@@ -256,8 +254,7 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        complete=not (portfolio.cut or lowest.cut or portfolio.exhausted or lowest.exhausted or portfolio.interrupted),
-        interrupted=portfolio.interrupted,
+        stop=portfolio.stop | lowest.stop,
     )
 
 

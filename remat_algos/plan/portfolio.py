@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.context import Clock, OutOfTime, Progress, until_stopped
+from remat_algos.context import Clock, Ending, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.plan import OUT_OF_MEMORY
@@ -59,8 +60,8 @@ class SolverResult:
         Of those that violate a constraint the one that would rank first.
     skipped : mapping of str to int
         Schedules that were abandoned, by reason.
-    complete : bool
-        Whether nothing cut the solver short.
+    stop : Stop
+        How the run ended.
     seconds : float
     reason : str
         Why it has no candidates, or no more.
@@ -73,20 +74,10 @@ class SolverResult:
     simulated: int = 0
     dropped: Candidate | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
-    complete: bool = False
+    stop: Stop = Stop.DONE
     seconds: float = 0.0
     reason: str = ""
     error: BudgetError | GraphError | ScheduleError | MemoryError | None = None
-
-    @property
-    def cut(self) -> bool:
-        """Whether the time limit left something out."""
-        return self.reason == NOT_TRIED or (self.simulated > 0 and not self.complete and self.error is None)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the solver, or the passes over its candidates, ran out of memory."""
-        return isinstance(self.error, MemoryError)
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -95,8 +86,9 @@ class SolverResult:
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """The details that a plan records of one candidate."""
-        details = {**candidate.details, "simulated": self.simulated, "complete": self.complete}
-        if self.exhausted:
+        details = {**candidate.details, "simulated": self.simulated}
+        details["complete"] = self.stop.complete and self.error is None
+        if self.stop is Stop.OUT_OF_MEMORY:
             details[OUT_OF_MEMORY] = [candidate.solver]
         return details | {"skipped": dict(self.skipped)} if self.skipped else details
 
@@ -153,7 +145,7 @@ class Portfolio:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
         )
         self.results: dict[str, SolverResult] = {}
-        self.interrupted = False
+        self.ending = Ending()
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
@@ -192,7 +184,10 @@ class Portfolio:
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
-                if self.optimal or (solver.improves and searches and self._is_unmet()):
+                if self.optimal:
+                    ending.stop = Stop.PROVEN
+                    break
+                if solver.improves and searches and self._is_unmet():
                     break
                 progress = None
                 if work[i]:
@@ -202,7 +197,7 @@ class Portfolio:
                 part = self._part(len(ordered) - i)
                 self._run_solver(solver, options, self.clock.share(part, progress))
             self._is_unmet()
-        self.interrupted |= ending.interrupted
+        self.ending.stop |= ending.stop
 
     def _is_unmet(self) -> bool:
         """Whether the limit is below the lowest peak, searched once where no peak so far is within the limit."""
@@ -215,9 +210,9 @@ class Portfolio:
             return False  # the run without rematerialization fits
         self.lowest, found = None, lowest(self.clock.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
-        if self.interrupted:
+        if self.ending.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        if best is not None and best.figures[0] > limit and not found.cut:
+        if best is not None and best.figures[0] > limit and Stop.DEADLINE not in found.stops:
             self.least = best
         return self.least is not None
 
@@ -225,14 +220,14 @@ class Portfolio:
         """Take over the candidates of a run for another limit; its best."""
         for name, result in other.results.items():
             own = self.results.setdefault(
-                name, SolverResult(complete=result.complete, reason=result.reason, error=result.error)
+                name, SolverResult(stop=result.stop, reason=result.reason, error=result.error)
             )
             own.simulated += result.simulated
             for candidate in result.candidates:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
                 own.polished.append(candidate)  # apart from what it yields here, which may be equal and proven
                 self._note(candidate)
-        self.interrupted |= other.interrupted
+        self.ending.stop |= other.ending.stop
         return other.best()
 
     @property
@@ -264,7 +259,7 @@ class Portfolio:
         graph = self.problem.graph
         with suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
-            result = self.results.setdefault(BASELINE, SolverResult(complete=not self.cut))
+            result = self.results.setdefault(BASELINE, SolverResult())
             candidate = Candidate(run.schedule, simulation=run, solver=BASELINE)
             if self._allowed(candidate, result):
                 result.kept.add(candidate)
@@ -275,21 +270,26 @@ class Portfolio:
         return [result.dropped for result in self.results.values() if result.dropped is not None]
 
     @property
-    def cut(self) -> bool:
-        """Whether the time limit left something out."""
-        return any(result.cut for result in self.results.values())
+    def stops(self) -> set[Stop]:
+        """How its solvers ended, and the run as a whole."""
+        return {self.ending.stop, *(result.stop for result in self.results.values())}
 
     @property
-    def exhausted(self) -> list[str]:
+    def stop(self) -> Stop:
+        """How the run ended."""
+        return reduce(or_, self.stops)
+
+    @property
+    def out_of_memory(self) -> list[str]:
         """The solvers that ran out of memory."""
-        return [name for name, result in self.results.items() if result.exhausted]
+        return [name for name, result in self.results.items() if result.stop is Stop.OUT_OF_MEMORY]
 
     def details(self, candidate: Candidate) -> dict[str, Any]:
         """What a plan records of the run that led to a candidate."""
         details = self.results[candidate.solver].details(candidate)
-        if self.exhausted:
-            details[OUT_OF_MEMORY] = self.exhausted
-        return {**details, "complete": details["complete"] and not self.cut and not self.exhausted}
+        if self.out_of_memory:
+            details[OUT_OF_MEMORY] = self.out_of_memory
+        return {**details, "complete": details["complete"] and self.stop.complete}
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, of equals one with the largest bound; None if there is none."""
@@ -302,10 +302,10 @@ class Portfolio:
         fits = self._best is not None and self.problem.fits(self._best)
         grace = 0.0 if not solver.cheap else GRACE if fits else LONG_GRACE
         if not result.reason and self.clock.late and self.clock.overdue >= grace and self.candidates:
-            result.reason = NOT_TRIED
+            result.reason, result.stop = NOT_TRIED, Stop.DEADLINE
         if result.reason:
             return
-        result.complete, result.error = False, None
+        result.stop, result.error = Stop.DONE, None
         self.running = solver.name
         solving = clock.share(SOLVING, clock.within_stage(PROGRESS_SOLVING))
 
@@ -314,7 +314,7 @@ class Portfolio:
         def consume(limit: int | None) -> None:
             task = replace(self.task, limit=limit, candidates=candidates)
             stream = solver.candidates(self.problem.graph, task, solving, options)
-            result.complete = self._simulate_all(solver.name, stream, result, solving)
+            result.stop = self._simulate_all(solver.name, stream, result, solving)
 
         try:
             try:
@@ -325,11 +325,14 @@ class Portfolio:
                     raise
                 consume(proof.reached)
         except OutOfTime:
-            result.reason = "" if result.simulated else NOT_TRIED
+            result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
             result.reason, result.error = str(error), error
         except MemoryError:  # what it yielded before is kept
             self._exhaust(solver, result)
+        except KeyboardInterrupt:
+            result.stop = Stop.INTERRUPTED
+            raise
         finally:
             result.skipped, result.seconds = solving.skipped, clock.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
@@ -353,11 +356,11 @@ class Portfolio:
     def _exhaust(self, solver: Solver, result: SolverResult) -> None:
         """Record that a solver ran out of memory."""
         nodes = counted(self.problem.graph.n_nodes, "node")
-        result.complete, result.reason = False, RAN_OUT
+        result.stop, result.reason = Stop.OUT_OF_MEMORY, RAN_OUT
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
-    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> bool:
-        """Simulate and keep the candidates of a solver; False if some were left out."""
+    def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> Stop:
+        """Simulate and keep the candidates of a solver; how that ended."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
@@ -392,7 +395,7 @@ class Portfolio:
             if self.optimal:
                 with suppress(OutOfTime):
                     clock.progress(result.simulated)
-                return True
+                return Stop.PROVEN
             if not clock.has_stages:
                 clock.progress(result.simulated)
             if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end
@@ -400,7 +403,7 @@ class Portfolio:
         if against_mark is not None and not result.simulated:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
-        return not (left_out or clock.cut_short)
+        return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
         """Whether a candidate keeps to the constraints; of those that do not the best is remembered."""
@@ -528,7 +531,7 @@ def lowest_run(
     if guard:
         with until_stopped() as ending:
             portfolio.guard()
-        portfolio.interrupted |= ending.interrupted
+        portfolio.ending.stop |= ending.stop
     return portfolio
 
 

@@ -11,7 +11,7 @@ from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound, forced_values
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
-from remat_algos.context import Clock, until_stopped
+from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget
@@ -88,8 +88,8 @@ class Problem:
         peak: int | None = None,
         closure: ComputeBound | None = None,
         goal: int | None = None,
-    ) -> tuple[ComputeBound, bool]:
-        """Lower bound on the compute of every schedule within the limit, and whether the user interrupted.
+    ) -> tuple[ComputeBound, Stop]:
+        """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
         Where the lowest peak is wanted, of every schedule within `peak`; without one, of every schedule. `closure` is
         the closure bound, where it is known. A bound that meets `goal`, the compute of a schedule, ends the search.
@@ -101,8 +101,9 @@ class Problem:
             for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, clock=clock):
                 bound = rising
                 if goal is not None and bound.compute >= goal - int(TOLERANCE * self.graph.needed_compute):
+                    ending.stop = Stop.PROVEN
                     break
-        return bound, ending.interrupted
+        return bound, ending.stop
 
     def own_bound(self, candidate: Candidate) -> int | None:
         """The candidate's own bound, if it counts here.
@@ -170,7 +171,7 @@ class Problem:
         reasons: Mapping[str, str],
         skipped: Mapping[str, int] = MappingProxyType({}),
         *,
-        cut: bool = False,
+        late: bool = False,
         proof: ComputeBound | None = None,
         dropped: Sequence[Candidate] = (),
         least: Candidate | None = None,
@@ -213,7 +214,7 @@ class Problem:
         for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
             names = listed([name for name in known if known[name] == reason])
             message += f"; {reason} (no plan from {names})"
-        if cut:
+        if late:
             message += "; the time limit cut the search short"
         if skipped:
             message += f"; skipped: {skipped_text(skipped)}"

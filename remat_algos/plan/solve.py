@@ -22,6 +22,7 @@ from remat_algos.context import (
     Clock,
     Interrupted,
     Progress,
+    Stop,
     interrupted_as,
     until_stopped,
 )
@@ -63,7 +64,7 @@ SAMPLES = "the samples of costs"  # what may run out of memory beside solvers an
 BOUNDING = "lower bound: "  # in the words of the progress
 STOPPED = "interrupted before a plan within the budget was found"
 
-Search = Callable[[Problem, bool], tuple[Portfolio, Candidate]]
+Search = Callable[[Problem, Stop], tuple[Portfolio, Candidate]]
 Reserved = tuple[Candidate, Reservation]
 
 
@@ -200,17 +201,17 @@ def solve(
         clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
         problem.check_regions()
         quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
-        closure, stopped = problem.compute_bound(quick, effort=FAST)
+        closure, stop = problem.compute_bound(quick, effort=FAST)
         bound = closure
-        if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and not stopped:
+        if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and stop is not Stop.INTERRUPTED:
             longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
-            bound, stopped = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
+            bound, stop = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
     if target is not None and bound.source == MOMENTS:
         target += int(TOLERANCE * graph.needed_compute)
     if noise is not None and target is not None:
         target = graph.needed_compute  # nothing else is the best at other costs too
-    exhausted: list[str] = []
+    out_of_memory: list[str] = []
     part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
     passes = not raw if polish is None else polish
     solvers = [*starts, *(default_solvers(graph, effort) if single is None else [single])]
@@ -225,8 +226,13 @@ def solve(
             lowest_runs.append(run)
         return lowest_runs[0]
 
-    def search(narrowed: Problem, interrupted: bool) -> tuple[Portfolio, Candidate]:
-        if narrowed.minimizes_peak and narrowed.overhead_limit is None and lowest_runs and not interrupted:
+    def search(narrowed: Problem, before: Stop) -> tuple[Portfolio, Candidate]:
+        if (
+            narrowed.minimizes_peak
+            and narrowed.overhead_limit is None
+            and lowest_runs
+            and before is not Stop.INTERRUPTED
+        ):
             return lowest_runs[0], _best(lowest_runs[0], closure)
         compared = 0 if noise is None else n_compared(graph)
         done = SEARCH_SHARE if effort == BEST or reserving.name != PEAK else 0.9  # then come addresses or a bound
@@ -234,28 +240,28 @@ def solve(
         # the same again for what an allocator adds: it improves what was found
         own = task if narrowed is problem else replace(task, effort=FAST)
         portfolio = Portfolio(narrowed, shared, own, polish=passes, bound=target, n_fitting=compared, lowest=lowest)
-        portfolio.interrupted = interrupted  # then no solver is run
+        interrupted = before is Stop.INTERRUPTED  # then no solver is run
         if interrupted:
-            portfolio.lowest = None
+            portfolio.ending.stop, portfolio.lowest = before, None
         portfolio.run(starts if interrupted else solvers, options)
         if single is not None and not interrupted:
             _check_served(single, portfolio)
         if not raw:
             with until_stopped() as ending:
                 portfolio.guard()
-            portfolio.interrupted |= ending.interrupted
+            portfolio.ending.stop |= ending.stop
         best = _best(portfolio, closure)
         if noise is not None:
-            with until_stopped() as ending:
-                try:
-                    best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
-                except MemoryError:  # the best at the costs of the graph is there
-                    exhausted.append(SAMPLES)
-            portfolio.interrupted |= ending.interrupted
+            with until_stopped(memory=True) as ending:
+                best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
+            if ending.stop is Stop.OUT_OF_MEMORY:  # the best at the costs of the graph is there
+                out_of_memory.append(SAMPLES)
+            else:
+                portfolio.ending.stop |= ending.stop
         return portfolio, best
 
     searches = ReservedSearch(problem, search, reserving, clock, allocator_options(reserving, alignment, seed))
-    searches.interrupted = stopped
+    searches.stop = stop
     named = AUTO if single is None else single.name
     try:
         best, reservation = searches.run()
@@ -268,9 +274,10 @@ def solve(
     untried = effort == BEST or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
-        tighter, stopped = problem.compute_bound(
-            clock.share(progress=None if searches.interrupted else clock.within_stage(name=BOUNDING)),
-            effort=FAST if searches.interrupted else effort,
+        interrupted = searches.stop is Stop.INTERRUPTED
+        tighter, stop = problem.compute_bound(
+            clock.share(progress=None if interrupted else clock.within_stage(name=BOUNDING)),
+            effort=FAST if interrupted else effort,
             peak=peak,
             closure=known,
             goal=best.figures[1],
@@ -283,14 +290,14 @@ def solve(
         details[OVERHEADS] = {name: each.figures[1] - one_pass for name, each in bests.items()}
         if problem.minimizes_peak:
             details[PEAKS] = {name: each.figures[0] for name, each in bests.items()}
-    if searches.interrupted or stopped:
+    if Stop.INTERRUPTED in (searches.stop, stop):
         details[INTERRUPTED] = True
     else:
         clock.finish()
-    if searches.exhausted:
-        exhausted.append(reserving.name)
-    if exhausted:
-        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), *exhausted]}
+    if searches.stop is Stop.OUT_OF_MEMORY:
+        out_of_memory.append(reserving.name)
+    if out_of_memory:
+        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), *out_of_memory]}
     return problem.plan(
         best,
         solver=named,
@@ -386,7 +393,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
     problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
         return best
-    if portfolio.interrupted:
+    if portfolio.ending.stop is Stop.INTERRUPTED:
         raise Interrupted(STOPPED)
     errors = [result.error for result in portfolio.results.values() if isinstance(result.error, ScheduleError)]
     if best is None and errors:
@@ -398,7 +405,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
         portfolio.candidates,
         portfolio.reasons,
         skipped,
-        cut=portfolio.cut,
+        late=Stop.DEADLINE in portfolio.stops,
         proof=proof,
         dropped=portfolio.dropped,
         least=portfolio.least,
@@ -460,7 +467,7 @@ class ReservedSearch:
         self.lowest: Reserved | None = None
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # of the first search: of each solver that has a plan
-        self.interrupted = self.exhausted = False
+        self.stop = Stop.DONE
 
     def run(self) -> Reserved:
         """Return the best candidate and its reservation.
@@ -475,7 +482,8 @@ class ReservedSearch:
             If memory ran out before anything did.
         """
         failure = self._until_stopped(self._run) or self._until_stopped(self._reserve_known)
-        self.exhausted = isinstance(failure, MemoryError)
+        out_of_memory = isinstance(failure, MemoryError)
+        self.stop |= Stop.OUT_OF_MEMORY if out_of_memory else Stop.DONE
         if self.best is not None:
             return self.best
         if isinstance(failure, BudgetError) and failure.plan is not None and self.allocator.candidates > 1:
@@ -483,9 +491,9 @@ class ReservedSearch:
             if self.lowest is not None:
                 failure.plan = self.problem.lowest_plan([self.lowest[0]], self.lowest[1])
                 raise failure
-        if self.interrupted:
+        if self.stop is Stop.INTERRUPTED:
             raise Interrupted(STOPPED)
-        if self.lowest is not None and not self.exhausted:
+        if self.lowest is not None and not out_of_memory:
             raise self.problem.reserved_error(*self.lowest)
         raise failure or self.problem.budget_error([], {})
 
@@ -497,7 +505,7 @@ class ReservedSearch:
                 part()
             except (BudgetError, MemoryError) as error:
                 failure = error
-        self.interrupted |= ending.interrupted
+        self.stop |= ending.stop
         return failure
 
     def _run(self) -> None:
@@ -530,15 +538,15 @@ class ReservedSearch:
                 self._reserve(start)
         limit = NO_LIMIT if problem.limit is None else problem.limit
         found = min(filter(problem.fits, self.pool.values()), key=problem.rank, default=None)
-        if self.interrupted and self.best is None and found is not None:
+        if self.stop is Stop.INTERRUPTED and self.best is None and found is not None:
             self._reserve_best(problem, found, limit)
-        if self.interrupted and self.best is None:
+        if self.stop is Stop.INTERRUPTED and self.best is None:
             self._reserve_best(problem, self._searched(problem), limit)
 
     @property
     def _done(self) -> bool:
         """Whether the search ends with what it has."""
-        return self.interrupted or (self.clock.late and self.best is not None)
+        return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
 
     def _within(self, limit: int) -> bool:
         """Search for candidates whose reservation fits; True if the best of the first search does."""
@@ -568,10 +576,10 @@ class ReservedSearch:
 
     def _searched(self, problem: Problem) -> Candidate:
         """Run one search; its best candidate is returned, and others go into the pool."""
-        portfolio, chosen = self.search(problem, self.interrupted)
+        portfolio, chosen = self.search(problem, self.stop)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
         self.bests = self.bests or portfolio.bests
-        self.interrupted |= portfolio.interrupted
+        self.stop |= portfolio.ending.stop
         own = portfolio.results.get(START)
         if own is not None and own.kept.items and self.problem.fits(own.kept.items[0]):
             self.start = replace(own.kept.items[0], details=portfolio.details(own.kept.items[0]))
@@ -607,7 +615,7 @@ class ReservedSearch:
             return False
         reservation = self.allocator.reserve(candidate.simulated, self.clock, **self.options)
         self.reserved[key] = reservation.memory
-        self.interrupted |= reservation.interrupted
+        self.stop |= reservation.stop
         if self.lowest is None or reservation.memory < self.lowest[1].memory:
             self.lowest = candidate, reservation
         if self.problem.limit is None or reservation.memory <= self.problem.limit:

@@ -301,7 +301,7 @@ class _Annealing:
                 return None
             kernel, each = self._kernel((self.task.seed, number)), work // len(points[i][1])
             found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
-            self.clock.interrupted |= ending.interrupted
+            self.clock.stop |= ending.stop
             return found
 
         for (i, limit, *_), found in zip(searches, self.clock.map(anneal, searches), strict=True):
@@ -428,7 +428,7 @@ class _Annealing:
             new = evaluated(self.graph, kernel.best, {"moves": kernel.state.n_moves, **details})
             if found is None or self._rank(new, limit) < self._rank(found, limit):
                 found = new
-            ended &= ending.complete and spent < work and new.figures[0] < best.figures[0]
+            ended &= ending.stop.complete and spent < work and new.figures[0] < best.figures[0]
             if lower is None or not ended or found.figures[0] <= limit:
                 return found, ending
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import SHORTEST, Clock, Progress, until_stopped
+from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
@@ -134,18 +134,15 @@ class WidthBounds:
     elimination : Elimination
         Of the smallest width found.
     lower_bound : int
-    complete : bool
-        Whether all requested orders were tried, or the bounds meet.
-    interrupted : bool
-        Whether the user stopped the search.
+    stop : Stop
+        How the search ended; PROVEN where the bounds meet.
     details : mapping
         `rule` and `seed` of the order that was best, and how many `orders` were tried.
     """
 
     elimination: Elimination
     lower_bound: int
-    complete: bool = True
-    interrupted: bool = False
+    stop: Stop = Stop.DONE
     details: Mapping[str, Any] = field(default_factory=dict)
 
     __repr__ = brief
@@ -236,7 +233,7 @@ def width_bounds(
         bounds = _Search(start.remaining, low, clock).run(_orders(seeds, seed))
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
-    if exact and bounds.complete and not bounds.proven:
+    if exact and bounds.stop.complete and not bounds.proven:
         raise GraphError(
             f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave {start.vertices.size} "
             f"vertices, and the exact program takes up to {MAX_EXACT}; use bounds"
@@ -275,6 +272,7 @@ class _Search:
             for order in orders:
                 if self.best is not None:
                     if self.best.width <= self.low:
+                        ending.stop = Stop.PROVEN
                         break
                     self.clock.progress(n_tried, f"best {self.best.width} · bound {self.low}")
                 self.eliminate(*order)
@@ -286,7 +284,7 @@ class _Search:
                 eliminated = self.unfinished.partial_order()
             self.best, self.chosen, n_tried = partial_elimination(self.graph, eliminated), orders[0], 1
         details = {"rule": self.chosen[0], "seed": self.chosen[1], "orders": n_tried}
-        return WidthBounds(self.best, self.low, ending.complete, ending.interrupted, details)
+        return WidthBounds(self.best, self.low, ending.stop, details)
 
     def eliminate(self, rule: str, seed: int | None) -> None:
         """Find one order, which is kept if it is better."""

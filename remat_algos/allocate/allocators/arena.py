@@ -43,5 +43,5 @@ def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int
         bound=min(allocation.bound, allocation.size),
         alignment=alignment,
         allocation=allocation,
-        interrupted=allocation.interrupted,
+        stop=allocation.stop,
     )

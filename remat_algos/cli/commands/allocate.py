@@ -288,6 +288,8 @@ def _record(
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
     """Of one arena."""
+    from remat_algos.context import Stop
+
     return {
         "peak": allocation.size,
         "max_live": allocation.buffers.max_live,
@@ -295,7 +297,7 @@ def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any
         "proven": allocation.proven,
         "capacity": capacity,
         "fits": None if capacity is None else allocation.size <= capacity,
-        "interrupted": allocation.interrupted,
+        "interrupted": allocation.stop is Stop.INTERRUPTED,
     }
 
 

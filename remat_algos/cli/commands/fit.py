@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
-    from remat_algos.context import time_left
+    from remat_algos.context import Stop, time_left
     from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import read_reference
     from remat_algos.plan.fit import fit
@@ -86,7 +86,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             seed=arguments.seed,
             progress=progress,
         )
-    complete, interrupted = all(entry.complete for entry in fits), any(entry.interrupted for entry in fits)
+    complete = all(entry.stop.complete for entry in fits)
+    interrupted = any(entry.stop is Stop.INTERRUPTED for entry in fits)
     if arguments.json:
         request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
         print_json({**request, "complete": complete, "solvers": [entry.record() for entry in fits]})

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the peaks and the bound, write the order; 130 if interrupted, with the best order so far."""
     from remat_algos.bounds.memory import one_pass_bound
-    from remat_algos.context import Clock, time_left, until_stopped
+    from remat_algos.context import Clock, Stop, time_left, until_stopped
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
 
@@ -61,11 +61,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         with until_stopped() as ending:
             for lower in lower_passes(graph, clock, beam=arguments.beam, search=arguments.search, seed=arguments.seed):
                 best = lower
-    if ending.complete:
+    if ending.stop.complete:
         clock.finish()
     # known by now, unless there was no time for it, or an interrupt came before
-    bound = one_pass_bound(graph, Clock(0) if ending.interrupted else clock)
-    record = _record(best, first, bound, ending.complete)
+    bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
+    record = _record(best, first, bound, ending.stop.complete)
     if arguments.output:
         _write(best, arguments.output)
         record["written"] = arguments.output
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         print_table(("", ""), _rows(best, record), headed=False)
     draw(arguments.plot, "memory", best, json=arguments.json)
-    return ExitCode.INTERRUPTED if ending.interrupted else ExitCode.DONE
+    return ExitCode.INTERRUPTED if ending.stop is Stop.INTERRUPTED else ExitCode.DONE
 
 
 def _steps(simulation: Simulation) -> list[Any]:
