@@ -7,7 +7,18 @@ from functools import partial
 import pytest
 
 import remat_algos as ra
-from tests.benchmarks.solver_results import ALL, GOLDEN, SMALL, compare, graphs, main, record, result
+from tests.benchmarks.solver_results import (
+    ALL,
+    ALONE,
+    EFFORTS,
+    GOLDEN,
+    STANDARD,
+    compare,
+    graphs,
+    main,
+    record,
+    result,
+)
 from tests.test_golden import FILES
 
 FIGURES = {"feasible": True, "peak": 100, "compute": 1500, "overhead": 50.0, "order": "aa", "reached": None}
@@ -91,59 +102,147 @@ def test_records_that_have_nothing_to_compare_are_refused():
         list(compare(recorded(row("auto")), recorded(row("auto")) | {"graphs": {"chain": {"nodes": 10}}}))
 
 
-def test_record_a_tiny_graph(tmp_path, capsys):
+def compared_equal(tmp_path, capsys, before, after):
+    files = [tmp_path / "before.json", tmp_path / "after.json"]
+    for file, each in zip(files, (before, after), strict=True):
+        file.write_text(json.dumps(each))
+    code = main(["compare", "--equal", *map(str, files)])
+    return code, capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("changes", "printed"),
+    [
+        ({}, []),
+        ({"overhead": 51.0, "reason": "other words"}, []),  # follow from the others, or are text
+        ({"peak": 99}, ["different: chain, auto, 50%: peak 100 overhead 50.000 % -> peak 99 overhead 50.000 %"]),
+        (
+            {"order": "bb"},
+            ["different: chain, auto, 50%: peak 100 overhead 50.000 % -> peak 100 overhead 50.000 % by another order"],
+        ),
+        (INFEASIBLE, ["different: chain, auto, 50%: peak 100 overhead 50.000 % -> reached 100"]),
+    ],
+)
+def test_equal_compares_figure_for_figure(tmp_path, capsys, changes, printed):
+    before = recorded(row("auto"), row("echo"))
+    after = copy.deepcopy(before)
+    after["rows"][0] |= changes
+    code, lines = compared_equal(tmp_path, capsys, before, after)
+    assert (code, lines[:-1]) == (int(bool(printed)), printed)
+    assert lines[-1].startswith(f"2 results: {len(printed)} different, 0 above 1.1 x the CPU seconds; in sum 4.0")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "last"),
+    [
+        ([2.0, 1.0], [2.1, 0.5], 0, "0 above 1.1 x the CPU seconds; in sum 3.0 -> 2.6 s, 0.87 x"),
+        ([2.0, 1.0], [2.0, 1.01], 0, "0 above 1.1 x the CPU seconds; in sum 3.0 -> 3.0 s, 1.00 x"),
+        ([2.0, 1.0], [2.0, 1.03], 1, "0 above 1.1 x the CPU seconds; in sum 3.0 -> 3.0 s, 1.01 x"),
+        ([2.0, 1.0], [1.0, 1.2], 1, "1 above 1.1 x the CPU seconds; in sum 3.0 -> 2.2 s, 0.73 x"),
+        ([2.0, 0.01], [1.9, 0.05], 0, "0 above 1.1 x the CPU seconds; in sum 2.0 -> 1.9 s, 0.97 x"),  # the clock's
+    ],
+)
+def test_equal_results_may_not_take_longer(tmp_path, capsys, before, after, code, last):
+    records = [recorded(*map(timed, ("auto", "echo"), seconds)) for seconds in (before, after)]
+    found, lines = compared_equal(tmp_path, capsys, *records)
+    assert (found, lines[-1]) == (code, f"2 results: 0 different, {last}")
+    assert len(lines) == 1 + lines[-1].startswith("2 results: 0 different, 1 above")
+
+
+def timed(solver, seconds):
+    return row(solver, seconds=seconds)
+
+
+def test_equal_counts_what_only_one_record_has(tmp_path, capsys):
+    code, lines = compared_equal(tmp_path, capsys, recorded(row("auto"), row("gone")), recorded(row("auto")))
+    assert (code, lines[0]) == (0, "1 results only in the first: gone and chain")
+
+
+def test_record_a_tiny_graph(tmp_path, capsys, monkeypatch):
     def missing():
         raise FileNotFoundError("no such file")
 
-    found = {"chain": lambda: ra.models.random.chain(16), "missing": missing}
+    monkeypatch.setattr("tests.benchmarks.solver_results.BUDGETS", ("70%", "least"))
+    monkeypatch.setattr("tests.benchmarks.solver_results.REPEATED", 1)
+    found = {"chain": lambda: ra.models.random.chain(4), "missing": missing}
     file = tmp_path / "out.json"
-    record(file, found, ["no_remat", "chen_sqrt", "auto"], ["50%", "least"], unpolished=True)
+    record(file, found, ["no_remat", "auto", "auto_fast"])
     assert "missing: left out, no such file" in capsys.readouterr().out
     written = json.loads(file.read_text())
-    assert written["graphs"] == {"chain": {"nodes": 32, "memory": 32, "compute": 46}}
+    assert written["graphs"] == {"chain": {"nodes": 8, "memory": 8, "compute": 10}}
     rows = {(row["solver"], row["budget"], row["polished"]): row for row in written["rows"]}
-    assert len(rows) == len(written["rows"]) == 2 * 2 * 2 + 2
+    assert len(rows) == len(written["rows"]) == 2 * (2 + 1 + 1)
     base = rows["no_remat", "least", True]
-    assert (base["feasible"], base["compute"], base["overhead"]) == (True, 46, 0.0)
-    refused = rows["no_remat", "50%", True]
+    assert (base["feasible"], base["compute"], base["overhead"]) == (True, 10, 0.0)
+    refused = rows["no_remat", "70%", True]
     assert not refused["feasible"]
     assert refused["reached"] == base["peak"]
-    plan = ra.solve(ra.differentiate(ra.models.random.chain(16)), "50%")
-    auto = rows["auto", "50%", True]
-    assert (auto["peak"], auto["compute"], auto["complete"]) == (plan.peak_memory, plan.simulation.compute, True)
-    assert len(auto["order"]) == 16
+    graph = ra.differentiate(ra.models.random.chain(4))
+    for solver, effort in EFFORTS.items():
+        plan, auto = ra.solve(graph, "70%", effort=effort), rows[solver, "70%", True]
+        assert (auto["peak"], auto["compute"], auto["complete"]) == (plan.peak_memory, plan.simulation.compute, True)
+        assert len(auto["order"]) == 16
     assert {(pair["order"], pair["fault"]) for pair in compare(written, written)} == {(0, "")}
 
 
-def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkeypatch):
-    def refuse(*given, **options):
+def test_single_solvers_run_on_some_of_the_graphs_without_a_time_limit(tmp_path, monkeypatch):
+    limits = []
+    monkeypatch.setattr(ra, "solve", refuse(limits))
+    found = {str(n): partial(ra.models.random.chain, n) for n in (3, 4)}
+    record(tmp_path / "out.json", found, ["exact_dp", "auto"], alone=["4"])
+    rows = json.loads((tmp_path / "out.json").read_text())["rows"]
+    assert {(row["graph"], row["solver"], row["polished"]) for row in rows} == {
+        ("3", "auto", True),
+        ("4", "auto", True),
+        ("4", "exact_dp", True),
+    }
+    assert set(limits) == {None}
+
+
+def refuse(limits):
+    """A `solve` that refuses, and remembers its time limits."""
+
+    def solve(*given, time_limit, **options):
+        limits.append(time_limit)
         raise ra.GraphError("too many lower sets")
 
-    monkeypatch.setattr(ra, "solve", refuse)
-    record(tmp_path / "out.json", {"chain": lambda: ra.models.random.chain(16)}, ["exact_dp"], ["least"])
-    (row,) = json.loads((tmp_path / "out.json").read_text())["rows"]
+    return solve
+
+
+def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkeypatch):
+    limits = []
+    monkeypatch.setattr(ra, "solve", refuse(limits))
+    record(tmp_path / "out.json", {"chain": lambda: ra.models.random.chain(16)}, ["exact_dp"])
+    row = json.loads((tmp_path / "out.json").read_text())["rows"][0]
     assert (row["feasible"], row["reached"], row["reason"]) == (False, None, "too many lower sets")
     assert row["complete"]
+    assert set(limits[2:]) == {20.0}
 
 
-def test_a_failure_at_the_time_limit_is_not_complete(monkeypatch):
-    monkeypatch.setattr("tests.benchmarks.solver_results.SLOW", {"no_remat": 1e-9})
+def test_a_failure_at_the_time_limit_is_not_complete():
     graph = ra.differentiate(ra.models.random.chain(16))
-    assert [result(graph, name, "50%", True)["complete"] for name in ("no_remat", "chen_sqrt")] == [False, True]
+    assert [result(graph, "no_remat", "50%", True, limit)["complete"] for limit in (1e-9, None)] == [False, True]
+
+
+def test_the_lowest_seconds_of_a_brief_solve_count(monkeypatch):
+    clock = iter([0.0, 0.3, 1.0, 1.2, 2.0, 2.4, 3.0, 3.6])
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
+    graph = ra.differentiate(ra.models.random.chain(4))
+    assert [result(graph, "no_remat", "least", True)["seconds"] for _ in range(2)] == [0.2, 0.6]
 
 
 def test_a_slow_solver_is_not_run_on_large_graphs(tmp_path):
     found = {str(n): partial(ra.models.random.chain, n) for n in (3, 40)}
-    record(tmp_path / "out.json", found, ["exhaustive_lower_sets"], ["least"])
-    assert [row["graph"] for row in json.loads((tmp_path / "out.json").read_text())["rows"]] == ["3"]
+    record(tmp_path / "out.json", found, ["exhaustive_lower_sets"])
+    assert {row["graph"] for row in json.loads((tmp_path / "out.json").read_text())["rows"]} == {"3"}
 
 
 def test_the_graphs_are_there():
-    small, everything = graphs(SMALL), graphs(ALL)
-    assert len(small) == 16
-    assert small.keys() < everything.keys()
+    standard, everything = graphs(STANDARD), graphs(ALL)
+    assert (len(standard), len(ALONE)) == (30, 12)
+    assert set(ALONE) < standard.keys() < everything.keys()
     assert set(GOLDEN) == set(FILES)
-    made = {name: build() for name, build in everything.items() if name.startswith(("example", "golden"))}
+    made = {name: build() for name, build in everything.items() if name.startswith(("example", "golden", "one"))}
     assert all(graph.n_nodes for graph in made.values())
 
 

@@ -1,23 +1,32 @@
-"""What every solver finds, recorded, so that a change of the solvers can be compared with what they found before.
+"""What solvers find, recorded, so that a change of the package can be compared with what they found before.
 
-    python -m tests.benchmarks.solver_results record OUT.json [--graphs small|all] [--solvers a,b]
+    python -m tests.benchmarks.solver_results record OUT.json [--graphs standard|all] [--solvers a,b]
+    python -m tests.benchmarks.solver_results compare BEFORE.json AFTER.json [--equal]
     python -m tests.benchmarks.solver_results compare BEFORE.json AFTER.json [--points AUTO SINGLE] [--share PERCENT]
 
-`record` solves each graph within each budget: with each solver of `list_solvers` alone, `raw` and polished, and with
-"auto" and its defaults. "all" adds large graphs, the golden files of the tests, more budgets, and each solver alone
-without polishing. `exact_dp` and `exhaustive_lower_sets` have a time limit of 20 seconds, so their results may depend
-on the machine; those that the limit cut short are recorded as not complete. `exhaustive_lower_sets` runs only on graphs
-with fewer than 40 forward nodes. What a solver cannot solve is recorded with the reason. Graphs whose files are missing
-are left out. Nothing but the public face of the package is used.
+`record` solves 30 graphs within 90, 70, 50 and 30 % and as low as possible: with "auto", and "auto_fast", which is
+"auto" at effort "fast", on all of them, and with each solver of `list_solvers` alone, `raw` and polished, on the 12 of
+`ALONE`. No time limit is set, so results do not depend on the machine, and the graphs are chosen so that all of it
+takes less than 15 minutes on one core. `--graphs all` adds large graphs and runs each solver alone on all of them,
+without polishing, too; there `exact_dp` and `exhaustive_lower_sets` have a time limit of 20 seconds, and results that
+the limit cut short are recorded as not complete. `exhaustive_lower_sets` runs only on graphs with fewer than 40 forward
+nodes. What a solver cannot solve is recorded with the reason. Graphs whose files are missing are left out. Nothing but
+the public face of the package is used.
 
 Each solve gets a new copy of the graph, so no solver profits from what another one computed before, and CPU seconds are
-those of `solve` alone. Each solver solves a small graph first, which loads its kernels.
+those of `solve` alone; a solve of less than half a second is repeated, and the lowest of three figures counts. Each
+solver solves a small graph first, which loads its kernels.
 
-`compare` prints a table of the solvers, and each result that is infeasible where it was feasible, or worse by more than
-`--points` points of overhead (0.1 for auto, 0.5 for a solver alone) or `--share` percent of the least peak (1). Exit
-code 1 if there are any, other than results that the time limit cut short in BEFORE: those differ from run to run.
-Within a budget less compute is better, then a lower peak; for "least" a lower peak, then less compute; where both are
-infeasible, the lower of the peaks reached. Results that only one record has are counted.
+`compare --equal` is for changes that must not change a result: it prints each result of which feasibility, peak,
+compute, order or the peak reached differs, and each that takes more than 1.1 times the CPU seconds of before. A row is
+compared in time if it gains more than 0.05 s: below that, the clock measures the machine. The sum of all rows may not
+be above 1.0 times that of before, to two digits. Exit code 1 for any of these.
+
+Without `--equal`, `compare` prints a table of the solvers, and each result that is infeasible where it was feasible, or
+worse by more than `--points` points of overhead (0.1 for auto, 0.5 for a solver alone) or `--share` percent of the
+least peak (1). Exit code 1 if there are any, other than results that the time limit cut short in BEFORE: those differ
+from run to run. Within a budget less compute is better, then a lower peak; for "least" a lower peak, then less compute;
+where both are infeasible, the lower of the peaks reached. Either way, results that only one record has are counted.
 """
 
 import argparse
@@ -29,24 +38,31 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import remat_algos as ra
+from tests.benchmarks.layered_graphs import layered_graph
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = ROOT.resolve().parent / "shared" / "graphs"  # of the lower-set authors; it lies beside the repository
-SMALL, ALL = "small", "all"
+BESIDE = [folder / "shared" / "graphs" for folder in ROOT.resolve().parents]  # the repository, or one that holds it
+PUBLISHED = next((folder for folder in BESIDE if folder.is_dir()), BESIDE[0])  # graphs of the lower-set authors
+STANDARD, ALL = "standard", "all"
 AUTO, LEAST = "auto", "least"
-BUDGETS = {SMALL: ("70%", "50%", LEAST), ALL: ("90%", "70%", "50%", "30%", LEAST)}
+EFFORTS = {AUTO: "default", "auto_fast": "fast"}
+BUDGETS = ("90%", "70%", "50%", "30%", LEAST)
+EXAMPLES = ("unet", "lstm", "transformer")
 ZOO = {
-    SMALL: ("resnet18", "resnet50", "resnet152", "mobilenet_v2", "googlenet", "vit_b_16", "unet", "densenet121"),
-    ALL: ("nmt", "deepspeech2_gru", "resnet1001"),
+    STANDARD: ("vgg16", "resnet18", "resnet20", "mobilenet_v2", "googlenet", "vit_b_16"),
+    ALL: ("resnet50", "resnet152", "densenet121", "unet", "nmt", "deepspeech2_gru", "resnet1001"),
 }
-LAYERED = {SMALL: (500,), ALL: (2500,)}  # forward nodes
+LAYERED = {STANDARD: (12, 20, 50, 100), ALL: (500, 2500)}  # forward nodes
+ONE_PASS = "one pass 50"  # a layered graph of 50 nodes that stays without gradients
+AUTHORS = {STANDARD: ("vgg19", "unet", "resnet50"), ALL: ("googlenet",)}
 GOLDEN = (
     "views.nodes.csv",
     "values.nodes.csv",
@@ -62,11 +78,18 @@ GOLDEN = (
     "short_cut.graphml",
     "cg_chain.txt",
 )
+ALONE = (
+    *(f"golden {name}" for name in (*GOLDEN[:6], "path.gr", "cg_chain.txt")),
+    *("example unet", "published vgg19", "layered 12", ONE_PASS),
+)
 SLOW = {"exact_dp": 20.0, "exhaustive_lower_sets": 20.0}  # time limits in seconds
 NEARLY = 0.9  # of the time limit: who fails after that was cut short
 MOST_FORWARD = {"exhaustive_lower_sets": 39}  # forward nodes of the graphs that it runs on
 CUT_SHORT = " (cut short by the time limit)"
 POINTS, SHARE = (0.1, 0.5), 1.0
+EQUAL = ("feasible", "peak", "compute", "order", "reached")
+ROW_RATIO, SUM_RATIO, NOISE = 1.1, 1.0, 0.05  # of CPU seconds; seconds
+BRIEF, REPEATED = 0.5, 3  # a solve of fewer seconds, and how often it is run
 
 Build = Callable[[], ra.ComputationGraph]
 Row = dict[str, Any]
@@ -78,15 +101,14 @@ Key = tuple[str, str, str, bool]
 
 def graphs(which: str) -> dict[str, Build]:
     """Names, and functions that make the graphs, before differentiation."""
-    folder = ROOT / "examples" / "graphs"
-    builds = {f"example {name}": _file(folder / f"{name}.nodes.csv") for name in ("unet", "lstm", "transformer")}
-    for name in ("vgg19", "unet", "resnet50", "googlenet"):
-        builds[f"published {name}"] = _file(PUBLISHED / f"{name}.nodes.csv")
-    for group in (SMALL,) if which == SMALL else (SMALL, ALL):
-        builds |= {name: _model(name) for name in ZOO[group]}
-        builds |= {f"layered {n}": _layered(n) for n in LAYERED[group]}
-    if which == ALL:
-        builds |= {f"golden {name}": _file(ROOT / "tests" / "golden" / name) for name in GOLDEN}
+    sets = (STANDARD,) if which == STANDARD else (STANDARD, ALL)
+    builds = {f"golden {name}": _file(ROOT / "tests" / "golden" / name) for name in GOLDEN}
+    builds |= {f"example {name}": _file(ROOT / "examples" / "graphs" / f"{name}.nodes.csv") for name in EXAMPLES}
+    builds[ONE_PASS] = partial(layered_graph, 50, 0.43, seed=0)
+    for each in sets:
+        builds |= {f"published {name}": _file(PUBLISHED / f"{name}.nodes.csv") for name in AUTHORS[each]}
+        builds |= {f"layered {n}": _layered(n) for n in LAYERED[each]}
+        builds |= {name: _model(name) for name in ZOO[each]}
     return builds
 
 
@@ -111,7 +133,7 @@ def _layered(n_nodes: int) -> Build:
 
 
 def record(
-    file: Path, builds: Mapping[str, Build], solvers: Iterable[str], budgets: Iterable[str], *, unpolished: bool = False
+    file: Path, builds: Mapping[str, Build], solvers: Iterable[str], *, alone: Collection[str] | None = None
 ) -> None:
     """Solve the graphs and write the results, after each graph all so far.
 
@@ -122,23 +144,26 @@ def record(
     builds : mapping
         Names, and functions that make the graphs.
     solvers : iterable of str
-        Names of `list_solvers`, or "auto".
-    budgets : iterable of str
-        Shares of the peak without rematerialization, or "least".
-    unpolished : bool
-        Whether to run each solver alone without polishing, too.
+        Names of `list_solvers`, or those of `EFFORTS`.
+    alone : collection of str, optional
+        Graphs on which single solvers run, polished and without time limits; by default all, unpolished too, and within
+        the limits of `SLOW`.
     """
-    solvers, budgets = list(solvers), list(budgets)
+    solvers = list(solvers)
+    ways, limits = ((True, False), SLOW) if alone is None else ((True,), {})
     sizes: dict[str, Row] = {}
     rows: list[Row] = []
-    _warm_up(solvers, budgets)
+    warm_up = ra.differentiate(ra.models.random.chain(8))  # which every solver serves
+    for solver in solvers:
+        for budget in ("50%", LEAST):
+            _solved(warm_up, solver, budget, True, None)
     for name, build in builds.items():
         try:
             forward = build()
         except (OSError, ra.RematError) as error:
             print(f"{name}: left out, {error}", flush=True)
             continue
-        graph = forward if forward.is_training else ra.differentiate(forward)
+        graph = forward if forward.is_training or name == ONE_PASS else ra.differentiate(forward)
         sizes[name] = {
             "nodes": graph.n_nodes,
             "memory": int(graph.memory.sum()),
@@ -146,27 +171,33 @@ def record(
         }
         before = len(rows)
         for solver in solvers:
-            if forward.n_nodes > MOST_FORWARD.get(solver, math.inf):
+            single = solver not in EFFORTS
+            if single and (forward.n_nodes > MOST_FORWARD.get(solver, math.inf) or name not in (alone or builds)):
                 continue
-            for polished in (True, False) if unpolished and solver != AUTO else (True,):
-                for budget in budgets:
-                    rows.append({"graph": name} | result(graph, solver, budget, polished))
+            for polished in ways if single else (True,):
+                for budget in BUDGETS:
+                    rows.append({"graph": name} | result(graph, solver, budget, polished, limits.get(solver)))
         _write(file, sizes, rows)
         seconds = sum(row["seconds"] for row in rows[before:])
         print(f"{name:<24}{graph.n_nodes:8,} nodes{len(rows) - before:6} results{seconds:10.2f} s of CPU", flush=True)
     _write(file, sizes, rows)
 
 
-def _warm_up(solvers: Iterable[str], budgets: Iterable[str]) -> None:
-    graph = ra.differentiate(_layered(10)())
-    for solver in solvers:
-        for budget in budgets:
-            result(graph, solver, budget, polished=True)
+def result(
+    graph: ra.ComputationGraph, solver: str, budget: str, polished: bool, time_limit: float | None = None
+) -> Row:
+    """One result; of "auto" with its defaults, which polish."""
+    row = _solved(graph, solver, budget, polished, time_limit)
+    for _ in range(1, REPEATED if row["seconds"] < BRIEF else 1):
+        again = _solved(graph, solver, budget, polished, time_limit)
+        row["seconds"] = min(row["seconds"], again["seconds"])
+    return row
 
 
-def result(graph: ra.ComputationGraph, solver: str, budget: str, polished: bool) -> Row:
-    """One result; of "auto" with the defaults, which polish."""
-    options: dict[str, Any] = {} if solver == AUTO else {"raw": True, "polish": polished}
+def _solved(graph: ra.ComputationGraph, solver: str, budget: str, polished: bool, limit: float | None) -> Row:
+    options: dict[str, Any] = {"solver": solver, "raw": True, "polish": polished}
+    if solver in EFFORTS:
+        options = {"effort": EFFORTS[solver]}
     row: Row = {
         "solver": solver,
         "budget": budget,
@@ -181,10 +212,9 @@ def result(graph: ra.ComputationGraph, solver: str, budget: str, polished: bool)
         "complete": True,  # False: the time limit cut it short
     }
     fresh = copy.deepcopy(graph)  # without the arrays that were derived from it before
-    limit = SLOW.get(solver)
     started, begin = time.monotonic(), time.process_time()
     try:
-        plan = ra.solve(fresh, budget, solver=solver, time_limit=limit, **options)
+        plan = ra.solve(fresh, budget, time_limit=limit, **options)
     except ra.RematError as error:
         seconds = time.process_time() - begin
         late = limit is not None and time.monotonic() - started > NEARLY * limit
@@ -199,7 +229,7 @@ def result(graph: ra.ComputationGraph, solver: str, budget: str, polished: bool)
             "compute": compute,
             "overhead": round(100 * plan.overhead / max(1, compute - plan.overhead), 6),
             "order": hashlib.blake2b(order, digest_size=8).hexdigest(),
-            "complete": bool(plan.details.get("complete", True)),
+            "complete": limit is None or bool(plan.details.get("complete", True)),
         }
     return row | {"seconds": round(seconds, 4)}
 
@@ -243,19 +273,12 @@ def compare(
     ValueError
         If a graph is not the same in both records, or they have no result in common.
     """
-    other = [name for name, size in before["graphs"].items() if after["graphs"].get(name, size) != size]
-    if other:
-        raise ValueError(f"not the same graph in both records: {', '.join(other)}")
-    olds, news = _by_key(before), _by_key(after)
-    if not olds.keys() & news.keys():
-        raise ValueError("the records have no result in common")
-    for key in (key for key in olds if key in news):
-        old, new = olds[key], news[key]
+    for key, old, new in _pairs(before, after):
         lost_points, lost_share = _lost(old, new)
         fault = ""
         if old["feasible"] and not new["feasible"]:
             fault = "infeasible"
-        elif lost_points > points[key[1] != AUTO]:
+        elif lost_points > points[key[1] not in EFFORTS]:
             fault = f"{lost_points:.2f} points more overhead"
         elif lost_share > share:
             fault = f"peak {lost_share:.2f} % higher"
@@ -270,6 +293,18 @@ def compare(
             "share": lost_share,
             "fault": fault,
         }
+
+
+def _pairs(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[Key, Row, Row]]:
+    """The results that are in both records; ValueError as `compare` has it."""
+    other = [name for name, size in before["graphs"].items() if after["graphs"].get(name, size) != size]
+    if other:
+        raise ValueError(f"not the same graph in both records: {', '.join(other)}")
+    olds, news = _by_key(before), _by_key(after)
+    pairs = [(key, old, news[key]) for key, old in olds.items() if key in news]
+    if not pairs:
+        raise ValueError("the records have no result in common")
+    return pairs
 
 
 def _key(row: Row) -> Key:
@@ -352,15 +387,40 @@ def _absent(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
             yield f"{len(alone)} results only in {which}: {' and '.join(', '.join(each) for each in names)}"
 
 
+def _name(key: Key) -> str:
+    graph, solver, budget, polished = key
+    return f"{graph}, {solver if polished else f'{solver}, unpolished'}, {budget}"
+
+
+def report_equal(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Print which results differ, and which take longer; whether there are none, nor more seconds in sum."""
+    pairs = _pairs(before, after)
+    print(*_absent(before, after), sep="\n", end="\n" if [*_absent(before, after)] else "")
+    different = [pair for pair in pairs if any(pair[1][field] != pair[2][field] for field in EQUAL)]
+    for key, old, new in different:
+        same = " by another order" if _figures(old) == _figures(new) else ""
+        print(f"different: {_name(key)}: {_figures(old)} -> {_figures(new)}{same}")
+    rows = [(key, old["seconds"], new["seconds"]) for key, old, new in pairs]
+    slower = [row for row in rows if row[2] > ROW_RATIO * row[1] and row[2] - row[1] > NOISE]
+    for key, old_seconds, new_seconds in slower:
+        ratio = f"{new_seconds / old_seconds:.2f} x" if old_seconds else "from nothing"
+        print(f"slower: {_name(key)}: {old_seconds:.2f} -> {new_seconds:.2f} s, {ratio}")
+    old_sum, new_sum = sum(row[1] for row in rows), sum(row[2] for row in rows)
+    ratio = round(new_sum / max(old_sum, 1e-4), 2)
+    print(
+        f"{len(pairs)} results: {len(different)} different, {len(slower)} above {ROW_RATIO} x the CPU seconds; "
+        f"in sum {old_sum:.1f} -> {new_sum:.1f} s, {ratio:.2f} x"
+    )
+    return not different and not slower and ratio <= SUM_RATIO
+
+
 def report(before: Mapping[str, Any], after: Mapping[str, Any], points: tuple[float, float], share: float) -> bool:
     """Print what `compare` finds; whether all of it is accepted."""
     compared = list(compare(before, after, points=points, share=share))
     print(*table(compared), *_absent(before, after), sep="\n")
     for pair in (pair for pair in compared if pair["fault"]):
-        graph, solver, budget, polished = _key(pair["before"])
-        name = solver if polished else f"{solver}, unpolished"
         figures = f"{_figures(pair['before'])} -> {_figures(pair['after'])}"
-        print(f"worse: {graph}, {name}, {budget}: {pair['fault']}; {figures}")
+        print(f"worse: {_name(_key(pair['before']))}: {pair['fault']}; {figures}")
     return not any(pair["fault"] and pair["before"]["complete"] for pair in compared)
 
 
@@ -373,29 +433,30 @@ def main(line: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record")
     recording.add_argument("file", type=Path)
-    recording.add_argument("--graphs", choices=(SMALL, ALL), default=SMALL)
-    recording.add_argument("--solvers", help="names separated by commas, of which auto may be one; by default all")
+    recording.add_argument("--graphs", choices=(STANDARD, ALL), default=STANDARD)
+    recording.add_argument("--solvers", help="names separated by commas, auto and auto_fast among them; by default all")
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    comparing.add_argument("--equal", action="store_true", help="nothing may differ, nor take longer")
     comparing.add_argument("--points", type=float, nargs=2, default=POINTS, metavar=("AUTO", "SINGLE"))
     comparing.add_argument("--share", type=float, default=SHARE, metavar="PERCENT")
     arguments = parser.parse_args(line)
     if arguments.command == "compare":
         before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (arguments.before, arguments.after))
         try:
+            if arguments.equal:
+                return 0 if report_equal(before, after) else 1
             return 0 if report(before, after, tuple(arguments.points), arguments.share) else 1
         except ValueError as error:
             parser.error(str(error))
-    known = [*(solver.name for solver in ra.list_solvers()), AUTO]
+    known = [*(solver.name for solver in ra.list_solvers()), *EFFORTS]
     solvers = arguments.solvers.split(",") if arguments.solvers else known
     if unknown := [name for name in solvers if name not in known]:
         parser.error(f"unknown solver {', '.join(unknown)}; use {', '.join(known)}")
     if not arguments.file.resolve().parent.is_dir():
         parser.error(f"there is no folder {arguments.file.parent}")
-    record(
-        arguments.file, graphs(arguments.graphs), solvers, BUDGETS[arguments.graphs], unpolished=arguments.graphs == ALL
-    )
+    record(arguments.file, graphs(arguments.graphs), solvers, alone=ALONE if arguments.graphs == STANDARD else None)
     return 0
 
 
