@@ -29,7 +29,7 @@ def stub(module: ModuleType) -> str:
         found = getattr(module, name)
         if module is remat_algos and name in remat_algos._READING:
             needed, definition = reading(inspect.unwrap(found))
-            imports |= needed
+            imports |= {line for used, line in needed.items() if used not in module.__all__}
             definitions.append(definition)
         else:
             home = module.__name__ if isinstance(found, ModuleType) else found.__module__
@@ -38,8 +38,11 @@ def stub(module: ModuleType) -> str:
     return "\n".join(["# Written by docs/stubs.py.", *sorted(imports), *version, *definitions, ""])
 
 
-def reading(function: Callable[..., Any]) -> tuple[set[str], str]:
-    """What the definition of a function imports that takes the path of a graph too, and this definition."""
+def reading(function: Callable[..., Any]) -> tuple[dict[str, str], str]:
+    """What the definition of a function imports that takes the path of a graph too, by name, and this definition.
+
+    An import `as` its own name would be exported by the stub.
+    """
     tree = ast.parse(Path(inspect.getfile(function)).read_text(encoding="utf-8"))
     (defined,) = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == function.__name__)
     taken = defined.args
@@ -49,14 +52,16 @@ def reading(function: Callable[..., Any]) -> tuple[set[str], str]:
     defined.body, defined.decorator_list = [ast.Expr(ast.Constant(...))], []
     text = ast.unparse(defined).replace("\n    ", " ")
     used = {node.id for node in ast.walk(defined) if isinstance(node, ast.Name)}
-    imports = {"from os import PathLike"}
+    imports = {"PathLike": "from os import PathLike"}
     for node in tree.body:
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             if alias.name in used:
-                imports.add(f"from {node.module} import {alias.name} as {alias.name}")
+                imports[alias.name] = f"from {node.module} import {alias.name}"
             used.discard(alias.name)
-    ours = sorted(used & vars(inspect.getmodule(function)).keys())
-    imports |= {f"from {function.__module__} import {name} as {name}" for name in ours if name != function.__name__}
+    known = vars(inspect.getmodule(function))
+    for name in used & known.keys() - {function.__name__}:
+        is_module = isinstance(known[name], ModuleType)
+        imports[name] = f"import {name}" if is_module else f"from {function.__module__} import {name}"
     return imports, text
 
 

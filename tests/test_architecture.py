@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import remat_algos
-from docs.stubs import stubs
+from docs.stubs import namespaces, stub, stubs
 from tests.public import NAMESPACES, PUBLIC, TOP
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -486,6 +486,18 @@ def test_editors_know_the_public_names():
     """`python docs/stubs.py` writes the files."""
     for file, text in stubs().items():
         assert file.read_text(encoding="utf-8") == text, file
+
+
+@pytest.mark.parametrize("package", namespaces())
+def test_a_stub_exports_the_public_names_and_no_others(package):
+    """In a stub, `import x as x` exports x; `import x` only uses it."""
+    exported = []
+    for node in ast.parse(stub(namespaces()[package])).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            exported += [alias.asname for alias in node.names if alias.asname]
+        elif isinstance(node, ast.FunctionDef):
+            exported.append(node.name)
+    assert sorted(exported) == sorted(set(namespaces()[package].__all__))
 
 
 def test_the_package_says_that_it_is_typed():
