@@ -181,3 +181,8 @@ def test_errors_and_help_use_the_words_of_the_field():
     found = [(path.name, text) for path in paths for text in messages(ast.parse(path.read_text(encoding="utf-8")))]
     assert len(found) > 1000
     assert [(name, text) for name, text in found if re.search(PRIVATE, text)] == []
+
+
+def test_the_citation_has_the_version_of_the_package():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r'^version: "(.*)"$', citation, re.MULTILINE) == [ra.__version__]
