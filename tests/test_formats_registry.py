@@ -3,11 +3,12 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 import remat_algos as ra
-from remat_algos.formats import GraphFormat, register, registry
+from remat_algos.formats import GraphFormat, graph_files, register, registry
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 
@@ -57,6 +58,41 @@ def test_without_a_mark_in_its_content_a_format_goes_by_the_ending(formats, tmp_
         ra.write_graph(ra.read_graph(tmp_path / "graph.txt"), tmp_path / "graph.toy")
 
 
+def test_what_a_format_begins_with_is_enough_or_goes_before_its_sniff(formats, tmp_path):
+    asked = []
+
+    def sniff(text, ending):
+        asked.append(text)
+        return "2" in text
+
+    start = re.compile("toy ")
+    register(GraphFormat("toy", parse, endings=(".toy",), begins=start))
+    (tmp_path / "graph.txt").write_text(TOY)
+    assert ra.read_graph(tmp_path / "graph.txt").memory.tolist() == [8, 4]
+    register(GraphFormat("toy", parse, endings=(".toy",), begins=start, sniff=sniff))
+    (tmp_path / "edges.txt").write_text("A B\n")
+    assert ra.read_graph(tmp_path / "edges.txt").memory.tolist() == [1, 1]
+    assert asked == []
+    assert not registry.graph_formats()[0].claims("A B\n", ".toy")
+    assert asked == ["A B\n"]
+    for begins, binary in (("toy", False), (start, True)):
+        with pytest.raises(ValueError, match=r"format toy begins with is .*; give re\.compile\(.*, a pattern of "):
+            GraphFormat("toy", parse, begins=begins, binary=binary)
+
+
+def test_for_a_list_of_edges_no_format_looks_beyond_its_beginning(monkeypatch, tmp_path):
+    """So that reading one enters few files."""
+
+    def refuse(content, ending):
+        raise AssertionError(content)
+
+    known = [replace(form, sniff=form.sniff and refuse) for form in registry.graph_formats()]
+    monkeypatch.setattr(registry, "_known", lambda: known)
+    monkeypatch.setattr(graph_files.edge_list, "GRAPH_FORMAT", next(form for form in known if form.name == "edge list"))
+    (tmp_path / "edges.txt").write_text("A B\nB C\n")
+    assert ra.read_graph(tmp_path / "edges.txt").n_nodes == 3
+
+
 def test_no_two_formats_have_one_ending_or_claim_one_content():
     forms = registry.graph_formats()
     endings = [ending for form in forms for ending in form.endings]
@@ -65,8 +101,8 @@ def test_no_two_formats_have_one_ending_or_claim_one_content():
     for written in forms:
         if written.write is not None:
             content = written.write(graph)
-            rivals = [form for form in forms if form.binary == written.binary and form.sniff is not None]
-            assert [form.name for form in rivals if form.sniff(content, written.endings[0])] == [written.name]
+            rivals = [form for form in forms if form.binary == written.binary]
+            assert [form.name for form in rivals if form.claims(content, written.endings[0])] == [written.name]
 
 
 # ---------------------------------------------------------------- precedence

@@ -234,18 +234,13 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
     """The format of a file, and its content, bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
-        if form.binary and _claims(form, data, _ending(file)):
+        if form.binary and form.claims(data, _ending(file)):
             return form, data
     text = _text(data, shortened_path(file.name))
     form = _format_of(text, file)
     if form is edge_list.GRAPH_FORMAT and (other := foreign.what_it_is(file)) is not None:  # some have two words a line
         raise GraphError(f"{shortened_path(file.name)} is {other}")
     return form, text
-
-
-def _claims(form: GraphFormat, content: Any, ending: str) -> bool:
-    """Whether a file is of that format and no other; by its ending, if the content does not tell."""
-    return form.sniff(content, ending) if form.sniff is not None else ending in form.endings
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
@@ -282,7 +277,7 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     """The format of a text; the file's name decides only between several possible ones."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
-        if _claims(form, text, ending):
+        if form.claims(text, ending):
             return form
     named = next((form for form in forms if ending in form.endings), None)
     first = _QUOTED.sub("", _first_line(text))

@@ -33,9 +33,11 @@ class GraphFormat:
     endings : tuple of str
         Names of files end so, in either case: an ending selects the format where a graph is written, and where the
         content of a file could be of several formats.
+    begins : re.Pattern, optional
+        What contents begin with. Others are not asked further, unless their file has one of the endings.
     sniff : callable, optional
-        Whether a content, text or bytes, can be of no other format; also gets the ending of the file. Without it the
-        ending alone selects the format.
+        Whether a content, text or bytes, can be of no other format; also gets the ending of the file. Without it
+        `begins` tells, and without both the ending alone.
     binary : bool
     dims : bool
         `read` also takes `dims`, a mapping of lengths that stand behind the path: FILE?batch=8.
@@ -47,13 +49,15 @@ class GraphFormat:
     Raises
     ------
     ValueError
-        If the endings are no tuple of endings such as ".json".
+        If the endings are no tuple of endings such as ".json", or `begins` is no pattern: of text, or of bytes if the
+        format is binary.
     """
 
     name: str
     read: Callable[..., Tables | ComputationGraph]
     write: Callable[[ComputationGraph], str | bytes] | None = None
     endings: tuple[str, ...] = ()
+    begins: re.Pattern[Any] | None = None
     sniff: Callable[[Any, str], bool] | None = None
     binary: bool = False
     dims: bool = False
@@ -66,6 +70,20 @@ class GraphFormat:
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
             remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
             raise ValueError(f"the endings of format {shortened(self.name)} are {quoted(self.endings)}; give {remedy}")
+        kind = bytes if self.binary else str
+        if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
+            example = 'b"MAGIC"' if self.binary else 'r"magic\\b"'
+            fault = f"what format {shortened(self.name)} begins with is {quoted(self.begins)}"
+            raise ValueError(f"{fault}; give re.compile({example}), a pattern of {kind.__name__}")
+
+    def claims(self, content: str | bytes, ending: str) -> bool:
+        """Whether a file is of this format and no other; by its ending, if the content does not tell."""
+        if self.begins is None and self.sniff is None:
+            return ending in self.endings
+        begins = self.begins is None or self.begins.match(content) is not None
+        if self.sniff is None:
+            return begins
+        return (begins or ending in self.endings) and self.sniff(content, ending)
 
 
 @checked_arguments

@@ -127,12 +127,12 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 
 def _is_pace(path: str) -> bool:
     from remat_algos.files import beginning
-    from remat_algos.formats.graphs.pace_text import begins
+    from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
 
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
-    return begins(beginning(file, BEGINNING))
+    return GRAPH_FORMAT.claims(beginning(file, BEGINNING), "")
 
 
 # ---------------------------------------------------------------- the bounds

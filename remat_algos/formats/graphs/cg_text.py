@@ -162,4 +162,4 @@ class _Lines:
             self.fail("expected the end, by the numbers on line 1; correct them, or remove what follows")
 
 
-GRAPH_FORMAT = GraphFormat("cg", _parse, sniff=lambda text, _: _START.match(text) is not None)
+GRAPH_FORMAT = GraphFormat("cg", _parse, begins=_START)

@@ -208,7 +208,7 @@ GRAPH_FORMAT = GraphFormat(
     _parse,
     _dump,
     (".dot", ".gv"),
-    sniff=lambda text, _: _START.match(text) is not None,
+    begins=_START,
     size_from="an attribute memory",
     cost_from="an attribute compute",
 )

@@ -142,7 +142,7 @@ GRAPH_FORMAT = GraphFormat(
     _parse,
     _dump,
     (".graphml",),
-    sniff=lambda text, _: re.match(r"\s*<", text) is not None,
+    begins=re.compile(r"\s*<"),
     size_from="an attribute memory",
     cost_from="an attribute compute",
 )

@@ -23,7 +23,7 @@ from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import decimal
 from remat_algos.text.wording import quoted, shortened
 
-_BEGIN = re.compile(r"\s*([{[])")
+_START = re.compile(r"\s*([{[])")
 FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
@@ -373,8 +373,8 @@ def _kind(entry: Any) -> str:
 
 def _sniff(text: str, ending: str) -> bool:
     """An object, or a list in a file called .json: a node of an edge list may be called [CLS]."""
-    begin = _BEGIN.match(text)
-    return begin is not None and (begin[1] == "{" or ending == ".json")
+    start = _START.match(text)
+    return start is not None and (start[1] == "{" or ending == ".json")
 
 
 GRAPH_FORMAT = GraphFormat(
@@ -382,6 +382,7 @@ GRAPH_FORMAT = GraphFormat(
     _parse,
     to_json,
     (".json",),
+    begins=_START,
     sniff=_sniff,
     size_from='"memory"',
     cost_from='"compute"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -169,6 +170,4 @@ def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
     return texts
 
 
-GRAPH_FORMAT = GraphFormat(
-    "npz", from_npz, to_npz, (".npz",), sniff=lambda data, _: data[:4] == b"PK\x03\x04", binary=True
-)
+GRAPH_FORMAT = GraphFormat("npz", from_npz, to_npz, (".npz",), begins=re.compile(b"PK\x03\x04"), binary=True)

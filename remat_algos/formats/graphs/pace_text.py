@@ -16,11 +16,6 @@ MAX_ISOLATED = 100_000
 """Nodes without edges that a header may promise: nothing else in the file bounds them."""
 
 
-def begins(text: str) -> bool:
-    """Whether the text begins with comments and a header."""
-    return _START.match(text) is not None
-
-
 def _parse(text: str, source: str) -> Tables:
     """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger.
 
@@ -72,4 +67,4 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 10
 
 
-GRAPH_FORMAT = GraphFormat("PACE", _parse, endings=(".gr",), sniff=lambda text, _: begins(text), edges_only=True)
+GRAPH_FORMAT = GraphFormat("PACE", _parse, endings=(".gr",), begins=_START, edges_only=True)

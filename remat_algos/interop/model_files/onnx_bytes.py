@@ -1,5 +1,6 @@
 """ONNX models."""
 
+import re
 from collections.abc import Mapping
 
 from remat_algos.errors import GraphError
@@ -11,6 +12,7 @@ IR_VERSION, GRAPH, OPSET = 1, 7, 8  # fields of a ModelProto that every model ha
 FIELDS = frozenset((*range(1, 9), 14, 20, 25, 26))
 MAX_FIELDS = 100_000  # of one message
 VARINT, FIXED64, COUNTED, FIXED32 = 0, 1, 2, 5  # how a field of protobuf is written
+_START = re.compile(rb"[\x08\x12\x1a\x22(2:Br]|[\xa2\xca\xd2]\x01")  # number and kind of a field of a ModelProto
 
 
 def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> ComputationGraph:
@@ -68,4 +70,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError
 
 
-GRAPH_FORMAT = GraphFormat("ONNX", _read, endings=(".onnx",), sniff=_sniff, binary=True, dims=True)
+GRAPH_FORMAT = GraphFormat("ONNX", _read, endings=(".onnx",), begins=_START, sniff=_sniff, binary=True, dims=True)

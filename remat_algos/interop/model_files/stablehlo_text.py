@@ -8,7 +8,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import first_line
 
-_BEGIN = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
+_START = re.compile(r"(?:\s|//[^\n]*\n|#loc[^\n]*\n)*+module\b")
 
 
 def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> ComputationGraph:
@@ -21,7 +21,7 @@ def _read(text: str, source: str, dims: Mapping[str, int] | None = None) -> Comp
 
 
 def _sniff(text: str, ending: str) -> bool:
-    return ending in GRAPH_FORMAT.endings or (_BEGIN.match(text) is not None and "stablehlo." in text)
+    return ending in GRAPH_FORMAT.endings or (_START.match(text) is not None and "stablehlo." in text)
 
 
-GRAPH_FORMAT = GraphFormat("StableHLO", _read, endings=(".mlir", ".stablehlo"), sniff=_sniff, dims=True)
+GRAPH_FORMAT = GraphFormat("StableHLO", _read, endings=(".mlir", ".stablehlo"), begins=_START, sniff=_sniff, dims=True)
