@@ -8,35 +8,35 @@ from libc.string cimport memcpy
 from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, has_bit, random_word, set_bit
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 # Forward once, then the gradients, each after what must be recomputed for it.
 
-def mirror_order(const unsigned char[::1] needed, const int[::1] owner, const int64[::1] read_indptr,
-                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                 const int64[::1] mirror_count):
+def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
 
-    needed : uint8[n], owner : int32[n] (-1 forward), read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], mirror_count : int64[n]
+    owner : int32[n] (-1 forward), mirror_count : int64[n]
     Returns int32[m].
+    Cost: O(n + m + reads of all runs) time; O(n + sum of the counts) memory, whether the copies run or not.
     """
-    cdef Py_ssize_t n = needed.shape[0], v, top
-    cdef int64 j, k, copy
+    cdef Int64s read_indptr = graph.read_indptr
+    cdef Flags needed = graph.needed
+    cdef Py_ssize_t n = graph.n_nodes, v, top
+    cdef int64_t j, k, copy
     cdef int u, x
     cdef bint descended
     cdef vector[int] order
     first_copy = np.zeros(n + 1, np.int64)
     np.cumsum(np.asarray(mirror_count) + 1, out=first_copy[1:])
-    cdef int64[::1] base = first_copy
+    cdef int64_t[::1] base = first_copy
     cdef unsigned char[::1] done = np.zeros(first_copy[n], np.uint8)
     # the path of runs that wait for each other; ids decrease along it
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
-    cdef int64[::1] path_copy = np.empty(n + 1, np.int64)
-    cdef int64[::1] path_read = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] path_copy = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
         for v in range(n):
             if needed[v] and owner[v] < 0:
@@ -55,10 +55,10 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] owner, const in
                 k = path_copy[top]
                 j = path_read[top]
                 while j < read_indptr[path_node[top] + 1]:
-                    x = read_indices[j]
+                    x = graph.read_indices[j]
                     j += 1
-                    u = producer[x]
-                    if output[x] or owner[u] >= 0:
+                    u = graph.producer[x]
+                    if graph.output[x] or owner[u] >= 0:
                         continue
                     copy = mirror_count[u] if k < 0 or k > mirror_count[u] else k
                     if not done[base[u] + copy]:
@@ -78,20 +78,20 @@ def mirror_order(const unsigned char[::1] needed, const int[::1] owner, const in
     return _as_array(order)
 
 
-def canonical_order(const unsigned char[::1] needed, const int[::1] owner, const int64[::1] read_indptr,
-                    const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                    const int[::1] block, const unsigned char[::1] kept, const unsigned char[::1] never_recomputed,
-                    const int[::1] co_input_from, int n_blocks, bint lazy):
+def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, Flags kept, Flags never_recomputed,
+                    Int32s co_input_from, int n_blocks, bint lazy):
     """The order of a chain of lower sets, block by block.
 
-    needed, kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own
-    block; of these, those that never are), owner : int32[n], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], block : int32[n], 0 to n_blocks - 1 for all forward nodes,
-    co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
+    owner : int32[n] (-1 forward), block : int32[n], 0 to n_blocks - 1 for all forward nodes,
+    kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own block; of these, those that
+    never are), co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
     Returns int32[m].
+    Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay beyond theirs, which is O(n) a block
+    where co-inputs reach far; O(n + m) memory.
     """
-    cdef Py_ssize_t n = needed.shape[0], v, top, i, left, place
-    cdef int64 j
+    cdef Int64s read_indptr = graph.read_indptr
+    cdef Py_ssize_t n = graph.n_nodes, v, top, i, left, place
+    cdef int64_t j
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
@@ -99,12 +99,12 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] owner, const
     cdef vector[vector[int]] forward, backward                     # the nodes of each block
     cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, once they have run
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
-    cdef int64[::1] path_read = np.empty(n + 1, np.int64)
+    cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
         forward.resize(n_blocks)
         backward.resize(n_blocks)
         for v in range(n):
-            if needed[v]:
+            if graph.needed[v]:
                 if owner[v] < 0:
                     forward[block[v]].push_back(<int>v)
                 else:
@@ -128,10 +128,10 @@ def canonical_order(const unsigned char[::1] needed, const int[::1] owner, const
                     descended = False
                     j = path_read[top]
                     while j < read_indptr[path_node[top] + 1]:
-                        x = read_indices[j]
+                        x = graph.read_indices[j]
                         j += 1
-                        u = producer[x]
-                        if in_memory[u] or (output[x] and owner[u] < 0):
+                        u = graph.producer[x]
+                        if in_memory[u] or (graph.output[x] and owner[u] < 0):
                             continue
                         path_read[top] = j
                         top += 1
@@ -172,20 +172,17 @@ cdef object _as_array(vector[int]& order):
 
 # Every needed node once.
 
-def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                      const int[::1] producer, const int64[::1] reader_indptr, const int[::1] readers,
-                      const unsigned char[::1] needed, const unsigned char[::1] output, const int64[::1] memory,
-                      const int64[::1] workspace, const int[::1] nodes, Py_ssize_t beam):
+def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam):
     """An order of the nodes with a low peak: after each step the `beam` lowest sets of executed nodes are kept.
 
-    value_indptr, read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[values], reader_indptr :
-    int64[values + 1], readers : int32[k], needed : uint8[n], output : uint8[values], memory : int64[values],
-    workspace : int64[n], nodes : int32[m] the needed ones, ascending; beam : 1 or more
+    nodes : int32[m] the needed ones, ascending; beam : 1 or more
     Returns int32[m].
+    Cost: O(beam m^2) looks at whether a node is ready, and O(beam m) simulated steps for each of those that are; O(beam
+    m) memory. Too slow beyond some thousand nodes; there another start does better in the same time.
     """
-    cdef Py_ssize_t n = workspace.shape[0], m = nodes.shape[0], w = bit_words(n)
+    cdef Py_ssize_t n = graph.n_nodes, m = nodes.shape[0], w = bit_words(n)
     cdef vector[uint64_t] done, after     # the states: sets of nodes, w words each
-    cdef vector[int64] live, peak
+    cdef vector[int64_t] live, peak
     cdef vector[uint64_t] hashes
     cdef vector[_Extension] extensions, kept
     cdef vector[int] origin, node         # of each kept state, step by step
@@ -203,12 +200,11 @@ def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indpt
                 for i in range(m):
                     if has_bit(&done[s * w], nodes[i]):
                         continue
-                    if not _ready(&done[s * w], nodes[i], read_indptr, read_indices, producer):
+                    if not _ready(graph, &done[s * w], nodes[i]):
                         continue
                     extension.node, extension.origin = nodes[i], <int>s
                     extension.hashed = hashes[s] ^ random_word(nodes[i])
-                    _simulate(&done[s * w], live[s], peak[s], value_indptr, read_indptr, read_indices, reader_indptr,
-                              readers, needed, output, memory, workspace, extension)
+                    _simulate(graph, &done[s * w], live[s], peak[s], extension)
                     extensions.push_back(extension)
             sort(extensions.begin(), extensions.end(), &_is_better)
             kept.clear()
@@ -241,8 +237,8 @@ def beam_search_order(const int64[::1] value_indptr, const int64[::1] read_indpt
 
 
 cdef struct _Extension:                  # of a state by one node
-    int64 peak                            # of the order so far
-    int64 live                            # live bytes after it
+    int64_t peak                            # of the order so far
+    int64_t live                            # live bytes after it
     uint64_t hashed                       # of the set of nodes that have run
     int origin                            # the state that it extends
     int node
@@ -267,36 +263,33 @@ cdef bint _among(vector[_Extension]& kept, uint64_t hashed) noexcept nogil:
     return False
 
 
-cdef bint _ready(const uint64_t* done, int v, const int64[::1] read_indptr, const int[::1] read_indices,
-                 const int[::1] producer) noexcept nogil:
-    cdef int64 j
-    for j in range(read_indptr[v], read_indptr[v + 1]):
-        if not has_bit(done, producer[read_indices[j]]):
+cdef bint _ready(GraphArrays graph, const uint64_t* done, int v) noexcept nogil:
+    cdef int64_t j
+    for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+        if not has_bit(done, graph.producer[graph.read_indices[j]]):
             return False
     return True
 
 
-cdef void _simulate(const uint64_t* done, int64 live, int64 peak, const int64[::1] value_indptr,
-                    const int64[::1] read_indptr, const int[::1] read_indices, const int64[::1] reader_indptr,
-                    const int[::1] readers, const unsigned char[::1] needed, const unsigned char[::1] output,
-                    const int64[::1] memory, const int64[::1] workspace, _Extension& extension) noexcept nogil:
+cdef void _simulate(GraphArrays graph, const uint64_t* done, int64_t live, int64_t peak,
+                    _Extension& extension) noexcept nogil:
     """Set the peak and the live bytes of an extension of a state: `done`, with these live bytes and this peak."""
     cdef int v = extension.node, x
-    cdef int64 during = live + workspace[v], remaining = live, j, k
+    cdef int64_t during = live + graph.workspace[v], remaining = live, j, k
     cdef bint live_after
-    for j in range(value_indptr[v], value_indptr[v + 1]):
-        during += memory[j]
-        live_after = output[j] != 0
-        for k in range(reader_indptr[j], reader_indptr[j + 1]):
-            live_after |= needed[readers[k]] != 0
+    for j in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
+        during += graph.memory[j]
+        live_after = graph.output[j] != 0
+        for k in range(graph.reader_indptr[j], graph.reader_indptr[j + 1]):
+            live_after |= graph.needed[graph.reader_indices[k]] != 0
         if live_after:
-            remaining += memory[j]
-    for j in range(read_indptr[v], read_indptr[v + 1]):
-        x = read_indices[j]
-        live_after = output[x] != 0
-        for k in range(reader_indptr[x], reader_indptr[x + 1]):
-            live_after |= needed[readers[k]] != 0 and readers[k] != v and not has_bit(done, readers[k])
+            remaining += graph.memory[j]
+    for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+        x = graph.read_indices[j]
+        live_after = graph.output[x] != 0
+        for k in range(graph.reader_indptr[x], graph.reader_indptr[x + 1]):
+            live_after |= graph.needed[graph.reader_indices[k]] != 0 and graph.reader_indices[k] != v and not has_bit(done, graph.reader_indices[k])
         if not live_after:
-            remaining -= memory[x]
+            remaining -= graph.memory[x]
     extension.live = remaining
     extension.peak = peak if peak > during else during

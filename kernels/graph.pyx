@@ -1,23 +1,68 @@
 # distutils: language = c++
 """What follows from the arrays of a graph: whether they are sound, other rows, orders, depths; its backward part.
 
-Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the values that each node reads, producer :
-int32[n_values] the node of each value.
+`GraphArrays` is the graph as all kernels take it. Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the
+values that each node reads, producer : int32[n_values] the node of each value.
 """
 
 import numpy as np
 
+cimport cython
 from libcpp.queue cimport priority_queue
 from remat_algos.kernels.growing cimport push
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-ctypedef long long int64
+
+@cython.final
+cdef class GraphArrays:
+    """The arrays of a graph, checked for their lengths once; the first argument of kernels that work on graphs.
+
+    Ids in the rows must be in range, and topological: the caller has checked that.
+
+    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] values, memory : int64[n_values],
+    output : uint8[n_values]
+    compute, workspace : int64[n], by default 0; once : uint8[n], by default no node; needed : uint8[n], readers :
+    (int64[n_values + 1], int32[k] nodes, ascending), by default as the outputs and the reads say
+
+    Raises ValueError for arrays whose lengths do not go together.
+
+    Cost: O(n + k) time, and memory for what is left out; given arrays are not copied.
+    """
+
+    def __init__(self, *, Int64s value_indptr not None, Int64s read_indptr not None, Int32s read_indices not None,
+                 Int64s memory not None, Flags output not None, compute=None, workspace=None, once=None, needed=None,
+                 readers=None):
+        cdef Py_ssize_t n = value_indptr.shape[0] - 1, n_values = memory.shape[0]
+        self.n_nodes, self.n_values = n, n_values
+        self.value_indptr, self.read_indptr, self.read_indices = value_indptr, read_indptr, read_indices
+        self.memory, self.output = memory, output
+        self.compute = np.zeros(n, np.int64) if compute is None else compute
+        self.workspace = np.zeros(n, np.int64) if workspace is None else workspace
+        self.once = np.zeros(n, np.uint8) if once is None else once
+        if n < 0 or value_indptr[n] != n_values or read_indptr.shape[0] != n + 1 or (
+            read_indptr[n] != read_indices.shape[0] or output.shape[0] != n_values
+        ):
+            raise ValueError("the rows of the graph do not go together")
+        self.producer = np.repeat(np.arange(n, dtype=np.int32), np.diff(value_indptr))
+        self.reader_indptr, self.reader_indices = (
+            transpose_rows(read_indptr, read_indices, n_values) if readers is None else readers
+        )
+        if needed is None:
+            needed = needed_nodes(value_indptr=value_indptr, read_indptr=read_indptr, read_indices=read_indices,
+                                  producer=self.producer, output=output)
+        self.needed = needed
+        if not n == self.compute.shape[0] == self.workspace.shape[0] == self.once.shape[0] == self.needed.shape[0]:
+            raise ValueError("the arrays of nodes differ in length")
+        if self.reader_indptr.shape[0] != n_values + 1 or self.reader_indptr[n_values] != self.reader_indices.shape[0]:
+            raise ValueError("the arrays of values differ in length")
 
 
-def check_reads(const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer):
+def check_reads(Int64s read_indptr, Int32s read_indices, Int32s producer):
     """The first read that breaks a rule.
 
     read_indptr : int64[n + 1], read_indices : int32[k], producer : int32[n_values]
     Returns (code, node, value): 0 none, 1 no such value, 2 a value twice, 3 a value of the node itself or a later one.
+    Cost: O(n + k) time, O(n_values) memory.
     """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
     cdef int x, n_values = producer.shape[0]
@@ -35,20 +80,23 @@ def check_reads(const int64[::1] read_indptr, const int[::1] read_indices, const
     return 0, -1, -1
 
 
-def transpose_rows(const int64[::1] indptr, const int[::1] indices, Py_ssize_t n_columns):
-    """Rows that contain each column, ascending: (int64[n_columns + 1], int32[k])."""
+def transpose_rows(Int64s indptr, Int32s indices, Py_ssize_t n_columns):
+    """Rows that contain each column, ascending: (int64[n_columns + 1], int32[k]).
+
+    Cost: O(n + n_columns + k) time and memory.
+    """
     cdef Py_ssize_t n = indptr.shape[0] - 1, v, j
     cdef int x
     reverse_indptr = np.zeros(n_columns + 1, np.int64)
     reverse_indices = np.empty(indices.shape[0], np.int32)
-    cdef int64[::1] at = reverse_indptr
+    cdef int64_t[::1] at = reverse_indptr
     cdef int[::1] out = reverse_indices
     with nogil:
         for j in range(indices.shape[0]):
             at[indices[j] + 1] += 1
         for j in range(n_columns):
             at[j + 1] += at[j]
-    cdef int64[::1] free = reverse_indptr[:n_columns].copy()
+    cdef int64_t[::1] free = reverse_indptr[:n_columns].copy()
     with nogil:
         for v in range(n):
             for j in range(indptr[v], indptr[v + 1]):
@@ -58,13 +106,16 @@ def transpose_rows(const int64[::1] indptr, const int[::1] indices, Py_ssize_t n
     return reverse_indptr, reverse_indices
 
 
-def predecessor_rows(const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer):
-    """Distinct nodes whose values each node reads, in order of first read: (int64[n + 1], int32[k])."""
+def predecessor_rows(Int64s read_indptr, Int32s read_indices, Int32s producer):
+    """Distinct nodes whose values each node reads, in order of first read: (int64[n + 1], int32[k]).
+
+    Cost: O(n + k) time and memory.
+    """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j, filled = 0
     cdef int u
     pred_indptr = np.zeros(n + 1, np.int64)
     pred_indices = np.empty(read_indices.shape[0], np.int32)
-    cdef int64[::1] indptr = pred_indptr
+    cdef int64_t[::1] indptr = pred_indptr
     cdef int[::1] out = pred_indices
     cdef int[::1] reader = np.full(n, -1, np.int32)
     with nogil:
@@ -79,9 +130,11 @@ def predecessor_rows(const int64[::1] read_indptr, const int[::1] read_indices, 
     return pred_indptr, pred_indices[:filled].copy()
 
 
-def needed_nodes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                 const int[::1] producer, const unsigned char[::1] output):
-    """Flags of the nodes that an output depends on: uint8[n]."""
+def needed_nodes(*, Int64s value_indptr, Int64s read_indptr, Int32s read_indices, Int32s producer, Flags output):
+    """Flags of the nodes that an output depends on: uint8[n].
+
+    Cost: O(n + k) time, O(n) memory.
+    """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
     flags = np.zeros(n, np.uint8)
     cdef unsigned char[::1] out = flags
@@ -96,8 +149,11 @@ def needed_nodes(const int64[::1] value_indptr, const int64[::1] read_indptr, co
     return flags
 
 
-def depths(const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer):
-    """Nodes on the longest path that ends in each node: int32[n]."""
+def depths(Int64s read_indptr, Int32s read_indices, Int32s producer):
+    """Nodes on the longest path that ends in each node: int32[n].
+
+    Cost: O(n + k) time, O(n) memory.
+    """
     cdef Py_ssize_t n = read_indptr.shape[0] - 1, v, j
     cdef int u
     result = np.ones(n, np.int32)
@@ -111,8 +167,11 @@ def depths(const int64[::1] read_indptr, const int[::1] read_indices, const int[
     return result
 
 
-def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices):
-    """Nodes in topological order, smallest id first; shorter than n where there is a cycle: int32[<= n]."""
+def topological_order(Int64s succ_indptr, Int32s succ_indices):
+    """Nodes in topological order, smallest id first; shorter than n where there is a cycle: int32[<= n].
+
+    Cost: O(n log n + k) time, O(n) memory.
+    """
     cdef Py_ssize_t n = succ_indptr.shape[0] - 1, v, j, filled = 0
     cdef int w
     order = np.empty(n, np.int32)
@@ -141,12 +200,13 @@ def topological_order(const int64[::1] succ_indptr, const int[::1] succ_indices)
 # The nodes of a backward part. A target is a value or parameter that a gradient belongs to: ids below n_values are
 # values, the others parameters.
 
-def backward_order(const int64[::1] value_indptr, const int64[::1] target_indptr, const int[::1] target_indices,
-                   const unsigned char[::1] seed):
+def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indices,
+                   Flags seed):
     """Readers from the last to the first, the targets of each in order; a seed is the first node of its target.
 
     value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
     Returns (target, reader): int32[g] each; reader is -1 for a seed. Nodes whose values lead to no seed have none.
+    Cost: O(n + n_targets) time and memory.
     """
     cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, n_max = target_indices.shape[0]
     cdef int x
@@ -176,20 +236,21 @@ def backward_order(const int64[::1] value_indptr, const int64[::1] target_indptr
     return targets[:filled].copy(), readers[:filled].copy()
 
 
-def backward_reads(const int[::1] target, const int[::1] reader, const int64[::1] value_indptr,
-                   const int64[::1] saved_indptr, const int[::1] saved_indices, Py_ssize_t n_targets):
+def backward_reads(Int32s target, Int32s reader, *, Int64s value_indptr, Int64s saved_indptr, Int32s saved_indices,
+                   Py_ssize_t n_targets):
     """What gradients read: gradients of the values of their reader, what it saves, the sum so far.
 
     A seed reads its value. target, reader : int32[g] (as `backward_order` gives them), value_indptr, saved_indptr :
     int64[n + 1], saved_indices : int32[s] (values), n_targets : all values and parameters
     Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets], the gradient
     that is the complete sum of each target, -1 where there is none.
+    Cost: O(g + k) time; the reads are counted, then filled in.
     """
     cdef Py_ssize_t size = target.shape[0], i, j, filled = 0
     cdef int n_values = <int>value_indptr[value_indptr.shape[0] - 1]
     cdef int w
     read_indptr, whole = np.zeros(size + 1, np.int64), np.full(n_targets, -1, np.int32)
-    cdef int64[::1] indptr = read_indptr
+    cdef int64_t[::1] indptr = read_indptr
     cdef int[::1] last = whole
     with nogil:
         for i in range(size):

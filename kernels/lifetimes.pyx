@@ -2,7 +2,8 @@
 
 import numpy as np
 
-ctypedef long long int64
+from remat_algos.kernels.graph cimport GraphArrays
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 # The rules of a schedule; the caller turns them into messages.
 cdef enum Law:
@@ -17,28 +18,28 @@ UNKNOWN_NODE, RUN_TWICE, NEVER_COMPUTED = unknown_node, run_twice, never_compute
 KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
-def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-                       const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] once,
-                       const int64[::1] memory, const int64[::1] workspace):
+def instance_lifetimes(GraphArrays graph not None, Int32s order):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    output : uint8[n_values], once : uint8[n], memory : int64[n_values], workspace : int64[n]
+    order : int32[m]
     Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
     trace int64[m]); law 0 is sound; `about` is the value that is missing, or else the node.
+    Cost: O(n + m + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = memory.shape[0]
-    cdef Py_ssize_t step, j, i, n_instances = 0
-    cdef int64 x
+    cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
+    cdef Int32s read_indices = graph.read_indices
+    cdef Flags output = graph.output
+    cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step, j, i, n_instances = 0
+    cdef int64_t x
     cdef int v, law = 0
-    cdef int64 about = -1, live
+    cdef int64_t about = -1, live
 
     for step in range(m):
         if order[step] < 0 or order[step] >= n:
             return unknown_node, step, order[step], None, None, None, None
 
     instance_indptr = np.empty(m + 1, np.int64)
-    cdef int64[::1] indptr = instance_indptr
+    cdef int64_t[::1] indptr = instance_indptr
     with nogil:
         for step in range(m):
             indptr[step] = n_instances
@@ -50,8 +51,8 @@ def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, cons
     end = np.empty(n_instances, np.int64)
     trace = np.zeros(m + 1, np.int64)
     cdef int[::1] out_value = value
-    cdef int64[::1] out_end = end
-    cdef int64[::1] out_trace = trace
+    cdef int64_t[::1] out_end = end
+    cdef int64_t[::1] out_trace = trace
     cdef int[::1] newest = np.full(n_values, -1, np.int32)      # the instance that serves reads of a value
     with nogil:
         for step in range(m):
@@ -63,7 +64,7 @@ def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, cons
                     about = x
                     break
                 out_end[newest[x]] = step + 1
-            if law == 0 and once[v] and newest[value_indptr[v]] >= 0:
+            if law == 0 and graph.once[v] and newest[value_indptr[v]] >= 0:
                 law = run_twice
                 about = v
             if law:
@@ -94,30 +95,28 @@ def instance_lifetimes(const int[::1] order, const int64[::1] value_indptr, cons
         live = 0
         for step in range(m):
             live += out_trace[step]
-            out_trace[step] = live + workspace[order[step]]
+            out_trace[step] = live + graph.workspace[order[step]]
     return 0, -1, -1, instance_indptr, value, end, trace[:m]
 
 
-def broken_mark(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-                const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                const signed char[::1] mark, const int[::1] owner):
+def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1] mark, Int32s owner):
     """The first step that goes against a mark.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], mark : int8[n], owner : int32[n]
+    order : int32[m], mark : int8[n], owner : int32[n]
     Returns (law, step, node); law 0 if none does.
+    Cost: O(n + m + reads of all runs) time, O(n) memory.
     """
     cdef Py_ssize_t step, j
     cdef int v, u
-    cdef int[::1] runs = np.zeros(value_indptr.shape[0] - 1, np.int32)
+    cdef int[::1] runs = np.zeros(graph.n_nodes, np.int32)
     for step in range(order.shape[0]):
         v = order[step]
         if mark[v] == 1 and runs[v] > 0:
             return keep_mark, step, v
         if owner[v] >= 0:
-            for j in range(read_indptr[v], read_indptr[v + 1]):
-                u = producer[read_indices[j]]
-                if mark[u] == 2 and owner[u] < 0 and (runs[u] == 1 or output[read_indices[j]]):
+            for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                u = graph.producer[graph.read_indices[j]]
+                if mark[u] == 2 and owner[u] < 0 and (runs[u] == 1 or graph.output[graph.read_indices[j]]):
                     return recompute_mark, step, u
         runs[v] += 1
     return 0, -1, -1

@@ -4,20 +4,22 @@ import numpy as np
 
 cimport cython
 from libc.math cimport INFINITY
+from remat_algos.kernels.graph cimport GraphArrays
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-ctypedef long long int64
 
-
-def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-              const int[::1] read_indices, const unsigned char[::1] output, const unsigned char[::1] fixed):
+def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
     """The steps of an order that serve a reader or an output.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    output : uint8[n_values], fixed : uint8[n] nodes whose first run stays if a later one does
+    order : int32[m], fixed : uint8[n] nodes whose first run stays if a later one does
     Returns int32[<= m], the order without the others.
+    Cost: O(n + m + reads and values of all runs) time, O(n_values + m) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = output.shape[0], step, at = m
-    cdef int64 j, x
+    cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr
+    cdef Int32s read_indices = graph.read_indices
+    cdef Flags output = graph.output
+    cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step, at = m
+    cdef int64_t j, x
     cdef int v
     cdef bint stays
     cdef int[::1] first = np.full(n, -1, np.int32)
@@ -46,20 +48,21 @@ def dead_runs(const int[::1] order, const int64[::1] value_indptr, const int64[:
     return serving[at:].copy()
 
 
-def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-               const int64[::1] compute):
+def run_prices(GraphArrays graph not None, Int32s order):
     """What each run costs together with the runs that serve it alone.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], compute : int64[n]
+    order : int32[m]
     Returns int64[m].
+    Cost: O(n + m + reads of all runs) time, O(n + m) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, step, run
-    cdef int64 j, x
+    cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr
+    cdef Int32s read_indices = graph.read_indices
+    cdef Flags output = graph.output
+    cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, step, run
+    cdef int64_t j, x
     cdef int v, u
     price = np.empty(m, np.int64)
-    cdef int64[::1] out = price
+    cdef int64_t[::1] out = price
     cdef int[::1] newest = np.full(n, -1, np.int32)         # the last run of each node
     cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or not known
     with nogil:
@@ -69,7 +72,7 @@ def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[
                 x = read_indices[j]
                 if output[x]:
                     continue                                # its first run does not serve this step alone
-                run = newest[producer[x]]
+                run = newest[graph.producer[x]]
                 if only[run] == -1:
                     only[run] = <int>step
                 elif only[run] != step:
@@ -79,7 +82,7 @@ def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[
                     if output[x]:
                         only[step] = -2
             newest[v] = <int>step
-            out[step] = compute[v]
+            out[step] = graph.compute[v]
         for step in range(m):
             run = only[step]
             if run >= 0:
@@ -87,27 +90,26 @@ def run_prices(const int[::1] order, const int64[::1] value_indptr, const int64[
     return price
 
 
-def replay_order(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-                 const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-                 const int64[::1] memory, const int64[::1] workspace, const int64[::1] price,
-                 const unsigned char[::1] fixed, int64 limit):
+def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags fixed, int64_t limit):
     """The order without runs whose values stay, as far as a limit has room for them.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], memory : int64[n_values], workspace : int64[n],
-    price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
+    order : int32[m], price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
     Returns int32[<= m].
+    Cost: O(n + m + reads and values of all runs) time while there is room; each value that is let go costs a look at
+    every 64th of those that could be, and at all of some 64. O(n_values + m + reads of all runs) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, step, at = 0, n_runs = 0
-    cdef int64 j, x, size
+    cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
+    cdef Int32s read_indices = graph.read_indices, producer = graph.producer
+    cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step, at = 0, n_runs = 0
+    cdef int64_t j, x, size
     cdef int v
     cdef _Replay walk = _Replay()
     walk.order, walk.value_indptr, walk.read_indptr, walk.read_indices = order, value_indptr, read_indptr, read_indices
-    walk.output, walk.memory, walk.price, walk.fixed = output, memory, price, fixed
+    walk.output, walk.memory, walk.price, walk.fixed = graph.output, memory, price, fixed
     reads = np.diff(read_indptr)[order].sum()
     walk.next_run, walk.next_read = np.empty(m, np.int32), np.empty(reads, np.int32)
-    walk.coming_run, walk.coming_read = np.full(n, m, np.int32), np.full(memory.shape[0], m, np.int32)
-    walk.state, walk.broken = np.zeros(memory.shape[0], np.uint8), np.zeros(n, np.uint8)
+    walk.coming_run, walk.coming_read = np.full(n, m, np.int32), np.full(n_values, m, np.int32)
+    walk.state, walk.broken = np.zeros(n_values, np.uint8), np.zeros(n, np.uint8)
     walk.place, walk.n_spare = np.full(n, -1, np.int32), 0
     walk.node, walk.bytes, walk.bound = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n // BLOCK + 1)
     walk.weight, walk.due = np.empty(n), np.empty(n)
@@ -122,7 +124,7 @@ def replay_order(const int[::1] order, const int64[::1] value_indptr, const int6
             if walk.needless(v, walk.coming_run[v]):
                 walk.stay(v)
             else:
-                size = workspace[v]
+                size = graph.workspace[v]
                 for x in range(value_indptr[v], value_indptr[v + 1]):
                     size += memory[x]
                 walk.run(v, size, limit)
@@ -136,23 +138,23 @@ def replay_order(const int[::1] order, const int64[::1] value_indptr, const int6
     return shorter[:n_runs].copy()
 
 
-def sink_order(const int[::1] order, const int64[::1] value_indptr, const int64[::1] read_indptr,
-               const int[::1] read_indices, const int[::1] producer, const unsigned char[::1] output,
-               const int64[::1] memory, const int64[::1] workspace, const int64[::1] between, int64 peak):
+def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t peak):
     """The order with runs moved on, towards their first readers, while their values are as large as what they read.
 
     Between no two steps more bytes are live than before, and no moved run needs more than the peak: it never rises.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    producer : int32[n_values], output : uint8[n_values], memory : int64[n_values], workspace : int64[n],
-    between : int64[m + 1] bytes live right before each step, and after the last, peak : bytes
+    order : int32[m], between : int64[m + 1] bytes live right before each step, and after the last, peak : bytes
     Returns int32[m].
+    Cost: O(n + m log m + reads and values of all runs) time, as a run looks at its reads once for each place at which
+    one of them dies; O(n_values + m) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], n = value_indptr.shape[0] - 1, n_values = memory.shape[0], step
-    cdef int64 x, lasting, passing, extended, longer
+    cdef Int64s value_indptr = graph.value_indptr, memory = graph.memory
+    cdef Flags output = graph.output
+    cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step
+    cdef int64_t x, lasting, passing, extended, longer
     cdef int v, to, bound, until
     cdef _Sinking moved = _Sinking()
-    moved.read_indptr, moved.read_indices, moved.producer = read_indptr, read_indices, producer
+    moved.read_indptr, moved.read_indices, moved.producer = graph.read_indptr, graph.read_indices, graph.producer
     moved.output, moved.memory = output, memory
     moved.next_run = np.full(n, m, np.int32)
     moved.first_read, moved.last_read = np.full(n_values, m, np.int32), np.full(n_values, -1, np.int32)
@@ -182,7 +184,7 @@ def sink_order(const int[::1] order, const int64[::1] value_indptr, const int64[
                 if longer > lasting:
                     break
                 to, extended = until, longer
-            if to <= step + 1 or between[to] + extended + passing + workspace[v] > peak:
+            if to <= step + 1 or between[to] + extended + passing + graph.workspace[v] > peak:
                 to = <int>step
             moved.read(v, to)
             moved.next_run[v] = <int>step
@@ -205,26 +207,26 @@ cdef enum ValueState:
 cdef class _Replay:
     """An order run once more under a limit; what it would free but recompute stays while there is room."""
 
-    cdef const int[::1] order
-    cdef const int64[::1] value_indptr
-    cdef const int64[::1] read_indptr
-    cdef const int[::1] read_indices
-    cdef const unsigned char[::1] output
-    cdef const int64[::1] memory
-    cdef const int64[::1] price
-    cdef const unsigned char[::1] fixed
+    cdef Int32s order
+    cdef Int64s value_indptr
+    cdef Int64s read_indptr
+    cdef Int32s read_indices
+    cdef Flags output
+    cdef Int64s memory
+    cdef Int64s price
+    cdef Flags fixed
     cdef int[::1] next_run          # of each step: when its node runs again; m: never
     cdef int[::1] next_read         # of each read: when its value is read again
     cdef int[::1] coming_run        # the next run of each node
     cdef int[::1] coming_read       # the next read of each value
     cdef unsigned char[::1] state   # of each value
     cdef unsigned char[::1] broken  # nodes that must run next time, whatever stays
-    cdef int64 live
+    cdef int64_t live
     cdef Py_ssize_t now             # the step that is run
     # nodes with spare bytes, in blocks; scores only fall, so that what a block's best was bounds what it is
     cdef int n_spare
     cdef int[::1] node
-    cdef int64[::1] bytes
+    cdef int64_t[::1] bytes
     cdef double[::1] weight
     cdef double[::1] due
     cdef double[::1] bound
@@ -233,7 +235,7 @@ cdef class _Replay:
     cdef void look_ahead(self) noexcept nogil:
         """Fill in when nodes run and values are read again."""
         cdef Py_ssize_t step, m = self.order.shape[0], at = self.next_read.shape[0]
-        cdef int64 j
+        cdef int64_t j
         cdef int v, x
         for step in range(m - 1, -1, -1):
             v = self.order[step]
@@ -247,7 +249,7 @@ cdef class _Replay:
 
     cdef bint needless(self, int v, int until) noexcept nogil:
         """Whether all that is read of a node before a step, its next run, is there."""
-        cdef int64 x
+        cdef int64_t x
         if self.fixed[v]:
             return False
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
@@ -255,7 +257,7 @@ cdef class _Replay:
                 return False
         return True
 
-    cdef void put_in(self, int v, int64 size) noexcept nogil:
+    cdef void put_in(self, int v, int64_t size) noexcept nogil:
         """Count bytes of a value to those that a node may give back."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
@@ -308,7 +310,7 @@ cdef class _Replay:
 
     cdef void give_up(self, int v) noexcept nogil:
         """Let go of the spare values of a node."""
-        cdef int64 x
+        cdef int64_t x
         self.live -= self.bytes[self.place[v]]
         self.take_out(v)
         self.broken[v] = True
@@ -316,7 +318,7 @@ cdef class _Replay:
             if self.state[x] == spare:
                 self.state[x] = gone
 
-    cdef void classify(self, int64 x, int v) noexcept nogil:
+    cdef void classify(self, int64_t x, int v) noexcept nogil:
         """What becomes of a value of a node after a step that computed or read it, or did not have to."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
@@ -333,7 +335,7 @@ cdef class _Replay:
 
     cdef void stay(self, int v) noexcept nogil:
         """Require again what is spare of a node; what lacks for its next run makes that one needed."""
-        cdef int64 x
+        cdef int64_t x
         cdef int run = self.coming_run[v], after
         after = self.next_run[run] if run < self.order.shape[0] else run
         self.take_out(v)
@@ -344,9 +346,9 @@ cdef class _Replay:
             elif self.state[x] == gone and self.coming_read[x] < after:
                 self.broken[v] = True
 
-    cdef void run(self, int v, int64 size, int64 limit) noexcept nogil:
+    cdef void run(self, int v, int64_t size, int64_t limit) noexcept nogil:
         """Run a node whose values and workspace have a size, in the room that can be freed."""
-        cdef int64 x
+        cdef int64_t x
         while self.live + size > limit and self.n_spare:
             self.give_up(self.worst())
         self.broken[v] = False
@@ -364,18 +366,18 @@ cdef class _Replay:
 cdef class _Sinking:
     """Where runs are moved to, from the last to the first: one moved to step t stands right before it."""
 
-    cdef const int64[::1] read_indptr
-    cdef const int[::1] read_indices
-    cdef const int[::1] producer
-    cdef const unsigned char[::1] output
-    cdef const int64[::1] memory
+    cdef Int64s read_indptr
+    cdef Int32s read_indices
+    cdef Int32s producer
+    cdef Flags output
+    cdef Int64s memory
     cdef int[::1] next_run          # of each node
     cdef int[::1] first_read        # of the copy of each value, where its readers are now; no step: not read
     cdef int[::1] last_read         # -1: not read
 
     cdef int latest(self, int v, int bound) noexcept nogil:
         """The last step, at most `bound`, before which what a node reads does not run again."""
-        cdef int64 j
+        cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
@@ -383,9 +385,9 @@ cdef class _Sinking:
                 bound = min(bound, self.next_run[self.producer[x]])
         return bound
 
-    cdef int64 live_for(self, int v, int step, int* until) noexcept nogil:
+    cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
         """Bytes that only this node still reads after a step; and how far this goes without more of them."""
-        cdef int64 j, size = 0
+        cdef int64_t j, size = 0
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
@@ -398,7 +400,7 @@ cdef class _Sinking:
         return size
 
     cdef void read(self, int v, int step) noexcept nogil:
-        cdef int64 j
+        cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]

@@ -1,5 +1,7 @@
 """Calls of kernels that take memory, as `(small, large)`: `large` takes more than 4 MiB, `small` can be compared."""
 
+from functools import partial
+
 import numpy as np
 from remat_algos.kernels.blocks import PairFigures, block_borders
 from remat_algos.kernels.closure import ClosureSearch, forced_bytes, two_path_bytes
@@ -23,7 +25,7 @@ from remat_algos.kernels.elimination import (
 )
 from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirror_order
 from remat_algos.kernels.flow import FlowNetwork, maximum_flow
-from remat_algos.kernels.graph import topological_order
+from remat_algos.kernels.graph import GraphArrays, topological_order
 from remat_algos.kernels.greedy import greedy_order
 from remat_algos.kernels.lifetimes import broken_mark, instance_lifetimes
 from remat_algos.kernels.live_sets import LiveSetSearch
@@ -95,17 +97,28 @@ def path_tree(n):
     return np.arange(0, 2 * n - 1, 2), bags.ravel().astype(np.int32), np.arange(-1, n - 2, dtype=np.int32)
 
 
-def backward_rows(n):
-    """A training graph: node i reads value i - 1, and gradient i, node 2 n - 1 - i, value i too.
+def graph_arrays(n, read_indptr, reads, **arrays):
+    """A graph of n nodes with one value of one byte each; its last node makes the output."""
+    arrays = {"memory": np.ones(n, np.int64), "output": (np.arange(n) == n - 1).view(np.uint8), **arrays}
+    return GraphArrays(
+        value_indptr=np.arange(n + 1), read_indptr=read_indptr, read_indices=reads.astype(np.int32), **arrays
+    )
 
-    needed, forward_of, read_indptr, read_indices, producer, output.
-    """
+
+def backward_reads(n):
+    """Node i reads value i - 1, and gradient i, node 2 n - 1 - i, value i too: rows and values, and forward_of."""
     forward, backward = np.arange(n), np.arange(n - 1, -1, -1)
     read_indptr = np.concatenate([[0], np.arange(n), n - 1 + 2 * np.arange(1, n + 1)])
     reads = np.concatenate([forward[:-1], np.stack([np.arange(n - 1, 2 * n - 1), backward], axis=1).ravel()])
     forward_of = np.concatenate([np.full(n, -1), backward]).astype(np.int32)
-    node = np.arange(2 * n, dtype=np.int32)
-    return np.ones(2 * n, np.uint8), forward_of, read_indptr, reads.astype(np.int32), node, np.zeros(2 * n, np.uint8)
+    return (read_indptr, reads.astype(np.int32)), forward_of
+
+
+def backward_rows(n):
+    """Such a training graph, without outputs, and forward_of."""
+    reads, forward_of = backward_reads(n)
+    flags = np.ones(2 * n, np.uint8)
+    return graph_arrays(2 * n, *reads, output=0 * flags, needed=flags), forward_of
 
 
 # ---------------------------------------------------------------- elimination, decomposition, flow
@@ -298,6 +311,15 @@ def graph():
 
 
 @case
+def graph_all_arrays():
+    def arrays(n):
+        rows = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+        return lambda: graph_arrays(n, *rows).n_values
+
+    return arrays(9), arrays(1000000)
+
+
+@case
 def emitter():
     def twice(n):
         return *backward_rows(n), np.repeat([1, 0], n)
@@ -312,18 +334,19 @@ def emitter_canonical():
         last = np.full(2 * n, n, np.int32)
         block = np.concatenate([np.arange(n), np.full(n, n - 1)]).astype(np.int32)
         kept = (block == np.arange(2 * n)).astype(np.uint8)
-        return *backward_rows(n), block, kept, 1 - kept, last, n, False
+        flags = {"kept": kept, "never_recomputed": 1 - kept, "lazy": False}
+        return partial(canonical_order, *backward_rows(n), block=block, co_input_from=last, n_blocks=n, **flags)
 
-    return calls(canonical_order, blocks(9), blocks(200000))
+    few, many = blocks(9), blocks(200000)
+    return lambda: few().tolist(), many
 
 
 @case
 def emitter_beam_search():
     def graph(n):
         """Nodes without reads, of which eight are needed."""
-        none, ones, ids = np.zeros(n + 1, np.int64), np.ones(n, np.int64), np.arange(n, dtype=np.int32)
-        indices, flags = np.zeros(0, np.int32), np.ones(n, np.uint8)
-        return np.arange(n + 1), none, indices, ids, none, indices, flags, flags, ones, ones, ids[:8], 20
+        rows = np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
+        return graph_arrays(n, *rows, output=np.ones(n, np.uint8)), np.arange(8, dtype=np.int32), 20
 
     return calls(beam_search_order, graph(9), graph(4000000))
 
@@ -677,20 +700,18 @@ def pair_figures(n, row_ends, reads, owner, begin):
 def rounds(n):
     """Nodes that run twice, each time all of them and one that reads them all and makes the output.
 
-    order, value_indptr, read_indptr, read_indices, producer, output, memory
+    The graph, and the order.
     """
-    ids = np.arange(n + 1, dtype=np.int32)
-    order, read_indptr = np.tile(ids, 2), np.repeat([0, n], [n + 1, 1])
-    return order, np.arange(n + 2), read_indptr, ids[:-1], ids, (ids == n).view(np.uint8), np.ones(n + 1, np.int64)
+    ids, ones = np.arange(n + 1, dtype=np.int32), np.ones(n + 1, np.int64)
+    graph = graph_arrays(n + 1, np.repeat([0, n], [n + 1, 1]), ids[:-1], compute=ones, workspace=ones)
+    return graph, np.tile(ids, 2)
 
 
 @case
 def lifetimes():
-    def simulate(*graph):
-        *reads, producer, output, memory = graph
-        marks, forward_of = np.zeros(output.size, np.int8), np.full(output.size, -1, np.int32)
-        found = instance_lifetimes(*reads, output, 0 * output, memory, memory)
-        return found, broken_mark(*reads, producer, output, marks, forward_of)
+    def simulate(graph, order):
+        marks, forward_of = np.zeros(graph.n_nodes, np.int8), np.full(graph.n_nodes, -1, np.int32)
+        return instance_lifetimes(graph, order), broken_mark(graph, order, marks, forward_of)
 
     return calls(simulate, rounds(9), rounds(300000))
 
@@ -700,19 +721,16 @@ def passes():
     """After the first round all values are spare, and stay."""
 
     def replay(n):
-        *graph, output, memory = rounds(n)
-        return *graph, output, memory, memory, np.ones(2 * n + 2, np.int64), 0 * output, 10**9
+        return *rounds(n), np.ones(2 * n + 2, np.int64), np.zeros(n + 1, np.uint8), 10**9
 
     return calls(replay_order, replay(9), replay(400000))
 
 
 @case
 def passes_over_an_order():
-    def each(*graph):
-        *reads, producer, output, memory = graph
-        between = np.zeros(graph[0].size + 1, np.int64)
-        sunk = sink_order(*graph, memory, between, 10**9)
-        return dead_runs(*reads, output, 0 * output), run_prices(*reads, producer, output, memory), sunk
+    def each(graph, order):
+        sunk = sink_order(graph, order, np.zeros(order.size + 1, np.int64), 10**9)
+        return dead_runs(graph, order, np.zeros(graph.n_nodes, np.uint8)), run_prices(graph, order), sunk
 
     return calls(each, rounds(9), rounds(300000))
 
@@ -721,7 +739,7 @@ def passes_over_an_order():
 def search():
     def best(n, n_moves):
         """A chain and its gradients, within bytes that one pass exceeds."""
-        _, forward_of, *reads = backward_rows(n)[:4]
+        reads, forward_of = backward_reads(n)
         ones, none = np.ones(2 * n, np.int32), np.zeros(0, np.int32)
         flags = np.zeros(2 * n, np.uint8)
         output = flags.copy()

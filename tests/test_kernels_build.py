@@ -20,7 +20,7 @@ def source(tmp_path):
     (tmp_path / "remat_algos").mkdir()
     for name in ("setup.py", "pyproject.toml", "LICENSE", "README.md", "remat_algos/__init__.py"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("__init__.py", "_built.py", "bitsets.pxd", "lifetimes.pyx"):
+    for name in ("__init__.py", "_built.py", "bitsets.pxd", "graph.pxd", "types.pxd", "lifetimes.pyx"):
         shutil.copy(ROOT / "kernels" / name, tmp_path / "kernels" / name)
     return tmp_path
 

@@ -87,7 +87,12 @@ def differentiate(
     sizes = backward.grad_memory if graph.resident is None else _with(backward.grad_memory, graph.resident.memory)
     target, reader = _pairs(graph, backward, seeds, parameter_gradients)
     read_indptr, read_indices, whole = backward_reads(
-        target, reader, graph.value_indptr, backward.saved_indptr, backward.saved_indices, sizes.size
+        target,
+        reader,
+        value_indptr=graph.value_indptr,
+        saved_indptr=backward.saved_indptr,
+        saved_indices=backward.saved_indices,
+        n_targets=sizes.size,
     )
     unread = np.ones(target.size, bool)
     unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False

@@ -44,7 +44,7 @@ from remat_algos.ir.labels import RECOMPUTE, Labels, check_labels, plain_labels
 from remat_algos.ir.notebook import html
 from remat_algos.ir.resident import Resident
 from remat_algos.ir.tables import Tables
-from remat_algos.kernels.graph import check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
+from remat_algos.kernels.graph import GraphArrays, check_reads, depths, needed_nodes, predecessor_rows, transpose_rows
 from remat_algos.text.amounts import cost_of, size_of
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, did_you_mean, one_line, quoted, shortened, spelled
@@ -323,6 +323,26 @@ class ComputationGraph:
     # ---------------------------------------------------------------- what follows from the arrays
 
     @property
+    def arrays(self) -> GraphArrays:
+        """The graph as kernels take it."""
+        return derived(
+            self,
+            "arrays",
+            lambda: GraphArrays(
+                value_indptr=self.value_indptr,
+                read_indptr=self.read_indptr,
+                read_indices=self.read_indices,
+                memory=self.memory,
+                output=self.output.view(np.uint8),
+                compute=self.compute,
+                workspace=self.workspace,
+                once=self.once.view(np.uint8),
+                needed=self.needed.view(np.uint8),
+                readers=self.readers,
+            ),
+        )
+
+    @property
     def n_nodes(self) -> int:
         """How many nodes there are."""
         return max(self.value_indptr.shape[0] - 1, 0)
@@ -371,7 +391,11 @@ class ComputationGraph:
             self,
             "needed",
             lambda: needed_nodes(
-                self.value_indptr, self.read_indptr, self.read_indices, self.producer, self.output.view(np.uint8)
+                value_indptr=self.value_indptr,
+                read_indptr=self.read_indptr,
+                read_indices=self.read_indices,
+                producer=self.producer,
+                output=self.output.view(np.uint8),
             ).view(np.bool_),
         )
 

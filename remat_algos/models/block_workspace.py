@@ -89,16 +89,7 @@ class _IdOrderSteps:
             owner = np.append(owner, np.where(reader < 0, of_loss, reader))
             seed = np.append(seed, reader < 0)
         order = np.flatnonzero(training.needed)
-        *_, live = instance_lifetimes(
-            order.astype(np.int32),
-            training.value_indptr,
-            training.read_indptr,
-            training.read_indices,
-            training.output.view(np.uint8),
-            training.once.view(np.uint8),
-            training.memory,
-            training.workspace,
-        )
+        *_, live = instance_lifetimes(training.arrays, order.astype(np.int32))
         before = live - (training.node_memory + training.workspace)[order]
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 

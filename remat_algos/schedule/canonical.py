@@ -60,18 +60,14 @@ def canonical_schedule(
     block, _, _, co_input_from = lower_sets.on(graph)
     n_blocks = max(1, len(lower_sets))
     order = canonical_order(
-        graph.needed.view(np.uint8),
+        graph.arrays,
         graph.owner,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
-        _kept(graph, lower_sets, keep_last).view(np.uint8),
-        _never_recomputed(graph).view(np.uint8),
-        co_input_from,
-        n_blocks,
-        lazy,
+        block=np.where(block < 0, n_blocks - 1, block).astype(np.int32),  # gradients of nodes that never run come first
+        kept=_kept(graph, lower_sets, keep_last).view(np.uint8),
+        never_recomputed=_never_recomputed(graph).view(np.uint8),
+        co_input_from=co_input_from,
+        n_blocks=n_blocks,
+        lazy=lazy,
     )
     return emit(graph, order)
 

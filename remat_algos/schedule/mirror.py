@@ -62,16 +62,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
         )
     if count.sum(dtype=np.float64) + graph.n_nodes >= LONGEST:
         raise GraphError("the mirror counts add up to 2**31 runs or more; lower them")
-    order = mirror_order(
-        graph.needed.view(np.uint8),
-        graph.owner,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        count,
-    )
-    return emit(graph, order)
+    return emit(graph, mirror_order(graph.arrays, graph.owner, count))
 
 
 def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:

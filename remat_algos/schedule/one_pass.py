@@ -180,17 +180,5 @@ def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:
         beam = min(MAX_BEAM, MAX_WORK // max(1, nodes.size) ** 2)
     if beam < 1:
         return emit(graph, nodes)
-    order: Int32 = beam_search_order(
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        *graph.readers,
-        graph.needed.view(np.uint8),
-        graph.output.view(np.uint8),
-        graph.memory,
-        graph.workspace,
-        nodes,
-        beam,
-    )
+    order: Int32 = beam_search_order(graph.arrays, nodes, beam)
     return emit(graph, order)

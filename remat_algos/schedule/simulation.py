@@ -302,16 +302,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     [4, 3]
     """
     schedule = as_schedule(graph, schedule)
-    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
-        schedule.order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.output.view(np.uint8),
-        graph.once.view(np.uint8),
-        graph.memory,
-        graph.workspace,
-    )
+    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(graph.arrays, schedule.order)
     if law:
         raise _broken(graph, schedule, law, step, about)
     if graph.mark is not None:
@@ -377,16 +368,7 @@ def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
 
 
 def _check_marks(graph: ComputationGraph, schedule: Schedule) -> None:
-    law, step, node = broken_mark(
-        schedule.order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        graph.mark,
-        graph.owner,
-    )
+    law, step, node = broken_mark(graph.arrays, schedule.order, graph.mark, graph.owner)
     if law == KEEP_MARK:
         raise ScheduleError(
             f"step {step:d} runs {shortened(graph.labels[node])} again, which is marked to be kept", step, node

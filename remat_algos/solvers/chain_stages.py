@@ -390,7 +390,13 @@ class _StageReads:
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))
         flags = (targets & missing).view(np.uint8)
-        found = needed_nodes(graph.value_indptr, indptr, value.astype(np.int32), graph.producer, flags)
+        found = needed_nodes(
+            value_indptr=graph.value_indptr,
+            read_indptr=indptr,
+            read_indices=value.astype(np.int32),
+            producer=graph.producer,
+            output=flags,
+        )
         return found.view(np.bool_) & graph.forward & graph.needed
 
 

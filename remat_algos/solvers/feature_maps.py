@@ -76,7 +76,13 @@ class FeatureMaps:
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
-        needed = needed_nodes(values, indptr, indices, self.graph.producer, self.read_back.view(np.uint8))
+        needed = needed_nodes(
+            value_indptr=values,
+            read_indptr=indptr,
+            read_indices=indices,
+            producer=self.graph.producer,
+            output=self.read_back.view(np.uint8),
+        )
         return needed.view(np.bool_) & allowed
 
     def stashed(self, recomputed: Bool) -> Bool:

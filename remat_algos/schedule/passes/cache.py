@@ -2,8 +2,6 @@
 
 from operator import index
 
-import numpy as np
-
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -89,29 +87,10 @@ def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, 
 
 def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
     """int32[<= m]: a sound order without the runs whose values stay."""
-    return replay_order(
-        order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        graph.memory,
-        graph.workspace,
-        graph.compute[order] if key == "density" else chain_prices(graph, order),
-        recompute_marks(graph),
-        limit,
-    )
+    price = graph.compute[order] if key == "density" else chain_prices(graph, order)
+    return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
 
 
 def chain_prices(graph: ComputationGraph, order: Int32) -> Int64:
     """int64[m]: the cost of each run with that of the runs, directly or through others, that serve it alone."""
-    return run_prices(
-        order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        graph.compute,
-    )
+    return run_prices(graph.arrays, order)

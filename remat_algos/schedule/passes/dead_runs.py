@@ -45,14 +45,7 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
     """int32[<= m]: a sound order without its dead runs."""
-    return dead_runs(
-        order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.output.view(np.uint8),
-        recompute_marks(graph),
-    )
+    return dead_runs(graph.arrays, order, recompute_marks(graph))
 
 
 def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:

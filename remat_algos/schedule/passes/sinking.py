@@ -49,18 +49,8 @@ def sink(simulation: Simulation) -> Simulation:
     """A simulated schedule with its runs moved on; the simulation itself if none moves."""
     graph, order = simulation.graph, simulation.schedule.order
     before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
-    later = sink_order(
-        order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.output.view(np.uint8),
-        graph.memory,
-        graph.workspace,
-        np.append(before, graph.memory[graph.output].sum()),
-        simulation.peak_memory,
-    )
+    between = np.append(before, graph.memory[graph.output].sum())
+    later = sink_order(graph.arrays, order, between, simulation.peak_memory)
     if np.array_equal(later, order):
         return simulation
     lowered = simulate(graph, emit(graph, later))

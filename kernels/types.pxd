@@ -1,0 +1,9 @@
+# The types of arrays that kernels take, and what they share of numbers.
+#
+# Ids are int32, pointers into rows, steps, bytes and costs int64, flags uint8.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+ctypedef const int64_t[::1] Int64s
+ctypedef const int[::1] Int32s
+ctypedef const unsigned char[::1] Flags
