@@ -1,10 +1,7 @@
 # distutils: language = c++
 """The closure bound: what must be live or recomputed when a node runs first, priced, as minimum cuts.
 
-Rows are CSR: value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] the values that each node
-reads, reader_indptr : int64[n_values + 1], reader_indices : int32[k] the nodes that read each value, producer :
-int32[n_values], memory : int64[n_values], workspace : int64[n]; needed, single : uint8[n], single: runs only once,
-output : uint8[n_values]. A price is p / 2**shift units of scaled cost for a byte.
+A price is p / 2**shift units of scaled cost for a byte.
 """
 
 import numpy as np
@@ -13,11 +10,11 @@ cimport cython
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.flow cimport FlowNetwork
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-ctypedef long long int64
-
-cdef int64 ALL = (<int64>1) << 62          # more than any flow
+cdef int64_t ALL = (<int64_t>1) << 62          # more than any flow
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
@@ -34,7 +31,7 @@ cdef inline uint64_t product(uint64_t a, uint64_t b, uint64_t* high) noexcept no
     return a * b
 
 
-cdef inline int64 priced(int64 p, int64 amount, int shift, int64 most) noexcept nogil:
+cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) noexcept nogil:
     """min(floor(p * amount / 2**shift), most); nothing is negative."""
     cdef uint64_t high, low = product(p, amount, &high)
     if shift >= 128:
@@ -43,20 +40,20 @@ cdef inline int64 priced(int64 p, int64 amount, int shift, int64 most) noexcept 
         low, high = high >> (shift - 64), 0
     elif shift > 0:
         low, high = low >> shift | high << (64 - shift), high >> shift
-    return most if high or low > <uint64_t>most else <int64>low
+    return most if high or low > <uint64_t>most else <int64_t>low
 
 
-cdef inline bint no_larger(int64 a, int64 b, int64 c, int64 d) noexcept nogil:
+cdef inline bint no_larger(int64_t a, int64_t b, int64_t c, int64_t d) noexcept nogil:
     """Whether a * b <= c * d; nothing is negative."""
     cdef uint64_t high, other, low = product(a, b, &high), below = product(c, d, &other)
     return high < other or (high == other and low <= below)
 
 
-cdef inline int64 quotient(int64 a, int64 b, int* shift) noexcept nogil:
+cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
     """p of the price p / 2**shift just below a / b: at least 53 bits of it, or 62 behind the point."""
-    cdef int64 p = a // b, rest = a % b
+    cdef int64_t p = a // b, rest = a % b
     shift[0] = 0
-    while shift[0] < 62 and p < (<int64>1) << 52:
+    while shift[0] < 62 and p < (<int64_t>1) << 52:
         rest *= 2
         p *= 2
         if rest >= b:
@@ -68,128 +65,121 @@ cdef inline int64 quotient(int64 a, int64 b, int* shift) noexcept nogil:
 
 # ---------------------------------------------------------------- bytes
 
-def forced_bytes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                 const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
-                 const int64[::1] memory, const int64[::1] workspace, const unsigned char[::1] needed,
-                 const unsigned char[::1] single, const unsigned char[::1] output, const int[::1] pins, int64 work):
+def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t work):
     """Bytes that are live, in every schedule, while each needed node runs for the first time; 0 of other nodes.
 
-    pins : int32[*] nodes whose values may have to be live while others run, those that matter most first; after about
-    `work` reads the rest of them is left out
+    single : uint8[n] nodes that run only once, pins : int32[*] nodes whose values may have to be live while others run,
+    those that matter most first; after about `work` reads the rest of them is left out
     Returns (int64[n], number of pins that were counted).
+    Cost: O(n + k) time for each pin, O(n) memory.
     """
-    cdef Py_ssize_t n = needed.shape[0], i, done
-    cdef int64 j, x
+    cdef Py_ssize_t n = graph.n_nodes, i, done
+    cdef int64_t j, x
     cdef int v
     cdef _Walk walk = _Walk()
     forced = np.zeros(n, np.int64)
-    cdef int64[::1] out = forced
+    cdef int64_t[::1] out = forced
     with nogil:
         walk.start(n)
         for v in range(n):
-            if needed[v]:
-                out[v] = workspace[v]
-                for x in range(value_indptr[v], value_indptr[v + 1]):
-                    out[v] += memory[x]
-                for j in range(read_indptr[v], read_indptr[v + 1]):
-                    out[v] += memory[read_indices[j]]
+            if graph.needed[v]:
+                out[v] = graph.workspace[v]
+                for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
+                    out[v] += graph.memory[x]
+                for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                    out[v] += graph.memory[graph.read_indices[j]]
         for done in range(pins.shape[0]):
             if walk.work > work:
                 break
             walk.clear()
-            walk.descend(pins[done], value_indptr, reader_indptr, reader_indices, needed)
-            for x in range(value_indptr[pins[done]], value_indptr[pins[done] + 1]):
-                if output[x]:              # live from now on
+            walk.descend(graph, pins[done])
+            for x in range(graph.value_indptr[pins[done]], graph.value_indptr[pins[done] + 1]):
+                if graph.output[x]:        # live from now on
                     for i in range(<Py_ssize_t>walk.below.size()):
-                        out[walk.below[i]] += memory[x]
+                        out[walk.below[i]] += graph.memory[x]
                 elif single[pins[done]]:   # live until its last reader has run
-                    for j in range(reader_indptr[x], reader_indptr[x + 1]):
-                        if needed[reader_indices[j]]:
-                            walk.ascend(reader_indices[j], read_indptr, read_indices, producer, True)
+                    for j in range(graph.reader_indptr[x], graph.reader_indptr[x + 1]):
+                        if graph.needed[graph.reader_indices[j]]:
+                            walk.ascend(graph, graph.reader_indices[j], True)
                     for i in range(<Py_ssize_t>walk.above.size()):
-                        out[walk.above[i]] += memory[x]
+                        out[walk.above[i]] += graph.memory[x]
                     walk.forget_above()
                 else:
                     continue
-                for j in range(reader_indptr[x], reader_indptr[x + 1]):
-                    if needed[reader_indices[j]]:
-                        out[reader_indices[j]] -= memory[x]
+                for j in range(graph.reader_indptr[x], graph.reader_indptr[x + 1]):
+                    if graph.needed[graph.reader_indices[j]]:
+                        out[graph.reader_indices[j]] -= graph.memory[x]
         else:
             done = pins.shape[0]
     return forced, done
 
 
-def two_path_bytes(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                   const int[::1] producer, const int64[::1] memory, const unsigned char[::1] needed,
-                   const unsigned char[::1] output, const int64[::1] live, const int[::1] nodes, int64 bound,
-                   int64 work):
+def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
     """The most bytes, above `bound`, that two nodes with paths to a third prove; see `two_path_bound`.
 
     live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] those to pair, by falling bytes; pairs
     of the first nodes come first, and none after about `work` reads
     Returns (bytes, first node, second node); the nodes are -1 where no pair proves more than `bound`.
+    Cost: O(n + k) time for each pair, O(n + n_values) memory.
     """
-    cdef Py_ssize_t n = needed.shape[0], i, j
+    cdef Py_ssize_t n = graph.n_nodes, i, j
     cdef int s = -1, t = -1, v, first = -1, second = -1
-    cdef int64 largest = 0, done = 0, x
+    cdef int64_t largest = 0, done = 0, x
     cdef vector[unsigned char] around      # of each value: whether it is read or made by the first, by the second
-    cdef vector[int64] from_first, from_second
+    cdef vector[int64_t] from_first, from_second
     with nogil:
-        assign(around, memory.shape[0], <unsigned char>0)
-        assign(from_first, n, <int64>0)
-        assign(from_second, n, <int64>0)
-        for x in range(memory.shape[0]):
-            if needed[producer[x]] and not output[x]:
-                largest = max(largest, memory[x])
+        assign(around, graph.n_values, <unsigned char>0)
+        assign(from_first, n, <int64_t>0)
+        assign(from_second, n, <int64_t>0)
+        for x in range(graph.n_values):
+            if graph.needed[graph.producer[x]] and not graph.output[x]:
+                largest = max(largest, graph.memory[x])
         for j in range(1, nodes.shape[0]):
             t = nodes[j]
             if done > work or live[t] + largest <= bound:
                 break
-            surround(t, 2, True, value_indptr, read_indptr, read_indices, around)
+            surround(graph, t, 2, True, around)
             for i in range(j):
                 s = nodes[i]
-                surround(s, 1, True, value_indptr, read_indptr, read_indices, around)
+                surround(graph, s, 1, True, around)
                 for v in range(min(s, t) + 1, <int>n):
-                    if needed[v]:
-                        from_first[v] = widest(v, s, min(s, t), 2, from_first, read_indptr, read_indices, producer,
-                                               memory, output, around)
-                        from_second[v] = widest(v, t, min(s, t), 1, from_second, read_indptr, read_indices, producer,
-                                                memory, output, around)
+                    if graph.needed[v]:
+                        from_first[v] = widest(graph, v, s, min(s, t), 2, from_first, around)
+                        from_second[v] = widest(graph, v, t, min(s, t), 1, from_second, around)
                         if from_first[v] and from_second[v] and (
                             min(live[t] + from_first[v], live[s] + from_second[v]) > bound
                         ):
                             bound = min(live[t] + from_first[v], live[s] + from_second[v])
                             first, second = s, t
-                done += read_indptr[n] - read_indptr[min(s, t)] + n - min(s, t)
-                surround(s, 1, False, value_indptr, read_indptr, read_indices, around)
-            surround(t, 2, False, value_indptr, read_indptr, read_indices, around)
+                done += graph.read_indptr[n] - graph.read_indptr[min(s, t)] + n - min(s, t)
+                surround(graph, s, 1, False, around)
+            surround(graph, t, 2, False, around)
     return bound, first, second
 
 
-cdef void surround(int v, unsigned char bit, bint on, const int64[::1] value_indptr, const int64[::1] read_indptr,
-                   const int[::1] read_indices, vector[unsigned char]& around) noexcept nogil:
+cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[unsigned char]& around) noexcept nogil:
     """Set or clear a bit of the values that a node reads or makes."""
-    cdef int64 j
-    for j in range(value_indptr[v], value_indptr[v + 1]):
+    cdef int64_t j
+    cdef int x
+    for j in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
         around[j] = around[j] | bit if on else around[j] & ~bit
-    for j in range(read_indptr[v], read_indptr[v + 1]):
-        around[read_indices[j]] = around[read_indices[j]] | bit if on else around[read_indices[j]] & ~bit
+    for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+        x = graph.read_indices[j]
+        around[x] = around[x] | bit if on else around[x] & ~bit
 
 
-cdef int64 widest(int v, int source, int begin, unsigned char avoided, vector[int64]& width,
-                  const int64[::1] read_indptr, const int[::1] read_indices, const int[::1] producer,
-                  const int64[::1] memory, const unsigned char[::1] output,
-                  vector[unsigned char]& around) noexcept nogil:
+cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned char avoided, vector[int64_t]& width,
+                    vector[unsigned char]& around) noexcept nogil:
     """Bytes of the smallest value on the path from `source` to v where that is largest; 0: there is none.
 
     Outputs and values with the bit `avoided` are on no path; nodes before `begin` neither.
     """
-    cdef int64 best = 0, j, here
+    cdef int64_t best = 0, j, here
     cdef int x
-    for j in range(read_indptr[v], read_indptr[v + 1]):
-        x = read_indices[j]
-        if producer[x] >= begin and not output[x] and not around[x] & avoided:
-            here = memory[x] if producer[x] == source else min(memory[x], width[producer[x]])
+    for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+        x = graph.read_indices[j]
+        if graph.producer[x] >= begin and not graph.output[x] and not around[x] & avoided:
+            here = graph.memory[x] if graph.producer[x] == source else min(graph.memory[x], width[graph.producer[x]])
             best = max(best, here)
     return best
 
@@ -199,7 +189,7 @@ cdef class _Walk:
     """Nodes below and above others, as lists and as marks; `work` reads were followed."""
     cdef vector[unsigned char] mark
     cdef vector[int] above, below
-    cdef int64 work
+    cdef int64_t work
 
     cdef int start(self, Py_ssize_t n) except -1 nogil:
         assign(self.mark, n, <unsigned char>UNMARKED)
@@ -220,29 +210,27 @@ cdef class _Walk:
             self.mark[self.above[i]] &= ~ANCESTOR
         self.above.clear()
 
-    cdef void descend(self, int v, const int64[::1] value_indptr, const int64[::1] reader_indptr,
-                      const int[::1] reader_indices, const unsigned char[::1] needed) noexcept nogil:
+    cdef void descend(self, GraphArrays graph, int v) noexcept nogil:
         """Mark all needed nodes that need v, without v itself."""
         cdef size_t at = 0
-        cdef int64 j
+        cdef int64_t j
         cdef int w
         while True:
-            for j in range(reader_indptr[value_indptr[v]], reader_indptr[value_indptr[v + 1]]):
-                w = reader_indices[j]
-                if needed[w] and not self.mark[w] & DESCENDANT:
+            for j in range(graph.reader_indptr[graph.value_indptr[v]], graph.reader_indptr[graph.value_indptr[v + 1]]):
+                w = graph.reader_indices[j]
+                if graph.needed[w] and not self.mark[w] & DESCENDANT:
                     self.mark[w] |= DESCENDANT
                     self.below.push_back(w)    # room was reserved
-            self.work += 1 + reader_indptr[value_indptr[v + 1]] - reader_indptr[value_indptr[v]]
+            self.work += 1 + graph.reader_indptr[graph.value_indptr[v + 1]] - graph.reader_indptr[graph.value_indptr[v]]
             if at == self.below.size():
                 return
             v = self.below[at]
             at += 1
 
-    cdef void ascend(self, int v, const int64[::1] read_indptr, const int[::1] read_indices,
-                     const int[::1] producer, bint among_descendants) noexcept nogil:
+    cdef void ascend(self, GraphArrays graph, int v, bint among_descendants) noexcept nogil:
         """Mark v and all that it needs, among all nodes or among those below another."""
         cdef size_t at = self.above.size()
-        cdef int64 j
+        cdef int64_t j
         cdef int u
         if self.mark[v] & ANCESTOR:
             return
@@ -251,21 +239,21 @@ cdef class _Walk:
         while at < self.above.size():
             v = self.above[at]
             at += 1
-            for j in range(read_indptr[v], read_indptr[v + 1]):
-                u = producer[read_indices[j]]
+            for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                u = graph.producer[graph.read_indices[j]]
                 if not self.mark[u] & ANCESTOR and (not among_descendants or self.mark[u] & DESCENDANT):
                     self.mark[u] |= ANCESTOR
                     self.above.push_back(u)
-            self.work += 1 + read_indptr[v + 1] - read_indptr[v]
+            self.work += 1 + graph.read_indptr[v + 1] - graph.read_indptr[v]
 
 
 # ---------------------------------------------------------------- cuts
 
 @cython.final
 cdef class ClosureSearch:
-    """ClosureSearch(rows and arrays of the graph, cost, bits, step, most).
+    """ClosureSearch(graph, single, cost, bits=, step=, most=).
 
-    cost : int64[n] in units of 2**-bits, rounded down, step : whole units of compute; every overhead is a multiple.
+    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : whole units of compute; every overhead is a multiple.
     (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
 
     When node v runs first, its ancestors have run and its descendants have not; other nodes, here called free, may
@@ -277,13 +265,16 @@ cdef class ClosureSearch:
     recomputed.
     A cut of cost c that has k more bytes live than `forced` bounds the value D of each price from above: it is at most
     c + price * (forced + k - limit), and D is at most the overhead. D is concave in the price.
+
+    Cost: for each moment O(n + k) time for the network and a few minimum cuts in it, each of which takes about as long,
+    sometimes many times as long; O(n + k) memory.
     """
-    cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory, workspace, cost
-    cdef const int[::1] read_indices, reader_indices, producer
-    cdef const unsigned char[::1] needed, single, output
+    cdef GraphArrays graph
+    cdef Flags single
+    cdef Int64s cost
     cdef int bits
-    cdef int64 step, most, threshold       # a value above the threshold is a better bound
-    cdef readonly int64 limit, overhead, price, excessive
+    cdef int64_t step, most, threshold       # a value above the threshold is a better bound
+    cdef readonly int64_t limit, overhead, price, excessive
     cdef readonly int node, shift, too_large
     cdef FlowNetwork network
     cdef _Walk walk
@@ -293,37 +284,29 @@ cdef class ClosureSearch:
     cdef vector[int] pinned                # needed nodes with an output
     cdef bint any_free
     cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, and how many may read it again
-    cdef vector[int64] later, bytes, fixed, capacity    # bytes from the source into each vertex; of arcs: see `arc`
+    cdef vector[int64_t] later, bytes, fixed, capacity    # bytes from the source into each vertex; of arcs: see `arc`
     cdef vector[int] tail, head
     cdef int n_vertices
-    cdef int64 forced, cut_cost, cut_bytes
-    cdef int64 passing, all_cost, single_bytes    # of the first two lines, where no node is free
-    cdef readonly int64 work
+    cdef int64_t forced, cut_cost, cut_bytes
+    cdef int64_t passing, all_cost, single_bytes    # of the first two lines, where no node is free
+    cdef readonly int64_t work
 
-    def __init__(self, const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                 const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
-                 const int64[::1] memory, const int64[::1] workspace, const unsigned char[::1] needed,
-                 const unsigned char[::1] single, const unsigned char[::1] output, const int64[::1] cost, int bits,
-                 int64 step, int64 most):
-        cdef Py_ssize_t n = needed.shape[0], n_values = memory.shape[0]
-        if not n == value_indptr.shape[0] - 1 == read_indptr.shape[0] - 1 == workspace.shape[0] == single.shape[0] == (
-            cost.shape[0]
-        ):
+    def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits, int64_t step,
+                 int64_t most):
+        cdef Py_ssize_t n = graph.n_nodes, n_values = graph.n_values
+        if not n == single.shape[0] == cost.shape[0]:
             raise ValueError("the arrays of nodes differ in length")
-        if not n_values == reader_indptr.shape[0] - 1 == producer.shape[0] == output.shape[0]:
-            raise ValueError("the arrays of values differ in length")
-        self.value_indptr, self.read_indptr, self.read_indices = value_indptr, read_indptr, read_indices
-        self.reader_indptr, self.reader_indices, self.producer = reader_indptr, reader_indices, producer
-        self.memory, self.workspace, self.cost = memory, workspace, cost
-        self.needed, self.single, self.output = needed, single, output
+        self.graph, self.single, self.cost = graph, single, cost
         self.bits, self.step, self.most = bits, step, most
         none = np.zeros(0, np.int32)
         self.network, self.walk = FlowNetwork(2, none, none, 0, 1), _Walk()
         cdef Py_ssize_t x
         with nogil:
             for x in range(n_values):
-                if output[x] and needed[producer[x]] and (self.pinned.empty() or self.pinned.back() != producer[x]):
-                    self.pinned.push_back(producer[x])
+                if graph.output[x] and graph.needed[graph.producer[x]] and (
+                    self.pinned.empty() or self.pinned.back() != graph.producer[x]
+                ):
+                    self.pinned.push_back(graph.producer[x])
             self.walk.start(n)
             assign(self.state, n_values, <unsigned char>UNMARKED)
             assign(self.junction, n_values, 0)
@@ -331,17 +314,17 @@ cdef class ClosureSearch:
             assign(self.vertex, n, 0)
         self.aim(0)
 
-    def aim(self, int64 limit):
+    def aim(self, int64_t limit):
         """Start with another limit on the bytes, 0 or more."""
         self.limit, self.overhead, self.threshold = limit, 0, 0
         self.node, self.price, self.shift, self.too_large, self.excessive = -1, 0, 0, -1, 0
 
     cdef int check(self, int v) except -1:
-        if not 0 <= v < self.needed.shape[0]:
-            raise ValueError(f"node {v} is none of {self.needed.shape[0]}")
+        if not 0 <= v < self.graph.n_nodes:
+            raise ValueError(f"node {v} is none of {self.graph.n_nodes}")
         return 0
 
-    def visit(self, const int[::1] nodes, Py_ssize_t begin, int64 work):
+    def visit(self, Int32s nodes, Py_ssize_t begin, int64_t work):
         """Improve the bound with the moments of nodes[begin:], in portions; returns where to go on.
 
         nodes : int32[*] needed ones. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
@@ -357,7 +340,7 @@ cdef class ClosureSearch:
                 begin += 1
         return begin
 
-    def start(self, int v, int64 price, int shift):
+    def start(self, int v, int64_t price, int shift):
         """One moment at one price, 0 to 2**62; `overhead` and `too_large` are set as by `visit`."""
         self.check(v)
         with nogil:
@@ -368,7 +351,7 @@ cdef class ClosureSearch:
                 self.connect()
                 self.evaluate(v, price, shift)
 
-    def side(self, int v, int64 price, int shift):
+    def side(self, int v, int64_t price, int shift):
         """What the cut of one moment at one price stands for.
 
         Returns (forced bytes, values among them, nodes that are recomputed, further values that are live, free nodes
@@ -386,15 +369,15 @@ cdef class ClosureSearch:
         live = [
             x
             for x in self.marked
-            if self.producer[x] not in after and (
+            if self.graph.producer[x] not in after and (
                 self.state[x] == READ_LATER
                 or self.state[x] == READ_AGAIN and any(
-                    self.reader_indices[j] in after for j in range(self.reader_indptr[x], self.reader_indptr[x + 1])
+                    self.graph.reader_indices[j] in after for j in range(self.graph.reader_indptr[x], self.graph.reader_indptr[x + 1])
                 )
             )
         ]
         for i in before:
-            live += [x for x in range(self.value_indptr[i], self.value_indptr[i + 1]) if self.output[x]]
+            live += [x for x in range(self.graph.value_indptr[i], self.graph.value_indptr[i + 1]) if self.graph.output[x]]
         return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live, before))
 
     # ------------------------------------------------------------ the moment of a node
@@ -402,7 +385,7 @@ cdef class ClosureSearch:
     cdef int build(self, int v) except -1 nogil:
         """What is forced, and which nodes may run afterwards. `connect` makes a network of it."""
         cdef size_t i
-        cdef int64 j, x
+        cdef int64_t j, x
         cdef int u
         for i in range(self.marked.size()):
             self.state[self.marked[i]] = UNMARKED
@@ -412,25 +395,25 @@ cdef class ClosureSearch:
         self.vertices.clear()
         self.later.clear()
         self.walk.clear()
-        self.walk.descend(v, self.value_indptr, self.reader_indptr, self.reader_indices, self.needed)
-        self.walk.ascend(v, self.read_indptr, self.read_indices, self.producer, False)
-        self.forced, self.passing, self.all_cost, self.single_bytes = self.workspace[v], 0, 0, 0
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+        self.walk.descend(self.graph, v)
+        self.walk.ascend(self.graph, v, False)
+        self.forced, self.passing, self.all_cost, self.single_bytes = self.graph.workspace[v], 0, 0, 0
+        for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
             self.force(<int>x)
-        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
-            self.force(self.read_indices[j])
+        for j in range(self.graph.read_indptr[v], self.graph.read_indptr[v + 1]):
+            self.force(self.graph.read_indices[j])
         for i in range(self.walk.above.size()):
             u = self.walk.above[i]
-            for x in range(self.value_indptr[u], self.value_indptr[u + 1]):
-                if self.output[x]:
+            for x in range(self.graph.value_indptr[u], self.graph.value_indptr[u + 1]):
+                if self.graph.output[x]:
                     self.force(<int>x)
         for i in range(self.pinned.size()):
             if self.is_free(self.pinned[i]):
                 self.vertex_of(self.pinned[i])
         for i in range(self.walk.below.size()):
             u = self.walk.below[i]
-            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
-                self.read_later(self.read_indices[j])
+            for j in range(self.graph.read_indptr[u], self.graph.read_indptr[u + 1]):
+                self.read_later(self.graph.read_indices[j])
         self.any_free = False
         i = 0
         while i < self.vertices.size():    # grows meanwhile
@@ -442,16 +425,16 @@ cdef class ClosureSearch:
                 continue
             else:
                 self.all_cost += self.cost[u]
-            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
-                self.read_again(self.read_indices[j])
-        self.work += 8 * (self.walk.work + <int64>(self.vertices.size() + self.marked.size()))
+            for j in range(self.graph.read_indptr[u], self.graph.read_indptr[u + 1]):
+                self.read_again(self.graph.read_indices[j])
+        self.work += 8 * (self.walk.work + <int64_t>(self.vertices.size() + self.marked.size()))
         self.walk.work = 0
 
     cdef int force(self, int x) except -1 nogil:
         if self.state[x] == UNMARKED:
             self.state[x] = FORCED
             self.marked.push_back(x)
-            self.forced += self.memory[x]
+            self.forced += self.graph.memory[x]
 
     cdef inline bint is_free(self, int u) noexcept nogil:
         """Whether a needed node is neither an ancestor nor a descendant."""
@@ -459,29 +442,29 @@ cdef class ClosureSearch:
 
     cdef int read_later(self, int x) except -1 nogil:
         """A descendant reads a value: it is live or its node runs afterwards. Outputs of free nodes have other arcs."""
-        cdef int u = self.producer[x]
+        cdef int u = self.graph.producer[x]
         if self.state[x] != UNMARKED or self.walk.mark[u] & DESCENDANT:
             return 0
         if self.is_free(u):
-            if self.output[x]:
+            if self.graph.output[x]:
                 return 0
         elif self.single[u]:
             return self.force(x)
         self.state[x] = READ_LATER
         self.marked.push_back(x)
-        self.passing += self.memory[x]
-        self.later[self.vertex_of(u) - 2] += self.memory[x]
+        self.passing += self.graph.memory[x]
+        self.later[self.vertex_of(u) - 2] += self.graph.memory[x]
 
     cdef int read_again(self, int x) except -1 nogil:
         """A node that could run later reads a value."""
-        if self.output[x] and self.is_free(self.producer[x]):
+        if self.graph.output[x] and self.is_free(self.graph.producer[x]):
             return 0
         if self.state[x] == UNMARKED:
             self.state[x], self.times[x], self.junction[x] = READ_AGAIN, 1, 0
             self.marked.push_back(x)
-            self.vertex_of(self.producer[x])
-            if self.single[self.producer[x]]:
-                self.single_bytes += self.memory[x]
+            self.vertex_of(self.graph.producer[x])
+            if self.single[self.graph.producer[x]]:
+                self.single_bytes += self.graph.memory[x]
         elif self.state[x] == READ_AGAIN:
             self.times[x] += 1
 
@@ -495,7 +478,7 @@ cdef class ClosureSearch:
     cdef int connect(self) except -1 nogil:
         """Arcs: source 0, sink 1, nodes, free nodes again, values that several nodes read."""
         cdef size_t k
-        cdef int64 j, x, output_bytes, cost
+        cdef int64_t j, x, output_bytes, cost
         cdef int u, v, w
         self.tail.clear()
         self.head.clear()
@@ -517,35 +500,35 @@ cdef class ClosureSearch:
                 self.arc(v, self.not_before[k], 0, cost)
                 self.arc(self.not_before[k], v, 0, ALL)
                 output_bytes = 0
-                for x in range(self.value_indptr[u], self.value_indptr[u + 1]):
-                    output_bytes += self.memory[x] if self.output[x] else 0
+                for x in range(self.graph.value_indptr[u], self.graph.value_indptr[u + 1]):
+                    output_bytes += self.graph.memory[x] if self.graph.output[x] else 0
                 if output_bytes:
                     self.arc(0, self.not_before[k], output_bytes, -1)
-                for j in range(self.reader_indptr[self.value_indptr[u]], self.reader_indptr[self.value_indptr[u + 1]]):
-                    w = self.reader_indices[j]
-                    if self.needed[w] and self.is_free(w):
+                for j in range(self.graph.reader_indptr[self.graph.value_indptr[u]], self.graph.reader_indptr[self.graph.value_indptr[u + 1]]):
+                    w = self.graph.reader_indices[j]
+                    if self.graph.needed[w] and self.is_free(w):
                         self.arc(self.not_before[k], self.not_before[self.vertex[w] - 2], 0, ALL)
             else:
                 self.arc(v, 1, 0, cost)
                 if self.single[u]:
                     continue
-            for j in range(self.read_indptr[u], self.read_indptr[u + 1]):
-                x = self.read_indices[j]
+            for j in range(self.graph.read_indptr[u], self.graph.read_indptr[u + 1]):
+                x = self.graph.read_indices[j]
                 if self.state[x] != READ_AGAIN:
                     continue
                 if self.times[x] == 1:
-                    self.arc(v, self.vertex[self.producer[x]], self.memory[x], -1)
+                    self.arc(v, self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
                     continue
                 if self.junction[x] == 0:
                     self.junction[x] = self.n_vertices
                     self.n_vertices += 1
-                    self.arc(self.junction[x], self.vertex[self.producer[x]], self.memory[x], -1)
+                    self.arc(self.junction[x], self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
                 self.arc(v, self.junction[x], 0, ALL)
         self.capacity.resize(self.tail.size())
         self.network.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
-        self.work += 20 * <int64>self.tail.size()
+        self.work += 20 * <int64_t>self.tail.size()
 
-    cdef int arc(self, int tail, int head, int64 bytes, int64 fixed) except -1 nogil:
+    cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
         """`fixed` is the capacity, or -1 where the bytes have a price."""
         self.tail.push_back(tail)
         self.head.push_back(head)
@@ -554,7 +537,7 @@ cdef class ClosureSearch:
 
     # ------------------------------------------------------------ prices
 
-    cdef int64 cut(self, int64 price, int shift) noexcept nogil:
+    cdef int64_t cut(self, int64_t price, int shift) noexcept nogil:
         """The capacity of a minimum cut; cut_cost and cut_bytes are its cost and bytes, not rounded."""
         cdef size_t i
         for i in range(self.tail.size()):
@@ -563,7 +546,7 @@ cdef class ClosureSearch:
                 self.capacity[i] = priced(price, self.bytes[i], shift, self.most)
         return self.finish()
 
-    cdef int64 finish(self) noexcept nogil:
+    cdef int64_t finish(self) noexcept nogil:
         cdef size_t i
         self.network.cut(self.capacity.data(), ALL)
         self.cut_cost = self.cut_bytes = 0
@@ -573,10 +556,10 @@ cdef class ClosureSearch:
                     self.cut_bytes += self.bytes[i]
                 else:
                     self.cut_cost += self.fixed[i]
-        self.work += 100 * <int64>self.tail.size()
+        self.work += 100 * <int64_t>self.tail.size()
         return self.network.value()
 
-    cdef int64 fewest_bytes(self) noexcept nogil:
+    cdef int64_t fewest_bytes(self) noexcept nogil:
         """The bytes that must be live beside those that are forced, whatever is recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
@@ -585,7 +568,7 @@ cdef class ClosureSearch:
                 self.capacity[i] = 0
         return self.finish()
 
-    cdef int64 bytes_of_one_pass(self) noexcept nogil:
+    cdef int64_t bytes_of_one_pass(self) noexcept nogil:
         """The fewest bytes beside those that are forced where nothing is recomputed that costs anything."""
         cdef size_t i
         for i in range(self.tail.size()):
@@ -593,15 +576,15 @@ cdef class ClosureSearch:
         self.finish()
         return self.cut_bytes
 
-    cdef void evaluate(self, int v, int64 price, int shift) noexcept nogil:
+    cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
         """Take the moment and the price if they prove more than the best so far."""
-        cdef int64 value = self.cut(price, shift) - priced(price, self.limit - self.forced, shift, ALL)
+        cdef int64_t value = self.cut(price, shift) - priced(price, self.limit - self.forced, shift, ALL)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
             self.overhead = self.rounded(value)
             self.threshold = self.overhead << self.bits if self.bits >= 0 else self.overhead >> -self.bits
 
-    cdef int64 rounded(self, int64 value) noexcept nogil:
+    cdef int64_t rounded(self, int64_t value) noexcept nogil:
         """The overhead that a value above 0 proves: a whole number of steps."""
         if self.bits >= 0:
             value = ((value - 1) >> self.bits) + 1
@@ -615,7 +598,7 @@ cdef class ClosureSearch:
         The best price is where lines of two cuts meet: one under which more bytes than the limit are live, one under
         which not.
         """
-        cdef int64 over, cost, other_cost, bytes, other_bytes
+        cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
         cdef bint met = self.price == 0                     # the price is where the lines meet, not that of the best
         self.build(v)

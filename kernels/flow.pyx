@@ -6,11 +6,12 @@ import numpy as np
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
-cdef int64 ALL = (<int64>1) << 62          # more than any flow
+cdef int64_t ALL = (<int64_t>1) << 62          # more than any flow
 
 
-def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::1] capacity, int source, int sink):
+def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, int sink):
     """The maximum flow from a source to a sink.
 
     tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
@@ -19,11 +20,11 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
     that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
     are minimum cuts.
     """
-    cdef int64 i, m = tail.shape[0]
+    cdef int64_t i, m = tail.shape[0]
     cdef int v
     cdef FlowNetwork network = FlowNetwork(n, tail, head, source, sink)
     flow, near, far = np.empty(m, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-    cdef int64[::1] amount = flow
+    cdef int64_t[::1] amount = flow
     cdef unsigned char[::1] source_side = near, sink_side = far
     check_length(capacity, m)
     with nogil:
@@ -40,7 +41,7 @@ def maximum_flow(int n, const int[::1] tail, const int[::1] head, const int64[::
     return network.value(), flow, near, far
 
 
-cdef int check_length(const int64[::1] capacity, int64 m) except -1:
+cdef int check_length(Int64s capacity, int64_t m) except -1:
     if capacity.shape[0] != m:
         raise ValueError(f"there are {capacity.shape[0]} capacities for {m} arcs")
 
@@ -58,14 +59,14 @@ cdef class FlowNetwork:
     `work` arcs were read since the distances were exact, and up to `patience` may be.
     """
 
-    def __cinit__(self, int n, const int[::1] tail, const int[::1] head, int source, int sink):
-        cdef int64 m = tail.shape[0]
+    def __cinit__(self, int n, Int32s tail, Int32s head, int source, int sink):
+        cdef int64_t m = tail.shape[0]
         if head.shape[0] != m:
             raise ValueError(f"there are {head.shape[0]} heads for {m} tails")
         with nogil:
             self.load(n, m, &tail[0] if m else NULL, &head[0] if m else NULL, source, sink)
 
-    def minimum_cut(self, const int64[::1] capacity, int64 enough=ALL):
+    def minimum_cut(self, Int64s capacity, int64_t enough=ALL):
         """A minimum cut for new capacities, or any flow of at least `enough`.
 
         capacity : int64[m] 0 or more; those of the arcs out of the source sum up to less than 2**62
@@ -85,9 +86,9 @@ cdef class FlowNetwork:
             out[v] = self.on_source_side(v)
         return self.value(), side
 
-    cdef int load(self, int n, int64 m, const int* tail, const int* head, int source, int sink) except -1 nogil:
+    cdef int load(self, int n, int64_t m, const int* tail, const int* head, int source, int sink) except -1 nogil:
         """Arcs by their tail. Nothing else takes memory."""
-        cdef int64 i, a, b
+        cdef int64_t i, a, b
         self.n, self.m, self.source, self.sink, self.patience = n, m, source, sink, 4 * n + 2 * m
         assign(self.begin, n + 2, 0)
         self.excess.resize(n)
@@ -115,9 +116,9 @@ cdef class FlowNetwork:
             self.to[b], self.sister[b] = tail[i], a
             self.place[i] = a
 
-    cdef void fill(self, const int64* capacity) noexcept nogil:
+    cdef void fill(self, const int64_t* capacity) noexcept nogil:
         """New capacities; all of the source's arcs are saturated."""
-        cdef int64 i, a
+        cdef int64_t i, a
         cdef int v
         for v in range(self.n):
             self.excess[v] = 0
@@ -131,19 +132,19 @@ cdef class FlowNetwork:
             if self.residual[a] > 0:
                 self.push(self.source, a, self.residual[a])
 
-    cdef bint cut(self, const int64* capacity, int64 enough) noexcept nogil:
+    cdef bint cut(self, const int64_t* capacity, int64_t enough) noexcept nogil:
         """Send as much to the sink as can be; excess may stay elsewhere. Returns False where `enough` came first."""
         self.fill(capacity)
         return self.run(self.sink, enough)
 
-    cdef int64 value(self) noexcept nogil:
+    cdef int64_t value(self) noexcept nogil:
         return self.excess[self.sink]
 
     cdef bint on_source_side(self, int v) noexcept nogil:
         """Whether a vertex cannot send anything to the sink, after a `cut` that is complete."""
         return self.height[v] >= self.n
 
-    cdef void push(self, int v, int64 a, int64 amount) noexcept nogil:
+    cdef void push(self, int v, int64_t a, int64_t amount) noexcept nogil:
         cdef int w = self.to[a]
         self.residual[a] -= amount
         self.residual[self.sister[a]] += amount
@@ -165,7 +166,7 @@ cdef class FlowNetwork:
     cdef int reach(self, int start, bint backwards) noexcept nogil:
         """Number the vertices by their distance from the start, or to it, along arcs with residual capacity."""
         cdef int done = 0, n_reached = 1, n = self.n, v, w
-        cdef int64 a
+        cdef int64_t a
         for v in range(n):
             self.height[v] = n
         self.height[start] = 0
@@ -201,7 +202,7 @@ cdef class FlowNetwork:
     cdef void lift(self, int v) noexcept nogil:
         """Raise a vertex above the lowest of those that it can push to."""
         cdef int lowest = self.n, old = self.height[v]
-        cdef int64 a
+        cdef int64_t a
         self.work += self.begin[v + 1] - self.begin[v]
         for a in range(self.begin[v], self.begin[v + 1]):
             if self.residual[a] > 0 and self.height[self.to[a]] < lowest:
@@ -217,7 +218,7 @@ cdef class FlowNetwork:
 
     cdef void discharge(self, int v) noexcept nogil:
         """Push the excess of a vertex on until it is gone, or the vertex must be lifted first."""
-        cdef int64 a, end = self.begin[v + 1]
+        cdef int64_t a, end = self.begin[v + 1]
         while self.at[v] < end:
             a = self.at[v]
             if self.residual[a] > 0 and self.height[v] == self.height[self.to[a]] + 1:
@@ -229,7 +230,7 @@ cdef class FlowNetwork:
         self.lift(v)
         self.wake(v)
 
-    cdef bint run(self, int target, int64 enough) noexcept nogil:
+    cdef bint run(self, int target, int64_t enough) noexcept nogil:
         """Bring every excess to the target that can reach it. Returns False where `enough` arrived before."""
         cdef int v
         self.target = target

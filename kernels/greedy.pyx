@@ -5,31 +5,28 @@ import numpy as np
 
 cimport cython
 from libcpp.vector cimport vector
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 cdef class _RunList
 cdef class _PostponableBlocks
 cdef class _GreedyWalk
 
 
-def greedy_order(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
-                 rerunnable, memory, workspace, int64 limit, int64 max_block, int64 max_runs, int64 factor,
-                 int64 min_work):
+def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, int64_t limit, int64_t max_block,
+                 int64_t max_runs, int64_t factor, int64_t min_work):
     """An order with the recomputations that one walk along it under a limit inserts.
 
-    order : int32[m], value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k],
-    reader_indptr : int64[n_values + 1], reader_indices : int32[k] nodes, producer : int32[n_values],
-    output : uint8[n_values], rerunnable : uint8[n], memory : int64[n_values], workspace : int64[n];
-    limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk
+    order : int32[m], rerunnable : uint8[n] nodes that may run again; limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk
     Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
     there is if some step had no block to postpone, two more if the walk was cut short.
+    Cost: O(m + reads of all runs) time and memory, and for each step above the limit a look at the live runs, and with
+    `max_block` above 1 at blocks that end with them: about m^2 in all on long orders with a tight limit.
     """
-    runs = _RunList(order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
-                    rerunnable, memory, max_block)
+    runs = _RunList(graph, order, rerunnable, max_block)
     blocks = _PostponableBlocks(runs, limit, max_block)
-    walk = _GreedyWalk(runs, blocks, workspace, limit, max_runs, factor, min_work)
+    walk = _GreedyWalk(runs, blocks, graph.workspace, limit, max_runs, factor, min_work)
     walk.go()
     reached = blocks.levels + 1 if walk.cut_short else walk.reached
     return runs.order(), reached, blocks.single_work + blocks.block_work
@@ -55,37 +52,39 @@ cdef class _RunList:
     live[where[r]] == r for each run r with live bytes that may run again. After a MemoryError none of this holds: drop
     the list, and the blocks and the walk with it.
     """
-    cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
-    cdef const int[::1] read_indices, reader_indices, producer
-    cdef const unsigned char[::1] output, rerunnable
+    cdef Int64s value_indptr, read_indptr, reader_indptr, memory
+    cdef Int32s read_indices, reader_indices, producer
+    cdef Flags output, rerunnable
     # of each run
     cdef vector[int] node, before, after, older, used, where, known, awaited
-    cdef vector[int64] label, first_slot, first_edge, live_bytes
+    cdef vector[int64_t] label, first_slot, first_edge, live_bytes
     cdef vector[char] placed, moved, denied
     # of each slot: its run, the first edge to come, -1 for none; of each edge: its reader, its slot, its neighbours
     cdef vector[int] owner, reader
-    cdef vector[int64] to_read, source, next_edge, previous_edge
+    cdef vector[int64_t] to_read, source, next_edge, previous_edge
     # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
     cdef vector[int] original, latest, newest
     cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
     cdef vector[int] touched                       # since the blocks were last looked at, in the order of time
     cdef vector[char] is_touched                   # of each run: whether it stands there and was not looked at again
     cdef int first, current
-    cdef int64 total_live                          # bytes of all live values, and of all values of the current run
-    cdef int64 window                              # maximum number of runs of a block
+    cdef int64_t total_live                          # bytes of all live values, and of all values of the current run
+    cdef int64_t window                              # maximum number of runs of a block
 
-    def __init__(self, order, value_indptr, read_indptr, read_indices, reader_indptr, reader_indices, producer, output,
-                 rerunnable, memory, int64 window):
-        self.value_indptr, self.read_indptr, self.reader_indptr = value_indptr, read_indptr, reader_indptr
-        self.read_indices, self.reader_indices, self.producer = read_indices, reader_indices, producer
-        self.memory, self.window = memory, window
-        self.output, self.rerunnable = output, rerunnable
-        assign(self.original, value_indptr.shape[0] - 1, -1)
-        assign(self.latest, value_indptr.shape[0] - 1, -1)
-        assign(self.newest, value_indptr.shape[0] - 1, -1)
+    def __init__(self, GraphArrays graph, Int32s nodes, Flags rerunnable, int64_t window):
+        self.value_indptr, self.read_indptr, self.reader_indptr = (
+            graph.value_indptr, graph.read_indptr, graph.reader_indptr
+        )
+        self.read_indices, self.reader_indices, self.producer = (
+            graph.read_indices, graph.reader_indices, graph.producer
+        )
+        self.memory, self.output = graph.memory, graph.output
+        self.rerunnable, self.window = rerunnable, window
+        assign(self.original, graph.n_nodes, -1)
+        assign(self.latest, graph.n_nodes, -1)
+        assign(self.newest, graph.n_nodes, -1)
         self.first = self.current = -1
         self.total_live = 0
-        cdef const int[::1] nodes = order
         cdef Py_ssize_t i
         cdef int run, last = -1
         with nogil:
@@ -93,7 +92,7 @@ cdef class _RunList:
                 run = self.new_run(nodes[i])
                 if self.original[nodes[i]] < 0:
                     self.original[nodes[i]] = run
-                self.label[run] = <int64>(i + 1) << GAP_BITS
+                self.label[run] = <int64_t>(i + 1) << GAP_BITS
                 self.before[run] = last
                 if last < 0:
                     self.first = run
@@ -102,25 +101,25 @@ cdef class _RunList:
                 last = run
                 self.connect(run)
 
-    cdef inline int64 value_of(self, int64 slot) noexcept nogil:
+    cdef inline int64_t value_of(self, int64_t slot) noexcept nogil:
         cdef int run = self.owner[slot]
         return self.value_indptr[self.node[run]] + slot - self.first_slot[run]
 
-    cdef inline int64 end_slot(self, int run) noexcept nogil:
+    cdef inline int64_t end_slot(self, int run) noexcept nogil:
         cdef int v = self.node[run]
         return self.first_slot[run] + self.value_indptr[v + 1] - self.value_indptr[v]
 
-    cdef inline int64 end_edge(self, int run) noexcept nogil:
+    cdef inline int64_t end_edge(self, int run) noexcept nogil:
         cdef int v = self.node[run]
         return self.first_edge[run] + self.read_indptr[v + 1] - self.read_indptr[v]
 
-    cdef inline bint pinned(self, int64 slot) noexcept nogil:
+    cdef inline bint pinned(self, int64_t slot) noexcept nogil:
         return self.output[self.value_of(slot)] and self.original[self.node[self.owner[slot]]] == self.owner[slot]
 
-    cdef inline bint dead(self, int64 slot) noexcept nogil:
+    cdef inline bint dead(self, int64_t slot) noexcept nogil:
         return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
 
-    cdef inline int64 placed_slot(self, int64 x) noexcept nogil:
+    cdef inline int64_t placed_slot(self, int64_t x) noexcept nogil:
         """The slot that reads of a value were of so far."""
         cdef int v = self.producer[x]
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
@@ -129,7 +128,7 @@ cdef class _RunList:
     cdef int new_run(self, int v) except -1 nogil:
         """A run of a node, in no place yet, that reads nothing yet."""
         cdef int run = <int>self.node.size()
-        cdef int64 i
+        cdef int64_t i
         self.node.push_back(v)
         self.before.push_back(-1)
         self.after.push_back(-1)
@@ -145,8 +144,8 @@ cdef class _RunList:
         self.moved.push_back(0)
         self.denied.push_back(0)
         self.is_touched.push_back(0)
-        self.first_slot.push_back(<int64>self.owner.size())
-        self.first_edge.push_back(<int64>self.reader.size())
+        self.first_slot.push_back(<int64_t>self.owner.size())
+        self.first_edge.push_back(<int64_t>self.reader.size())
         for i in range(self.value_indptr[v], self.value_indptr[v + 1]):
             self.owner.push_back(run)
             self.to_read.push_back(-1)
@@ -170,7 +169,7 @@ cdef class _RunList:
         return 0
 
     cdef void relabel(self) noexcept nogil:
-        cdef int64 place = 0
+        cdef int64_t place = 0
         cdef int run = self.first
         while run >= 0:
             place += 1
@@ -180,7 +179,7 @@ cdef class _RunList:
     cdef int connect(self, int run) except -1 nogil:
         """Each of its reads is of the newest run before it; what was dead is live again."""
         cdef int v = self.node[run], source_run
-        cdef int64 edge = self.first_edge[run], j, slot
+        cdef int64_t edge = self.first_edge[run], j, slot
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
@@ -194,7 +193,7 @@ cdef class _RunList:
             edge += 1
         return 0
 
-    cdef void add_read(self, int64 edge, int64 slot) noexcept nogil:
+    cdef void add_read(self, int64_t edge, int64_t slot) noexcept nogil:
         self.source[edge] = slot
         self.previous_edge[edge] = -1
         self.next_edge[edge] = self.to_read[slot]
@@ -202,9 +201,9 @@ cdef class _RunList:
             self.previous_edge[self.to_read[slot]] = edge
         self.to_read[slot] = edge
 
-    cdef int has_read(self, int64 edge) except -1 nogil:
+    cdef int has_read(self, int64_t edge) except -1 nogil:
         """A read is done; a value without reads to come dies."""
-        cdef int64 slot = self.source[edge]
+        cdef int64_t slot = self.source[edge]
         cdef int run = self.owner[slot]
         if self.previous_edge[edge] >= 0:
             self.next_edge[self.previous_edge[edge]] = self.next_edge[edge]
@@ -221,7 +220,7 @@ cdef class _RunList:
 
     cdef int hand_over(self, int run, int other) except -1 nogil:
         """All reads to come of a placed run are of another run of its node, but for what stays."""
-        cdef int64 slot, edge, to
+        cdef int64_t slot, edge, to
         for slot in range(self.first_slot[run], self.end_slot(run)):
             if self.to_read[slot] < 0 or self.pinned(slot):
                 continue
@@ -233,10 +232,10 @@ cdef class _RunList:
             self.gain(slot, -1)
         return 0
 
-    cdef int gain(self, int64 slot, int sign) except -1 nogil:
+    cdef int gain(self, int64_t slot, int sign) except -1 nogil:
         """A slot of a placed run has come to life (1) or died (-1); what stays is not counted."""
         cdef int run = self.owner[slot], last
-        cdef int64 x = self.value_of(slot)
+        cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
         self.live_bytes[run] += sign * self.memory[x]
         self.awaited[run] += sign
@@ -259,7 +258,7 @@ cdef class _RunList:
 
     cdef int touch(self, int run) except -1 nogil:
         """Blocks with this placed run have changed: nothing is known of those that end with it or a little later."""
-        cdef int64 i
+        cdef int64_t i
         for i in range(self.window):
             if run < 0 or not self.placed[run] or not self.free_to_move(run):
                 return 0
@@ -274,13 +273,13 @@ cdef class _RunList:
         self.is_touched[run] = 1
         return 0
 
-    cdef int touch_readers(self, int64 x) except -1 nogil:
-        cdef int64 j
+    cdef int touch_readers(self, int64_t x) except -1 nogil:
+        cdef int64_t j
         for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
             self.touch(self.latest[self.reader_indices[j]])
         return 0
 
-    cdef int newest_before(self, int v, int64 label) noexcept nogil:
+    cdef int newest_before(self, int v, int64_t label) noexcept nogil:
         """The last run of a node before a place, -1 if there is none."""
         cdef int run = self.newest[v], best = -1
         while run >= 0:
@@ -291,7 +290,7 @@ cdef class _RunList:
 
     cdef int begin(self, int run) except -1 nogil:
         """A run becomes the current one, all of whose values are live."""
-        cdef int64 x
+        cdef int64_t x
         self.current = run
         self.renew_latest(self.node[run], run)
         for x in range(self.value_indptr[self.node[run]], self.value_indptr[self.node[run] + 1]):
@@ -299,7 +298,7 @@ cdef class _RunList:
         return 0
 
     cdef int renew_latest(self, int v, int run) except -1 nogil:
-        cdef int64 x
+        cdef int64_t x
         self.touch(self.latest[v])
         self.latest[v] = run
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
@@ -309,7 +308,7 @@ cdef class _RunList:
     cdef int end(self) except -1 nogil:
         """The current run has been: it is placed, and what is not read any more is free."""
         cdef int run = self.current
-        cdef int64 slot, edge
+        cdef int64_t slot, edge
         self.current = -1
         self.placed[run] = 1
         for slot in range(self.first_slot[run], self.end_slot(run)):
@@ -352,19 +351,19 @@ cdef class _PostponableBlocks:
     from 2 on what has not been read yet is preferred
     """
     cdef _RunList runs
-    cdef int64 limit, max_block
+    cdef int64_t limit, max_block
     cdef readonly int levels
-    cdef readonly int64 single_work, block_work    # runs and reads that were looked at
-    cdef vector[int64] busy, seen, charged_run, charged     # stamps, of runs and slots
-    cdef int64 clock, step
-    cdef vector[int64] cost                        # of the best block of each end and level, -1 for none
+    cdef readonly int64_t single_work, block_work    # runs and reads that were looked at
+    cdef vector[int64_t] busy, seen, charged_run, charged     # stamps, of runs and slots
+    cdef int64_t clock, step
+    cdef vector[int64_t] cost                        # of the best block of each end and level, -1 for none
     cdef vector[int] start, size
     cdef vector[char] barren                       # levels at which there was nothing the last time
     cdef vector[size_t] barren_since               # how many runs had been touched by then
     cdef vector[int] passed                        # ends whose best block the current run reads
     cdef vector[int] chosen                        # the runs of the best block, its end first
 
-    def __init__(self, _RunList runs, int64 limit, int64 max_block):
+    def __init__(self, _RunList runs, int64_t limit, int64_t max_block):
         self.runs, self.limit, self.max_block = runs, limit, max_block
         self.levels = 1 + int(max_block - 1).bit_length()
         assign(self.barren, self.levels, 0)
@@ -373,7 +372,7 @@ cdef class _PostponableBlocks:
 
     cdef int at_step(self) except -1 nogil:
         """Another current run: what it reads cannot be moved now."""
-        cdef int64 edge
+        cdef int64_t edge
         cdef int run = self.runs.current
         cdef size_t i
         for i in range(self.passed.size()):
@@ -406,7 +405,7 @@ cdef class _PostponableBlocks:
         cdef size_t i, first = self.barren_since[level] if self.barren[level] else 0
         cdef size_t many = self.runs.touched.size() if self.barren[level] else self.runs.live.size()
         cdef int end, best = -1
-        cdef int64 chosen_at
+        cdef int64_t chosen_at
         self.clock += 1
         chosen_at = self.clock
         for i in range(first, many):
@@ -432,20 +431,20 @@ cdef class _PostponableBlocks:
         cdef int i
         self.chosen.clear()
         if end >= 0:
-            for i in range(self.size[<int64>end * self.levels + level]):
+            for i in range(self.size[<int64_t>end * self.levels + level]):
                 self.chosen.push_back(end)
                 end = self.runs.before[end]
         return 0
 
-    cdef inline void count(self, int level, int64 work) noexcept nogil:
+    cdef inline void count(self, int level, int64_t work) noexcept nogil:
         if level:
             self.block_work += work
         else:
             self.single_work += work
 
     cdef inline bint better(self, int end, int best, int level) noexcept nogil:
-        cdef int64 i = <int64>end * self.levels + level, k = <int64>best * self.levels + level
-        cdef int64 label, other
+        cdef int64_t i = <int64_t>end * self.levels + level, k = <int64_t>best * self.levels + level
+        cdef int64_t label, other
         if self.cost[i] < 0 or best < 0:
             return self.cost[i] >= 0
         if self.cost[i] != self.cost[k]:
@@ -456,7 +455,7 @@ cdef class _PostponableBlocks:
     cdef bint is_busy(self, int end, int level) noexcept nogil:
         """Whether the current run reads something of the best block of an end."""
         cdef int i, run = end
-        for i in range(self.size[<int64>end * self.levels + level]):
+        for i in range(self.size[<int64_t>end * self.levels + level]):
             if self.busy[run] == self.step:
                 return True
             run = self.runs.before[run]
@@ -469,7 +468,7 @@ cdef class _PostponableBlocks:
         careful : stop at what the current run reads, and forget it all after this step
         """
         cdef int run = end, level = 0
-        cdef int64 size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64>end * self.levels
+        cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
         cdef bint unused = self.max_block > 1
         self.clock += 1
         for level in range(highest + 1):
@@ -499,13 +498,13 @@ cdef class _PostponableBlocks:
         self.runs.known[end] = 0 if careful else highest + 1
         self.count(highest, work)
 
-    cdef inline void offer(self, int64 cell, int64 cost, int start, int size) noexcept nogil:
+    cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
         if self.cost[cell] < 0 or cost <= self.cost[cell]:           # of equal ones the one that starts first
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
-    cdef inline int64 charge(self, int64 x) noexcept nogil:
+    cdef inline int64_t charge(self, int64_t x) noexcept nogil:
         """Bytes that a block needs besides, once: of a value that it reads and that is dead, unless it makes it."""
-        cdef int64 slot = self.runs.placed_slot(x)
+        cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
         self.charged[slot] = self.clock
@@ -525,14 +524,14 @@ cdef class _GreedyWalk:
     """
     cdef _RunList runs
     cdef _PostponableBlocks blocks
-    cdef const int64[::1] workspace
-    cdef int64 limit, max_runs, factor, min_work
+    cdef Int64s workspace
+    cdef int64_t limit, max_runs, factor, min_work
     cdef vector[int] stack                         # runs to drop
     cdef readonly bint cut_short
     cdef readonly int reached                      # the highest level that was tried; `levels` where all failed
 
-    def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64 limit, int64 max_runs, int64 factor,
-                 int64 min_work):
+    def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
+                 int64_t min_work):
         self.runs, self.blocks, self.workspace, self.limit = runs, blocks, workspace, limit
         self.max_runs, self.factor, self.min_work = max_runs, factor, min_work
         self.cut_short = False
@@ -555,7 +554,7 @@ cdef class _GreedyWalk:
         return self.runs.total_live + self.workspace[self.runs.node[self.runs.current]] > self.limit
 
     cdef bint allocates(self, int v) noexcept nogil:
-        cdef int64 x, bytes = self.workspace[v]
+        cdef int64_t x, bytes = self.workspace[v]
         for x in range(self.runs.value_indptr[v], self.runs.value_indptr[v + 1]):
             bytes += self.runs.memory[x]
         return bytes > 0
@@ -565,7 +564,7 @@ cdef class _GreedyWalk:
         cdef int level = 0
         cdef size_t i
         while self.too_much() and level < self.blocks.levels:
-            if <int64>self.runs.node.size() >= self.max_runs or (level and self.spent()):
+            if <int64_t>self.runs.node.size() >= self.max_runs or (level and self.spent()):
                 self.cut_short = True
                 return 0
             if not self.blocks.choose(level):
@@ -595,7 +594,7 @@ cdef class _GreedyWalk:
 
     cdef bint useless(self, int run) noexcept nogil:
         """Whether none of its values was read, will be read, or is an output."""
-        cdef int64 slot
+        cdef int64_t slot
         if self.runs.used[run] > 0 or not self.runs.placed[run]:
             return False
         for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
@@ -605,7 +604,7 @@ cdef class _GreedyWalk:
 
     cdef int drop(self, int run) except -1 nogil:
         """Remove a placed run without readers, and then those that only it had read."""
-        cdef int64 edge
+        cdef int64_t edge
         cdef int other
         self.stack.push_back(run)
         while self.stack.size():
@@ -643,7 +642,7 @@ cdef class _GreedyWalk:
     cdef int place_for(self, int run) noexcept nogil:
         """Before the first of: its readers to come; the last reader to come of each value that it reads."""
         cdef int place = -1, last
-        cdef int64 slot, edge, x
+        cdef int64_t slot, edge, x
         for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
             if self.runs.pinned(slot):
                 continue
@@ -661,10 +660,10 @@ cdef class _GreedyWalk:
     cdef inline int sooner(self, int one, int other) noexcept nogil:
         return one if one >= 0 and self.runs.label[one] < self.runs.label[other] else other
 
-    cdef int last_reader(self, int64 slot) noexcept nogil:
+    cdef int last_reader(self, int64_t slot) noexcept nogil:
         """The last run to come that reads a slot, -1 if there is none."""
         cdef int last = -1, reader
-        cdef int64 edge = self.runs.to_read[slot]
+        cdef int64_t edge = self.runs.to_read[slot]
         while edge >= 0:
             reader = self.runs.reader[edge]
             if reader != self.runs.current and (last < 0 or self.runs.label[reader] > self.runs.label[last]):

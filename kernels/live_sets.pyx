@@ -7,7 +7,9 @@ cimport cython
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport mix_word, remat_lowest
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.types cimport Int32s, Int64s
 
 cdef extern from *:
     """
@@ -94,19 +96,21 @@ cdef inline Py_ssize_t last_of(LiveSet one) noexcept nogil:
 cdef class LiveSetSearch:
     """The search within a limit.
 
-    Best first over sets of live values. A node whose reads are live may run, if live values and its own `bytes` are
+    Best first over sets of live values. A node whose reads are live may run, if live values and its `own` bytes are
     within the limit; then its values are live. Values are freed, one by one, only in sets in which a node does not fit
     that could run. The key of a set is the least overhead of a way to it: compute of all runs on the way and of one
     run of each node that the set still needs, minus one run of each node. It never falls along a way. With `lowest`
     the key is the peak of the way and compute is ignored. Of equal keys the set that came last is taken first.
 
-    Every node must be needed, and values that no node reads, and that are no outputs, are left out: they only count in
-    `bytes`.
+    Every node of the graph must be needed, and values that no node reads, and that are no outputs, are left out: they
+    only count in `own`.
 
-    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[reads], memory : int64[values],
-    bytes : int64[n] all values of each node, those left out too, and its workspace, compute : int64[n],
-    once : uint8[n] runs at most once, spoiled_indptr : int64[n + 1], spoiled : int32[k] the nodes that must not run
-    after each node, output : uint8[values], limit : bytes, ceiling : keys are below it
+    own : int64[n] bytes of all values of each node, those left out too, and its workspace, spoiled_indptr :
+    int64[n + 1], spoiled : int32[k] the nodes that must not run after each node, limit : bytes, ceiling : keys are
+    below it
+
+    Cost: a set costs O(n) time and about 40 bytes, 32 of them where there are up to 64 values; there may be
+    2**n_values of them. Beyond some forty nodes it seldom ends, but the key is a lower bound all the time.
     """
     cdef vector[LiveNode] nodes
     cdef int64_t memory[max_values]
@@ -134,37 +138,34 @@ cdef class LiveSetSearch:
     # what may still be of use while these outputs are missing
     cdef LiveSet missing, alive, useful
 
-    def __init__(self, const int64_t[::1] value_indptr, const int64_t[::1] read_indptr, const int[::1] read_indices,
-                 const int64_t[::1] memory, const int64_t[::1] bytes, const int64_t[::1] compute,
-                 const unsigned char[::1] once, const int64_t[::1] spoiled_indptr, const int[::1] spoiled,
-                 const unsigned char[::1] output, int64_t limit, int64_t ceiling, bint lowest=False):
-        cdef Py_ssize_t n = compute.shape[0], n_values = memory.shape[0], v, x
+    def __init__(self, GraphArrays graph not None, Int64s own not None, Int64s spoiled_indptr not None,
+                 Int32s spoiled not None, *, int64_t limit, int64_t ceiling, bint lowest=False):
+        cdef Py_ssize_t n = graph.n_nodes, n_values = graph.n_values, v, x
         cdef int64_t j
         cdef LiveNode node
         if n_values > max_values:
             raise ValueError(f"{n_values} values; {max_values} is the maximum")
-        if not (value_indptr.shape[0] == read_indptr.shape[0] == n + 1 and bytes.shape[0] == once.shape[0] == n
-                and spoiled_indptr.shape[0] == n + 1 and output.shape[0] == n_values):
+        if not (own.shape[0] == n and spoiled_indptr.shape[0] == n + 1):
             raise ValueError("arrays of different lengths")
         self.limit, self.ceiling, self.lowest = limit, ceiling, lowest
         self.any_once = False
         self.wide = n_values > 64
         self.outputs = self.weightless = LiveSet(0, 0)
         for x in range(n_values):
-            self.memory[x] = memory[x]
-            if output[x]:
+            self.memory[x] = graph.memory[x]
+            if graph.output[x]:
                 self.outputs = either(self.outputs, single(x))
-            if memory[x] == 0:
+            if graph.memory[x] == 0:
                 self.weightless = either(self.weightless, single(x))
         for v in range(n):
             node.reads = node.values = node.spoils = node.stops = LiveSet(0, 0)
-            for x in range(value_indptr[v], value_indptr[v + 1]):
+            for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
                 self.producer[x] = v
                 node.values = either(node.values, single(x))
-            for j in range(read_indptr[v], read_indptr[v + 1]):
-                node.reads = either(node.reads, single(read_indices[j]))
+            for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                node.reads = either(node.reads, single(graph.read_indices[j]))
             node.replaced = without(node.values, self.outputs)
-            node.bytes, node.compute, node.once = bytes[v], compute[v], once[v]
+            node.bytes, node.compute, node.once = own[v], graph.compute[v], graph.once[v]
             for j in range(spoiled_indptr[v], spoiled_indptr[v + 1]):
                 node.spoils = either(node.spoils, single(spoiled[j]))
             self.any_once = self.any_once or node.once or not is_empty(node.spoils)
@@ -182,7 +183,7 @@ cdef class LiveSetSearch:
         self.shift = 0
         self.begun = False
 
-    def add_potential(self, Py_ssize_t node, int64_t need, const int64_t[::1] share, int shift):
+    def add_potential(self, Py_ssize_t node, int64_t need, Int64s share, int shift):
         """Before the first step: a lower bound on what is recomputed after the first run of a node.
 
         share : int64[n], need and shares in units of 2**-shift. Before that run the overhead to come is at least `need`

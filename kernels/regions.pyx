@@ -6,14 +6,14 @@ import numpy as np
 cimport cython
 from libcpp.algorithm cimport lower_bound, upper_bound
 from libcpp.vector cimport vector
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 # Echo's regions.
 
-def connected_components(int n, const int[::1] tail, const int[::1] head):
+def connected_components(int n, Int32s tail, Int32s head):
     """The lowest vertex that each vertex is connected with, in either direction of the edges.
 
     tail, head : int32[m] vertices 0 to n - 1
@@ -32,30 +32,25 @@ def connected_components(int n, const int[::1] tail, const int[::1] head):
     return lowest
 
 
-def removed_regions(const int64[::1] value_indptr, const int64[::1] read_indptr, const int[::1] read_indices,
-                    const int64[::1] reader_indptr, const int[::1] reader_indices, const int[::1] producer,
-                    const int64[::1] memory, const unsigned char[::1] cheap, const unsigned char[::1] read_back,
-                    const unsigned char[::1] forced, const int[::1] roots):
+def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Flags forced, Int32s roots):
     """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated by itself and exactly as printed.
 
-    value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] reads of forward nodes,
-    reader_indptr : int64[n_values + 1], reader_indices : int32[k] the same by value, producer : int32[n_values],
-    memory : int64[n_values], cheap : uint8[n], read_back : uint8[n_values] whether gradients read it,
-    forced : uint8[n] must be recomputed, roots : int32[r]
+    graph : with the reads of forward nodes alone, cheap : uint8[n], read_back : uint8[n_values] whether gradients read
+    it, forced : uint8[n] must be recomputed, roots : int32[r]
     Returns uint8[n].
+    Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of the readers of what it reads; O(n +
+    n_values) memory. Regions that overlap are gone through once for each root: O(n r) where all roots share them.
     """
     cdef Py_ssize_t i, j
     cdef int s
-    stashed = np.zeros(cheap.shape[0], np.uint8)
+    stashed = np.zeros(graph.n_nodes, np.uint8)
     cdef unsigned char[::1] out = stashed
     cdef _Region region = _Region()
-    region.value_indptr, region.read_indptr, region.reader_indptr = value_indptr, read_indptr, reader_indptr
-    region.read_indices, region.reader_indices, region.producer = read_indices, reader_indices, producer
-    region.memory, region.cheap = memory, cheap
+    region.graph, region.cheap = graph, cheap
     with nogil:
-        assign(region.inside, cheap.shape[0], 0)
-        assign(region.allocated, memory.shape[0], 0)
-        assign(region.released, memory.shape[0], 0)
+        assign(region.inside, graph.n_nodes, 0)
+        assign(region.allocated, graph.n_values, 0)
+        assign(region.released, graph.n_values, 0)
         for i in range(roots.shape[0]):
             region.gather(roots[i])
             for j in range(<Py_ssize_t>region.nodes.size()):
@@ -67,33 +62,33 @@ def removed_regions(const int64[::1] value_indptr, const int64[::1] read_indptr,
 
 # Segments.
 
-def segment_cuts(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end, int64 segments):
+def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end, int64_t segments):
     """The first of the places begin..end - 1 that reach each multiple of their memory / segments.
 
     reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
     Returns int64[<= segments - 1].
     """
-    cdef vector[int64] chosen
+    cdef vector[int64_t] chosen
     cdef Py_ssize_t i
     if places.shape[0]:
         with nogil:
             _cut_segment(reached, places, begin, end, segments, chosen)
     result = np.empty(chosen.size(), np.int64)
-    cdef int64[::1] out = result
+    cdef int64_t[::1] out = result
     for i in range(<Py_ssize_t>chosen.size()):
         out[i] = chosen[i]
     return result
 
 
-def greedy_cuts(const int64[::1] reached, const int64[::1] places, const int64[::1] memory, int64 budget):
+def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
     """Cuts at the first place where a segment is larger than a budget, one after the other.
 
     reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
     memory : int64[f] of each place, budget : 0 or more
     Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
     """
-    cdef vector[int64] cut_places
-    cdef int64 start = 0, total = 0, largest = 0, smallest = 0, size
+    cdef vector[int64_t] cut_places
+    cdef int64_t start = 0, total = 0, largest = 0, smallest = 0, size
     cdef Py_ssize_t k = reached.shape[0], at = 0, past, stride
     with nogil:
         while at < k:
@@ -113,7 +108,7 @@ def greedy_cuts(const int64[::1] reached, const int64[::1] places, const int64[:
     return cut_places, total, largest, smallest
 
 
-def keep_depths(const int64[::1] reached, const int64[::1] places, const int64[::1] until, int64 splits, int64 depth,
+def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int64_t depth,
                 bint keep_last):
     """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
 
@@ -121,14 +116,14 @@ def keep_depths(const int64[::1] reached, const int64[::1] places, const int64[:
     Returns int64[f].
     """
     cdef Py_ssize_t f = until.shape[0], p, i, begin
-    cdef int64 level, deepest = 0
-    cdef vector[int64] chosen
+    cdef int64_t level, deepest = 0
+    cdef vector[int64_t] chosen
     cdef vector[_Segment] waiting
     cdef _Segment segment
     result = np.zeros(f, np.int64)
-    cdef int64[::1] count = result
-    cdef int64[::1] cut_level = np.full(f, -1, np.int64)
-    cdef int64 next_cut
+    cdef int64_t[::1] count = result
+    cdef int64_t[::1] cut_level = np.full(f, -1, np.int64)
+    cdef int64_t next_cut
     if f == 0:
         return result
     with nogil:
@@ -183,78 +178,77 @@ cdef class _Region:
     Nodes and values are those of the forward part. inside[u] == number for the nodes of the region; allocated[x] ==
     look, and released[x] == look, where the gain that is computed has counted value x.
     """
-    cdef const int64[::1] value_indptr, read_indptr, reader_indptr, memory
-    cdef const int[::1] read_indices, reader_indices, producer
-    cdef const unsigned char[::1] cheap
+    cdef GraphArrays graph
+    cdef Flags cheap
     cdef vector[int] nodes, inside
-    cdef vector[int64] allocated, released
+    cdef vector[int64_t] allocated, released
     cdef int number                       # of the region
-    cdef int64 look                       # of the gain
+    cdef int64_t look                       # of the gain
 
     cdef int gather(self, int root) except -1 nogil:
         """Go back from a root to the heavy nodes, which stay outside."""
         cdef size_t done = 0
-        cdef int64 j
+        cdef int64_t j
         cdef int u
         self.number += 1
         self.nodes.clear()
         self.nodes.push_back(root)
         self.inside[root] = self.number
         while done < self.nodes.size():
-            for j in range(self.read_indptr[self.nodes[done]], self.read_indptr[self.nodes[done] + 1]):
-                u = self.producer[self.read_indices[j]]
+            for j in range(self.graph.read_indptr[self.nodes[done]], self.graph.read_indptr[self.nodes[done] + 1]):
+                u = self.graph.producer[self.graph.read_indices[j]]
                 if self.cheap[u] and self.inside[u] != self.number:
                     self.inside[u] = self.number
                     self.nodes.push_back(u)
             done += 1
 
-    cdef int64 gain(self, int s, const unsigned char[::1] read_back) noexcept nogil:
+    cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
         """Bytes released less bytes allocated if a node is not recomputed: lines 21 to 29."""
-        cdef int64 total = 0, i, j, k
+        cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1
-        for i in range(self.read_indptr[s], self.read_indptr[s + 1]):
-            x = self.read_indices[i]
+        for i in range(self.graph.read_indptr[s], self.graph.read_indptr[s + 1]):
+            x = self.graph.read_indices[i]
             if read_back[x]:
                 total -= self.first_time(self.allocated, x)
-            for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
-                n = self.reader_indices[j]
+            for j in range(self.graph.reader_indptr[x], self.graph.reader_indptr[x + 1]):
+                n = self.graph.reader_indices[j]
                 if self.inside[n] != self.number:
                     continue
-                for k in range(self.value_indptr[n], self.value_indptr[n + 1]):
-                    if read_back[k] or self.reader_indptr[k] < self.reader_indptr[k + 1]:
+                for k in range(self.graph.value_indptr[n], self.graph.value_indptr[n + 1]):
+                    if read_back[k] or self.graph.reader_indptr[k] < self.graph.reader_indptr[k + 1]:
                         total -= self.first_time(self.allocated, <int>k)
-                for k in range(self.read_indptr[n], self.read_indptr[n + 1]):
-                    total += self.first_time(self.released, self.read_indices[k])
+                for k in range(self.graph.read_indptr[n], self.graph.read_indptr[n + 1]):
+                    total += self.first_time(self.released, self.graph.read_indices[k])
         return total
 
-    cdef int64 first_time(self, vector[int64]& seen, int x) noexcept nogil:
+    cdef int64_t first_time(self, vector[int64_t]& seen, int x) noexcept nogil:
         """The bytes of a value, if this look has not counted it among those."""
         if seen[x] == self.look:
             return 0
         seen[x] = self.look
-        return self.memory[x]
+        return self.graph.memory[x]
 
 
 # Where a segment is cut.
 
 cdef struct _Segment:
     Py_ssize_t begin, end
-    int64 level                           # its depth in the tree of splits
-    int64 left                            # levels of splits that may follow
+    int64_t level                           # its depth in the tree of splits
+    int64_t left                            # levels of splits that may follow
 
 
-cdef int _cut_segment(const int64[::1] reached, const int64[::1] places, Py_ssize_t begin, Py_ssize_t end,
-                      int64 segments, vector[int64]& cuts) except -1 nogil:
+cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end,
+                      int64_t segments, vector[int64_t]& cuts) except -1 nogil:
     """`segment_cuts` into a vector; there is one place at least."""
-    cdef int64 base = reached[begin], memory = reached[end] - base
-    cdef int64 whole = memory // segments, rest = memory % segments, j = 1, target, got
-    cdef const int64* first = &places[0]
-    cdef const int64* last = lower_bound(first, first + places.shape[0], <int64>end)
-    cdef const int64* at = lower_bound(first, last, <int64>begin)
-    cdef const int64* low
-    cdef const int64* high
-    cdef const int64* middle
+    cdef int64_t base = reached[begin], memory = reached[end] - base
+    cdef int64_t whole = memory // segments, rest = memory % segments, j = 1, target, got
+    cdef const int64_t* first = &places[0]
+    cdef const int64_t* last = lower_bound(first, first + places.shape[0], <int64_t>end)
+    cdef const int64_t* at = lower_bound(first, last, <int64_t>begin)
+    cdef const int64_t* low
+    cdef const int64_t* high
+    cdef const int64_t* middle
     cuts.clear()
     while j < segments:
         target = base + _multiple(j, whole, rest, segments)
@@ -271,12 +265,12 @@ cdef int _cut_segment(const int64[::1] reached, const int64[::1] places, Py_ssiz
         if memory == 0:
             return 0
         got = reached[low[0] + 1] - base
-        j = max(j, <int64>(<double>got / <double>memory * <double>segments) - 1)
+        j = max(j, <int64_t>(<double>got / <double>memory * <double>segments) - 1)
         while j < segments and _multiple(j, whole, rest, segments) <= got:
             j += 1
         at = low + 1
 
 
-cdef int64 _multiple(int64 j, int64 whole, int64 rest, int64 segments) noexcept nogil:
+cdef int64_t _multiple(int64_t j, int64_t whole, int64_t rest, int64_t segments) noexcept nogil:
     """j M / segments rounded up, for M = whole * segments + rest, without overflow."""
     return j * whole + (j * rest + segments - 1) // segments

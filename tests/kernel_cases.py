@@ -86,11 +86,6 @@ def path(n):
     return grid(1, n)
 
 
-def chain_rows(n):
-    """Node i reads value i - 1: read_indptr, read_indices, producer."""
-    return np.maximum(np.arange(-1, n), 0), np.arange(n - 1, dtype=np.int32), np.arange(n, dtype=np.int32)
-
-
 def path_tree(n):
     """The tree decomposition of a path: bag_indptr, bag_indices, parent."""
     bags = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
@@ -236,18 +231,18 @@ def flow_again():
 
 
 def chain_moments(n):
-    """A chain and its backward pass: arrays of the search and of the bytes, nodes in the middle."""
-    ids, ones, flags = np.arange(2 * n, dtype=np.int32), np.ones(2 * n, np.int64), np.zeros(2 * n, np.uint8)
+    """A chain and its backward pass, without outputs; and flags of no node."""
+    ids, flags = np.arange(2 * n, dtype=np.int32), np.zeros(2 * n, np.uint8)
     read, reader = np.concatenate([ids[:-1], ids[:n][::-1]]), np.concatenate([ids[1:], ids[n:]])
-    rows = *rows_by(reader, read, 2 * n), *rows_by(read, reader, 2 * n), ids
-    return np.arange(2 * n + 1), *rows, ones, 0 * ones, flags + 1, flags, flags
+    return graph_arrays(2 * n, *rows_by(reader, read, 2 * n), output=flags, needed=flags + 1), flags
 
 
 @case
 def closure():
     def bound(n):
         def overhead():
-            search = ClosureSearch(*chain_moments(n), np.ones(2 * n, np.int64), 0, 1, 2**61 // (2 * n + 2))
+            units = {"bits": 0, "step": 1, "most": 2**61 // (2 * n + 2)}
+            search = ClosureSearch(*chain_moments(n), np.ones(2 * n, np.int64), **units)
             search.aim(n // 2)
             search.visit(np.array([n, n + 1], np.int32), 0, 10**9)
             return int(search.overhead), int(search.node)
@@ -264,11 +259,10 @@ def closure_of_free_nodes():
     def bound(n):
         ids, ones, flags = np.arange(n + 2, dtype=np.int32), np.ones(n + 2, np.int64), np.zeros(n + 2, np.uint8)
         reader, read = np.concatenate([ids[1:-1], 0 * ids[1:-1] + n + 1]), np.concatenate([0 * ids[1:-1], ids[1:-1]])
-        rows = *rows_by(reader, read, n + 2), *rows_by(read, reader, n + 2), ids
-        arrays = np.arange(n + 3), *rows, ones, 0 * ones, flags + 1, flags, flags
+        graph = graph_arrays(n + 2, *rows_by(reader, read, n + 2), output=flags, needed=flags + 1)
 
         def overhead():
-            search = ClosureSearch(*arrays, ones, 0, 1, 2**61 // (n + 4))
+            search = ClosureSearch(graph, flags, ones, bits=0, step=1, most=2**61 // (n + 4))
             search.aim(n // 2)
             search.visit(np.array([1], np.int32), 0, 10**9)
             return int(search.overhead), int(search.node)
@@ -281,13 +275,8 @@ def closure_of_free_nodes():
 @case
 def closure_forced():
     def bytes_of(n):
-        return (
-            *chain_moments(n)[:-2],
-            np.ones(2 * n, np.uint8),
-            np.zeros(2 * n, np.uint8),
-            np.array([0], np.int32),
-            9**9,
-        )
+        graph, flags = chain_moments(n)
+        return graph, flags + 1, np.array([0], np.int32), 9**9
 
     return calls(forced_bytes, bytes_of(9), bytes_of(200_000))
 
@@ -295,8 +284,7 @@ def closure_forced():
 @case
 def closure_paths():
     def pairs_of(n):
-        ends, indptr, indices, _, _, ids, memory, _, needed, _, output = chain_moments(n)
-        return ends, indptr, indices, ids, memory, needed, output, memory, ids[:2], 0, 0
+        return chain_moments(n)[0], np.ones(2 * n, np.int64), np.arange(2, dtype=np.int32), 0, 0
 
     return calls(two_path_bytes, pairs_of(9), pairs_of(400_000))
 
@@ -356,11 +344,9 @@ def live_sets():
     """Nodes that the last one reads: every set of them is a state."""
 
     def search(n, n_states):
-        ends, none, ones = np.arange(n + 2), np.zeros(0, np.int32), np.ones(n + 1, np.int64)
-        read_indptr = np.repeat([0, n], [n + 1, 1])
-        output = (ends[1:] == n + 1).view(np.uint8)
-        reads = read_indptr, np.arange(n, dtype=np.int32)
-        run = LiveSetSearch(ends, *reads, ones, ones, ones, 0 * output, 0 * ends, none, output, n + 1, 2**62, True)
+        ones, none = np.ones(n + 1, np.int64), (np.zeros(n + 2, np.int64), np.zeros(0, np.int32))
+        graph = graph_arrays(n + 1, np.repeat([0, n], [n + 1, 1]), np.arange(n), compute=ones)
+        run = LiveSetSearch(graph, ones, *none, limit=n + 1, ceiling=2**62, lowest=True)
         return run.advance(2**40, n_states), run.order().tolist()
 
     return lambda: search(6, 1000), lambda: search(40, 300000)
@@ -370,10 +356,9 @@ def live_sets():
 def regions():
     def region(n):
         """A chain of cheap nodes."""
-        read_indptr, reads, producer = chain_rows(n)
-        readers = np.minimum(np.arange(n + 1), n - 1), np.arange(1, n, dtype=np.int32)
-        memory, flags, roots = np.ones(n, np.int64), np.ones(n, np.uint8), np.array([n - 1], np.int32)
-        return np.arange(n + 1), read_indptr, reads, *readers, producer, memory, flags, flags, 1 - flags, roots
+        flags, roots = np.ones(n, np.uint8), np.array([n - 1], np.int32)
+        graph = graph_arrays(n, np.maximum(np.arange(-1, n), 0), np.arange(n - 1))
+        return graph, flags, flags, 1 - flags, roots
 
     return calls(removed_regions, region(9), region(500000))
 
@@ -399,13 +384,14 @@ def greedy():
     def walk(depth, limit):
         """A walk along a chain and its backward pass, in which node depth + i also reads node depth - 1 - i."""
         n = 2 * depth
-        ids, ones = np.arange(n, dtype=np.int32), np.ones(n, np.int64)
+        ids = np.arange(n, dtype=np.int32)
         read, reader = np.concatenate([ids[:-1], ids[:depth][::-1]]), np.concatenate([ids[1:], ids[depth:]])
-        output = (ids == n - 1).astype(np.uint8)
-        graph = np.arange(n + 1), *rows_by(reader, read, n), *rows_by(read, reader, n), ids, output
-        return ids, *graph, ones.astype(np.uint8), ones, 0 * ones, limit, 32, 4 * n, 1, 1000
+        graph = graph_arrays(n, *rows_by(reader, read, n))
+        bounds = {"limit": limit, "max_block": 32, "max_runs": 4 * n, "factor": 1, "min_work": 1000}
+        return partial(greedy_order, graph, ids, np.ones(n, np.uint8), **bounds)
 
-    return calls(greedy_order, walk(10, 6), walk(20_000, 19_900))
+    few, many = walk(10, 6), walk(20_000, 19_900)
+    return lambda: as_lists(few()), many
 
 
 @case

@@ -283,9 +283,9 @@ def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph
     """Those that its docstring states, below which no sum of flows overflows."""
     graph, made = graph.with_costs(compute=total // graph.n_nodes), []
 
-    def search(*arrays):
-        made.append(arrays)
-        return ClosureSearch(*arrays)
+    def search(arrays, single, cost, **units):
+        made.append((cost, units["most"]))
+        return ClosureSearch(arrays, single, cost, **units)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("remat_algos.bounds.compute.ClosureSearch", search)
@@ -293,7 +293,7 @@ def test_sums_of_costs_and_of_caps_are_those_that_the_kernel_allows(total, graph
         one_pass_bound(graph)
         closure_proof(graph, 9, int(np.flatnonzero(graph.needed)[0]), (1, 0))
     assert len(made) == 2
-    for *_, cost, _, _, most in made:
+    for cost, most in made:
         assert max(int(cost.sum()) + 1, most) * (graph.n_values + 2) <= 2**61
 
 

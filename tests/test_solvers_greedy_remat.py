@@ -34,21 +34,14 @@ def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNB
     """The order that one walk gives, and the level of blocks that it came to."""
     order = np.flatnonzero(graph.needed) if order is None else order
     found, reached, _ = greedy_order(
+        graph.arrays,
         np.asarray(order, np.int32),
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        *graph.readers,
-        graph.producer,
-        graph.output.view(np.uint8),
         (~graph.once).view(np.uint8),
-        graph.memory,
-        graph.workspace,
-        limit,
-        max_block,
-        max_runs,
-        1,
-        min_work,
+        limit=limit,
+        max_block=max_block,
+        max_runs=max_runs,
+        factor=1,
+        min_work=min_work,
     )
     return found.tolist(), reached
 

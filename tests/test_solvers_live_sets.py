@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from remat_algos.kernels.live_sets import LiveSetSearch
 
 import remat_algos.solvers.live_set_search as module
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.bounds.live_sets import live_set_arrays
+from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.bounds.potentials import BITS, SearchGraph, moment_potentials
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError, GraphError
@@ -143,7 +142,7 @@ def test_potentials_change_no_optimum(graph, more):
 
 
 def test_a_potential_takes_a_share_for_each_node():
-    search = LiveSetSearch(*live_set_arrays(chain(2), np.arange(4, dtype=np.int32)), 9, 9)
+    search = live_set_graph(chain(2), np.arange(4, dtype=np.int32)).start(9, 9)
     with pytest.raises(ValueError, match="one share for each node"):
         search.add_potential(0, 1, np.zeros(3, np.int64), 0)
 
@@ -153,9 +152,15 @@ def test_potentials_are_lower_bounds_that_the_closure_bound_knows():
     graph = chain(12, memory=[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], compute=[2, 7, 1, 8, 2, 8, 1, 8, 2, 8, 4, 5])
     n_stronger = 0
     for limit in range(30, baseline_peak(graph)):
-        arrays = live_set_arrays(graph, np.arange(24, dtype=np.int32))
+        arrays = live_set_graph(graph, np.arange(24, dtype=np.int32))
         rows = SearchGraph(
-            [list(graph.reads(v)) for v in range(24)], [range(v, v + 1) for v in range(24)], *arrays[3:7], arrays[9]
+            [list(graph.reads(v)) for v in range(24)],
+            [range(v, v + 1) for v in range(24)],
+            arrays.memory,
+            arrays.own,
+            arrays.compute,
+            arrays.once,
+            arrays.output,
         )
         potentials = moment_potentials(rows, limit, 3)
         closure = overhead_bound(graph, limit).compute - graph.needed_compute

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, moment_arrays, runs_once
+from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, runs_once
 from remat_algos.context import WHOLE
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int32, whole
@@ -316,12 +316,9 @@ class _Closure:
         bits -= min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
         cost = graph.compute << bits if bits >= 0 else graph.compute >> -bits
         step = int(np.gcd.reduce(graph.compute[able])) if able.any() else 0
+        cost = np.where(able, cost, 0)
         search = ClosureSearch(
-            *moment_arrays(graph),
-            np.where(able, cost, 0),
-            bits,
-            max(step, 1),
-            2**61 // parts,
+            graph.arrays, single.view(np.uint8), cost, bits=bits, step=max(step, 1), most=2**61 // parts
         )
         return cls(search, bits)
 

@@ -1,16 +1,18 @@
 """Graphs as the kernel of live sets takes them, and the lowest peak of one pass by it."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.csr import gather_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.updates import updates_and_readers
+from remat_algos.kernels.graph import GraphArrays
 
 PROVEN_NODES = 30  # needed ones, up to which the search mostly ends
 MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
@@ -26,23 +28,72 @@ def useful_values(graph: ComputationGraph) -> Bool:
     return useful
 
 
-def live_set_arrays(graph: ComputationGraph, nodes: Int32) -> tuple[Any, ...]:
-    """Needed nodes and useful values, numbered anew, as `LiveSetSearch` takes them."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveSetGraph:
+    """Needed nodes and useful values of a graph, numbered anew.
+
+    Parameters
+    ----------
+    value_indptr, read_indptr : int64[n + 1]
+    read_indices : int32[k]
+    memory : int64[values]
+    own : int64[n]
+        Bytes that a run adds: all values of the node, those of no use too, and its workspace.
+    compute : int64[n]
+    once : uint8[n]
+    output : uint8[values]
+    spoiled_indptr : int64[n + 1]
+    spoiled : int32[m]
+        Nodes that must not run after each node.
+    """
+
+    value_indptr: Int64
+    read_indptr: Int64
+    read_indices: Int32
+    memory: Int64
+    own: Int64
+    compute: Int64
+    once: NDArray[np.uint8]
+    output: NDArray[np.uint8]
+    spoiled_indptr: Int64
+    spoiled: Int32
+
+    def start(self, limit: int, ceiling: int, *, lowest: bool = False) -> Any:
+        """The search of the kernel, a `LiveSetSearch`, before its first step."""
+        from remat_algos.kernels.live_sets import LiveSetSearch  # 2 ms
+
+        arrays = GraphArrays(
+            value_indptr=self.value_indptr,
+            read_indptr=self.read_indptr,
+            read_indices=self.read_indices,
+            memory=self.memory,
+            output=self.output,
+            compute=self.compute,
+            once=self.once,
+        )
+        spoiled = self.spoiled_indptr, self.spoiled
+        return LiveSetSearch(arrays, self.own, *spoiled, limit=limit, ceiling=ceiling, lowest=lowest)
+
+
+def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
+    """Needed nodes and useful values, numbered anew."""
     useful, place = useful_values(graph), np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     value = np.cumsum(useful) - 1
     read_indptr, read = gather_rows(graph.read_indptr, graph.read_indices, nodes)
     once = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
-    return (
-        indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
-        read_indptr,
-        value[read].astype(np.int32),
-        graph.memory[useful],
-        graph.node_memory[nodes] + graph.workspace[nodes],
-        graph.compute[nodes],
-        once[nodes].view(np.uint8),
-        *_readers_of_what_changes(graph, place, nodes.size),
-        graph.output[useful].view(np.uint8),
+    spoiled_indptr, spoiled = _readers_of_what_changes(graph, place, nodes.size)
+    return LiveSetGraph(
+        value_indptr=indptr_of(np.bincount(place[graph.producer[useful]], minlength=nodes.size)),
+        read_indptr=read_indptr,
+        read_indices=value[read].astype(np.int32),
+        memory=graph.memory[useful],
+        own=graph.node_memory[nodes] + graph.workspace[nodes],
+        compute=graph.compute[nodes],
+        once=once[nodes].view(np.uint8),
+        output=graph.output[useful].view(np.uint8),
+        spoiled_indptr=spoiled_indptr,
+        spoiled=spoiled,
     )
 
 
@@ -71,13 +122,13 @@ def lowest_one_pass(
     >>> lowest_one_pass(ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1]), 0, 9)
     (6, array([0, 1, 3, 2, 4], dtype=int32))
     """
-    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED, LiveSetSearch  # 2 ms
+    from remat_algos.kernels.live_sets import EXHAUSTED, FULL, MAX_VALUES, SOLVED  # 2 ms
 
     nodes = np.flatnonzero(graph.needed).astype(np.int32)
     if above >= known or nodes.size > MAX_VALUES or int(useful_values(graph).sum()) > MAX_VALUES:
         return above, None
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
-    search = LiveSetSearch(*live_set_arrays(once, nodes), known - 1, known, True)
+    search = live_set_graph(once, nodes).start(known - 1, known, lowest=True)
     verdict, most = None, MAX_STATES if nodes.size <= PROVEN_NODES else MAX_STATES_OF_MORE
     while verdict not in (SOLVED, EXHAUSTED, FULL) and search.n_states < most:
         verdict = search.advance(PORTION, most)

@@ -1,7 +1,6 @@
 """Bytes that no schedule can go below."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -202,22 +201,6 @@ def runs_once(graph: ComputationGraph) -> Bool:
     return graph.once | (graph.mark == 1) if graph.mark is not None else graph.once
 
 
-def moment_arrays(graph: ComputationGraph) -> tuple[Any, ...]:
-    """The graph as the kernels of moments take it: CSR arrays, bytes, and which nodes and values are fixed."""
-    return (
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        *graph.readers,
-        graph.producer,
-        graph.memory,
-        graph.workspace,
-        graph.needed.view(np.uint8),
-        runs_once(graph).view(np.uint8),
-        graph.output.view(np.uint8),
-    )
-
-
 def _forced(graph: ComputationGraph) -> Int64:
     return _live(graph, runs_once(graph))
 
@@ -233,8 +216,7 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
     is_read[graph.producer[graph.read_indices]] = True
     pins = np.flatnonzero(graph.needed & is_read & (bytes_of > 0))
     pins = pins[np.argsort(-bytes_of[pins], kind="stable")].astype(np.int32)
-    *arrays, needed, _, output = moment_arrays(graph)
-    return forced_bytes_kernel(*arrays, needed, single.view(np.uint8), output, pins, WORK)[0]
+    return forced_bytes_kernel(graph.arrays, single.view(np.uint8), pins, WORK)[0]
 
 
 def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
@@ -247,7 +229,8 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
     nodes = nodes[live[nodes] > bound]
-    search = ClosureSearch(*moment_arrays(once), np.zeros(graph.n_nodes, np.int64), 0, 1, 2**61 // (graph.n_values + 2))
+    single, cost = once.once.view(np.uint8), np.zeros(graph.n_nodes, np.int64)
+    search = ClosureSearch(once.arrays, single, cost, bits=0, step=1, most=2**61 // (graph.n_values + 2))
     at = work = 0
     while at < nodes.size and live[nodes[at]] > bound and work < ONE_PASS_WORK:
         proven[0] = bound
@@ -264,17 +247,6 @@ def _two_paths(graph: ComputationGraph) -> Int64:
     forced = forced_bytes(graph)
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")
-    found = two_path_bytes(
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        graph.producer,
-        graph.memory,
-        graph.needed.view(np.uint8),
-        graph.output.view(np.uint8),
-        live,
-        nodes[graph.needed[nodes]].astype(np.int32),
-        int(forced.max(initial=0)),
-        PAIR_WORK,
-    )
+    nodes = nodes[graph.needed[nodes]].astype(np.int32)
+    found = two_path_bytes(graph.arrays, live, nodes, int(forced.max(initial=0)), PAIR_WORK)
     return np.array(found, np.int64)

@@ -82,25 +82,16 @@ def greedy_remat(
 
 def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -> tuple[Schedule, int, int]:
     """One walk along a sound order; see the kernel for the level of blocks that it came to, and its work."""
-    indptr, readers = graph.readers
     rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
     order, reached, work = greedy_order(
+        graph.arrays,
         start.order,
-        graph.value_indptr,
-        graph.read_indptr,
-        graph.read_indices,
-        indptr,
-        readers,
-        graph.producer,
-        graph.output.view(np.uint8),
         rerunnable.view(np.uint8),
-        graph.memory,
-        graph.workspace,
-        limit,
-        max_block,
-        MAX_LENGTH * (graph.n_nodes + 8),
-        FACTOR,
-        MIN_WORK,
+        limit=limit,
+        max_block=max_block,
+        max_runs=MAX_LENGTH * (graph.n_nodes + 8),
+        factor=FACTOR,
+        min_work=MIN_WORK,
     )
     return emit(graph, order), reached, work
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.bounds.live_sets import live_set_arrays, useful_values
+from remat_algos.bounds.live_sets import live_set_graph, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
 from remat_algos.context import BEST, DEFAULT, FAST, Clock, OutOfTime
@@ -16,7 +16,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED, LiveSetSearch
+from remat_algos.kernels.live_sets import EXHAUSTED, MAX_VALUES, SOLVED
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
@@ -117,8 +117,8 @@ class _Searches:
         self.graph = graph
         self.task, self.clock = task, clock
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
-        self.arrays = live_set_arrays(graph, self.nodes)
-        usual = MAX_STATES[task.effort] // (1 if self.arrays[3].size <= USUAL_VALUES else BEYOND)
+        self.arrays = live_set_graph(graph, self.nodes)
+        usual = MAX_STATES[task.effort] // (1 if self.arrays.memory.size <= USUAL_VALUES else BEYOND)
         self.max_states = usual if max_states is None else int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
         self.known = [first]  # of this solver
@@ -213,15 +213,15 @@ class _Searches:
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
         """Lower bounds on the overhead to come, as many as pay; none where the time is over."""
-        value_indptr, read_indptr, reads, memory, own, compute, once, _, _, output = self.arrays
+        arrays = self.arrays
         rows = SearchGraph(
-            [reads[begin:end].tolist() for begin, end in pairwise(read_indptr.tolist())],
-            [range(*ends) for ends in pairwise(value_indptr.tolist())],
-            memory,
-            own,
-            compute,
-            once,
-            output,
+            [arrays.read_indices[begin:end].tolist() for begin, end in pairwise(arrays.read_indptr.tolist())],
+            [range(*ends) for ends in pairwise(arrays.value_indptr.tolist())],
+            arrays.memory,
+            arrays.own,
+            arrays.compute,
+            arrays.once,
+            arrays.output,
         )
         try:
             return moment_potentials(rows, limit, MAX_POTENTIALS, self.clock.check)
@@ -232,8 +232,8 @@ class _Searches:
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
         """The kernel's search, in portions."""
-        self.clock.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
-        search = LiveSetSearch(*self.arrays, limit, ceiling, lowest)
+        self.context.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
+        search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, BITS)
         verdict = search.advance(PORTION, max_states)

@@ -4,9 +4,8 @@ import os
 
 import numpy as np
 import pytest
-from remat_algos.kernels.live_sets import LiveSetSearch
 
-from remat_algos.bounds.live_sets import live_set_arrays
+from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_candidates
 from tests.benchmarks.optima import golden, graph_of
@@ -38,10 +37,10 @@ def test_live_set_search_at_the_lowest_golden_limit(benchmark, name):
 def test_a_million_sets_of_live_values(benchmark):
     """A search of the kernel that does not end, at half of the peak of one pass: time and bytes of a set."""
     graph = graph_of(ENTRIES["u-shape 16"])
-    arrays = live_set_arrays(graph, np.arange(graph.n_nodes, dtype=np.int32))
+    arrays = live_set_graph(graph, np.arange(graph.n_nodes, dtype=np.int32))
 
     def run():
-        search = LiveSetSearch(*arrays, baseline_peak(graph) // 2, 2**62)
+        search = arrays.start(baseline_peak(graph) // 2, 2**62)
         search.advance(2**40, 1_000_000)
         return search
 

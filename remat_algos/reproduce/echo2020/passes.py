@@ -11,6 +11,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.kernels.graph import GraphArrays
 from remat_algos.kernels.regions import removed_regions
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
@@ -73,13 +74,16 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
     unread = forward.copy()
     unread[maps.producer] = False
     forced = np.zeros(graph.n_nodes, bool) if graph.mark is None else graph.mark == RECOMPUTE
+    arrays = GraphArrays(
+        value_indptr=graph.value_indptr,
+        read_indptr=maps.read_indptr,
+        read_indices=maps.value,
+        memory=np.where(graph.output, 0, graph.memory),
+        output=graph.output.view(np.uint8),
+        readers=maps.readers(),
+    )
     removed = removed_regions(
-        graph.value_indptr,
-        maps.read_indptr,
-        maps.value,
-        *maps.readers(),
-        graph.producer,
-        np.where(graph.output, 0, graph.memory),
+        arrays,
         maps.recomputable.view(np.uint8),
         maps.read_back.view(np.uint8),
         forced.view(np.uint8),
