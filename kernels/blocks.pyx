@@ -10,11 +10,10 @@ cimport cython
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, has_bit, is_subset, next_bit, remat_lowest, set_bit
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
-ctypedef long long int64
 
-
-def block_borders(const uint64_t[:, ::1] words, const int[::1] reader, const int[::1] source, const int64[::1] pinned):
+def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, Int64s pinned):
     """What each lower set borders on, along the edges source -> reader.
 
     words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay to the end
@@ -22,13 +21,13 @@ def block_borders(const uint64_t[:, ::1] words, const int[::1] reader, const int
     bytes of all pinned values outside L int64[k]).
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
-    cdef int64 e
+    cdef int64_t e
     _check_size("words", w, bit_words(pinned.shape[0]))
     _check_size("source", source.shape[0], reader.shape[0])
     boundary, after, beside = (np.zeros((k, w), np.uint64) for _ in range(3))
     outside = np.full(k, np.sum(pinned), np.int64)
     cdef uint64_t[:, ::1] out_boundary = boundary, out_after = after, out_beside = beside
-    cdef int64[::1] out_outside = outside
+    cdef int64_t[::1] out_outside = outside
     with nogil:
         for i in range(k):
             for e in range(reader.shape[0]):
@@ -72,14 +71,14 @@ cdef class _BlockOrder:
     is the row of forward values that a node reads, which gradients of one reader share. `PairFigures` says what the
     arrays of the graph are.
     """
-    cdef const int[::1] owner, producer, row, row_values, row_producers
-    cdef const int[::1] upstream_values, owned_indices, reader_indices, claim_indices, external_indices
-    cdef const int64[::1] value_indptr, row_indptr, upstream_indptr
-    cdef const int64[::1] owned_indptr, reader_indptr, claim_indptr, external_indptr
-    cdef const unsigned char[::1] runs, fixed, never, output, gradient_reads
-    cdef const int64[::1] memory, compute, workspace, awaited
+    cdef Int32s owner, producer, row, row_values, row_producers
+    cdef Int32s upstream_values, owned_indices, reader_indices, claim_indices, external_indices
+    cdef Int64s value_indptr, row_indptr, upstream_indptr
+    cdef Int64s owned_indptr, reader_indptr, claim_indptr, external_indptr
+    cdef Flags runs, fixed, never, output, gradient_reads
+    cdef Int64s memory, compute, workspace, awaited
     cdef bint lazy
-    cdef int64 max_peak, max_recompute    # bounds of a pair, for each L
+    cdef int64_t max_peak, max_recompute    # bounds of a pair, for each L
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
     cdef const uint64_t *upto
@@ -93,8 +92,8 @@ cdef class _BlockOrder:
     cdef uint64_t[::1] pending
     cdef int[::1] sequence
     cdef vector[int] members, path
-    cdef vector[int64] path_place
-    cdef int64 first_need, kept_need, spent, transient_spent
+    cdef vector[int64_t] path_place
+    cdef int64_t first_need, kept_need, spent, transient_spent
     cdef Py_ssize_t steps                 # of the sequence
     cdef int first_gradient
     cdef bint begun, transient
@@ -113,7 +112,7 @@ cdef class _BlockOrder:
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
         """The nodes of the block, which of them are kept, their gradients; False if a boundary is not kept."""
         cdef Py_ssize_t i, v
-        cdef int64 j
+        cdef int64_t j
         cdef uint64_t word
         cdef bint on_edge, sound = True
         self.members.clear()
@@ -154,7 +153,7 @@ cdef class _BlockOrder:
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
         """Whether a gradient outside L', of u or of what u reads, reads a value of u: its block has left u."""
-        cdef int64 j
+        cdef int64_t j
         for j in range(self.claim_indptr[u], self.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.claim_indices[j]):
                 return True
@@ -163,7 +162,7 @@ cdef class _BlockOrder:
     @cython.final
     cdef bint claims(self, int u, int w) noexcept nogil:
         """Whether a gradient of u reads a value of w."""
-        cdef int64 j
+        cdef int64_t j
         for j in range(self.claim_indptr[w], self.claim_indptr[w + 1]):
             if self.claim_indices[j] == u:
                 return True
@@ -186,7 +185,7 @@ cdef class _BlockOrder:
     cdef bint run(self, int v) except -1 nogil:
         """Append v to the sequence, preceded by what it misses; False if the pair does not determine that."""
         cdef int u = at_hand
-        cdef int64 j = self.row_indptr[self.row[v]]
+        cdef int64_t j = self.row_indptr[self.row[v]]
         while True:
             while j < self.row_indptr[self.row[v] + 1] and u == at_hand:
                 if self.state[self.row_producers[j]] < charged:
@@ -226,7 +225,7 @@ cdef class _BlockOrder:
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
         """Whether b reads a gradient of a node of L, which would then run in this block."""
-        cdef int64 j
+        cdef int64_t j
         for j in range(self.external_indptr[b], self.external_indptr[b + 1]):
             if self.state[self.external_indices[j]] == charged or self.state[self.external_indices[j]] == unsure:
                 return True
@@ -295,39 +294,39 @@ cdef class PairFigures(_BlockOrder):
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
     cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, exceeds a bound
     cdef unsigned char[::1] later         # outside L, and read by gradients of L, or by what recomputes for them
-    cdef int64[::1] extends, keeps        # bytes that a transient needs before it runs, and of its values
+    cdef int64_t[::1] extends, keeps        # bytes that a transient needs before it runs, and of its values
     cdef vector[int] later_values, todo
     cdef const uint64_t *first_row
-    cdef int64 later_total
+    cdef int64_t later_total
 
     def __init__(
         self,
         *,
-        const int[::1] owner not None,
-        const int[::1] producer not None,
-        const int64[::1] value_indptr not None,
-        const int64[::1] memory not None,
-        const int64[::1] compute not None,
-        const int64[::1] workspace not None,
-        const int[::1] row not None,
-        const int64[::1] row_indptr not None,
-        const int[::1] row_values not None,
-        const int64[::1] upstream_indptr not None,
-        const int[::1] upstream_values not None,
-        const int64[::1] owned_indptr not None,
-        const int[::1] owned_indices not None,
-        const int64[::1] reader_indptr not None,
-        const int[::1] reader_indices not None,
-        const int64[::1] claim_indptr not None,
-        const int[::1] claim_indices not None,
-        const int64[::1] external_indptr not None,
-        const int[::1] external_indices not None,
-        const unsigned char[::1] runs not None,
-        const unsigned char[::1] fixed not None,
-        const unsigned char[::1] never not None,
-        const int64[::1] awaited not None,
-        const unsigned char[::1] output not None,
-        const unsigned char[::1] gradient_reads not None,
+        Int32s owner not None,
+        Int32s producer not None,
+        Int64s value_indptr not None,
+        Int64s memory not None,
+        Int64s compute not None,
+        Int64s workspace not None,
+        Int32s row not None,
+        Int64s row_indptr not None,
+        Int32s row_values not None,
+        Int64s upstream_indptr not None,
+        Int32s upstream_values not None,
+        Int64s owned_indptr not None,
+        Int32s owned_indices not None,
+        Int64s reader_indptr not None,
+        Int32s reader_indices not None,
+        Int64s claim_indptr not None,
+        Int32s claim_indices not None,
+        Int64s external_indptr not None,
+        Int32s external_indices not None,
+        Flags runs not None,
+        Flags fixed not None,
+        Flags never not None,
+        Int64s awaited not None,
+        Flags output not None,
+        Flags gradient_reads not None,
         bint lazy,
     ):
         cdef Py_ssize_t n = owner.shape[0], n_values = memory.shape[0], m = runs.shape[0]
@@ -376,17 +375,18 @@ cdef class PairFigures(_BlockOrder):
     def figures(
         self,
         const uint64_t[:, ::1] words not None,
+        *,
         const uint64_t[:, ::1] boundary not None,
         const uint64_t[:, ::1] after not None,
         const uint64_t[:, ::1] beside not None,
-        const int64[::1] pinned not None,
-        const int64[::1] indptr not None,
-        const int[::1] target not None,
-        const unsigned char[::1] keep_all not None,
-        int64 max_peak,
-        int64 max_recompute,
-        int64[::1] cached_before not None,
-        int64[::1] recompute_before not None,
+        Int64s pinned not None,
+        Int64s indptr not None,
+        Int32s target not None,
+        Flags keep_all not None,
+        int64_t max_peak,
+        int64_t max_recompute,
+        int64_t[::1] cached_before not None,
+        int64_t[::1] recompute_before not None,
     ):
         """Peak of a block, bytes of it that stay live while later blocks run, and compute of what it recomputes.
 
@@ -396,10 +396,13 @@ cdef class PairFigures(_BlockOrder):
         the blocks before each set, -1: no chain reaches it; updated here, so targets come after their sources; of
         length 0, the bounds are those of each pair
         Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 where the pair is unusable.
+        Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words where
+        sets are compared; O(m + n_values + p) memory. Nothing is known of pairs of which a smaller block exceeds the
+        bounds already.
         """
         cdef Py_ssize_t k = words.shape[0], w = words.shape[1], source, t
         cdef bint along = cached_before.shape[0] > 0
-        cdef int64 p, peak, stays = 0, before = 0, spent_before = 0
+        cdef int64_t p, peak, stays = 0, before = 0, spent_before = 0
         for name, size, expected in (
             ("words", w, bit_words(self.runs.shape[0])),
             ("boundary", boundary.shape[0], k),
@@ -417,7 +420,7 @@ cdef class PairFigures(_BlockOrder):
         _check_rows("pairs", indptr, k, target)
         peaks = np.full(target.shape[0], -1, np.int64)
         cached, recompute = np.zeros_like(peaks), np.zeros_like(peaks)
-        cdef int64[::1] out_peak = peaks, out_cached = cached, out_recompute = recompute
+        cdef int64_t[::1] out_peak = peaks, out_cached = cached, out_recompute = recompute
         if k == 0:
             return peaks, cached, recompute
         self.first_row = &words[0, 0]
@@ -465,7 +468,7 @@ cdef class PairFigures(_BlockOrder):
     cdef void begin(self) noexcept nogil:
         """States and marks as before the first pair."""
         cdef Py_ssize_t i, v
-        cdef int64 x
+        cdef int64_t x
         self.later_values.clear()
         self.todo.clear()
         self.path.clear()
@@ -483,7 +486,7 @@ cdef class PairFigures(_BlockOrder):
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
         """Values outside L that its own gradients need, directly or to recompute a reader."""
         cdef Py_ssize_t v
-        cdef int64 j
+        cdef int64_t j
         cdef size_t i
         for i in range(self.later_values.size()):
             self.later[self.later_values[i]] = False
@@ -502,7 +505,7 @@ cdef class PairFigures(_BlockOrder):
             self.look_at(<int>v)
 
     cdef int look_at(self, int v) except -1 nogil:
-        cdef int64 j
+        cdef int64_t j
         cdef int x, u
         for j in range(self.upstream_indptr[v], self.upstream_indptr[v + 1]):
             x = self.upstream_values[j]
@@ -532,19 +535,19 @@ cdef class PairFigures(_BlockOrder):
             return self.state[u] != missing and has_bit(self.beside, u)  # to the letter, kept or not
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
-    cdef int64 end(self, int64 pinned) noexcept nogil:
+    cdef int64_t end(self, int64_t pinned) noexcept nogil:
         """Bytes live at the end of the block."""
-        cdef int64 live = pinned + self.later_total
+        cdef int64_t live = pinned + self.later_total
         cdef size_t i
         for i in range(self.later_values.size()):
             if not self.goes_on(self.producer[self.later_values[i]]):
                 live -= self.memory[self.later_values[i]]
         return live
 
-    cdef int64 release(self, int x) noexcept nogil:
+    cdef int64_t release(self, int x) noexcept nogil:
         """x is live whether the transient that reads it is kept or not: the change of the bytes counted."""
         cdef int w = self.extender[x]
-        cdef int64 before
+        cdef int64_t before
         if w < 0:
             return 0
         before = max(self.extends[w], self.keeps[w])
@@ -552,9 +555,9 @@ cdef class PairFigures(_BlockOrder):
         self.extends[w] -= self.memory[x]
         return self.memory[x] + max(self.extends[w], self.keeps[w]) - before
 
-    cdef int64 add_reads(self, int v) noexcept nogil:
+    cdef int64_t add_reads(self, int v) noexcept nogil:
         """Bytes of forward values that v reads last."""
-        cdef int64 needs = 0, j
+        cdef int64_t needs = 0, j
         cdef int x, u
         if self.state[v] != passing:
             self.shown[self.row[v]] = self.pair
@@ -571,13 +574,13 @@ cdef class PairFigures(_BlockOrder):
                 needs += self.memory[x]
         return needs
 
-    cdef int64 backward_peak(self, int64 live) noexcept nogil:
+    cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
         """The worst step on the way back, from the last one to the first; `live`: bytes at the end.
 
         A transient may be a kept node, so before its run counts what it would hold, or what its run needs if that is
         more.
         """
-        cdef int64 peak = 0, scratch, produced, j
+        cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
         cdef Py_ssize_t i
         for i in range(self.steps - 1, -1, -1):
@@ -605,9 +608,9 @@ cdef class PairFigures(_BlockOrder):
                 live += self.stand_in(v, produced if self.lazy else 0)
         return peak
 
-    cdef int64 recomputed_bytes(self, int v, int64* scratch) noexcept nogil:
+    cdef int64_t recomputed_bytes(self, int v, int64_t* scratch) noexcept nogil:
         """Bytes that are live from the run of v on; `scratch` grows by those that are not read."""
-        cdef int64 produced = 0
+        cdef int64_t produced = 0
         cdef int x
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             if self.output[x]:                                 # a second copy
@@ -620,26 +623,26 @@ cdef class PairFigures(_BlockOrder):
                 scratch[0] += self.memory[x]
         return produced
 
-    cdef int64 release_values(self, int v) noexcept nogil:
-        cdef int64 change = 0
+    cdef int64_t release_values(self, int v) noexcept nogil:
+        cdef int64_t change = 0
         cdef int x
         for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
             if self.seen[x] == self.pair:
                 change += self.release(x)
         return change
 
-    cdef int64 stand_in(self, int v, int64 produced) noexcept nogil:
+    cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
         """The change of what is counted before the run of a transient."""
-        cdef int64 needs = 0, j
+        cdef int64_t needs = 0, j
         for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
             if self.seen[self.row_values[j]] == self.pair and self.extender[self.row_values[j]] == v:
                 needs += self.memory[self.row_values[j]]
         self.extends[v], self.keeps[v] = needs, produced
         return max(needs, produced) - needs
 
-    cdef int64 cache(self) noexcept nogil:
+    cdef int64_t cache(self) noexcept nogil:
         """Bytes of the block that stay live while later blocks run; marks their values."""
-        cdef int64 total = 0
+        cdef int64_t total = 0
         cdef int v, x
         cdef size_t i
         for i in range(self.members.size()):
@@ -653,15 +656,15 @@ cdef class PairFigures(_BlockOrder):
         return total
 
     cdef bint read_outside(self, int x) noexcept nogil:
-        cdef int64 j
+        cdef int64_t j
         for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
             if not has_bit(self.upto, self.reader_indices[j]):
                 return True
         return False
 
-    cdef int64 forward_peak(self, int64 live) noexcept nogil:
+    cdef int64_t forward_peak(self, int64_t live) noexcept nogil:
         """The worst step on the way forward, from the last one to the first; `live`: bytes that stay."""
-        cdef int64 peak = 0, scratch, produced, j
+        cdef int64_t peak = 0, scratch, produced, j
         cdef int v, x
         cdef Py_ssize_t i
         for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
@@ -690,7 +693,7 @@ cdef class PairFigures(_BlockOrder):
         that reads it, and the gradients that this block reads from the time they are computed. Only these bytes are
         counted: others may be freed, or not needed at all, in a larger block.
         """
-        cdef int64 live = 0, produced, j
+        cdef int64_t live = 0, produced, j
         cdef int v, x
         cdef Py_ssize_t i
         if self.spent - self.transient_spent > self.max_recompute or self.first_need - self.kept_need > self.max_peak:
@@ -737,7 +740,7 @@ cdef class PairFigures(_BlockOrder):
         cdef int owner = self.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
-    cdef int64 count(self, int x) noexcept nogil:
+    cdef int64_t count(self, int x) noexcept nogil:
         """The bytes of x, once for each pair."""
         if self.counted[x] == self.pair:
             return 0
@@ -759,6 +762,6 @@ cdef int _check_size(str name, Py_ssize_t size, Py_ssize_t expected) except -1:
     return 0
 
 
-cdef int _check_rows(str name, const int64[::1] indptr, Py_ssize_t rows, const int[::1] indices) except -1:
+cdef int _check_rows(str name, Int64s indptr, Py_ssize_t rows, Int32s indices) except -1:
     _check_size(f"{name}_indptr", indptr.shape[0], rows + 1)
     return _check_size(name, indices.shape[0], indptr[rows])

@@ -20,8 +20,7 @@ from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport remat_lowest
 from remat_algos.kernels.growing cimport assign, push
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 
 # Tree decompositions.
@@ -30,14 +29,14 @@ NOT_ASCENDING, NO_TREE = 1, 2
 VERTEX, EDGE, CONNECTED = 1, 2, 3
 
 
-def bags_to_tree(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
+def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
 
     order : int32[b]; bag i holds order[i] and its neighbours at that time, the last bag all that are not in the order.
     The parent of a bag is that of the first eliminated among its others; further roots hang on the first.
     """
     cdef Py_ssize_t b = order.shape[0], i
-    cdef int64 j
+    cdef int64_t j
     cdef int first = -1, place
     n = b + bag_indptr[b] - bag_indptr[b - 1] - 1 if b else 0
     indices, parent, position = np.array(bag_indices), np.full(b, -1, np.int32), np.full(n, b - 1, np.int32)
@@ -60,13 +59,13 @@ def bags_to_tree(const int[::1] order, const int64[::1] bag_indptr, const int[::
     return indices, parent
 
 
-def first_fault(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent):
+def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
     """(NOT_ASCENDING, bag), (NO_TREE, a bag that does not hang on one root), or (0, -1).
 
     bag_indptr and parent fit each other; vertices below 0 count as not ascending.
     """
     cdef Py_ssize_t b = parent.shape[0], i, x
-    cdef int64 j
+    cdef int64_t j
     cdef int root = -1, before
     hangs = np.zeros(b, np.uint8)
     cdef unsigned char[::1] known = hangs
@@ -99,9 +98,9 @@ def first_fault(const int64[::1] bag_indptr, const int[::1] bag_indices, const i
 def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     """The parents int32[b] of a tree of edges int32[b - 1, 2], rooted at bag 0; -2 where the edges do not reach."""
     cdef Py_ssize_t i, at = 0
-    cdef int64 j
+    cdef int64_t j
     cdef int x
-    cdef vector[int64] start
+    cdef vector[int64_t] start
     cdef vector[int] near, walk
     parent = np.full(b, -2, np.int32)
     cdef int[::1] above = parent
@@ -129,16 +128,16 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
     return parent
 
 
-def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent,
-               const int64[::1] indptr, const int[::1] indices):
+def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s indptr, Int32s indices):
     """The first law that the decomposition of a graph breaks, and by whom; (0, -1, -1, -1) if none.
 
     indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; the bags hold no vertex above
     Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags, not in all between;
     (EDGE, u, v, -1): no bag holds both.
+    Cost: O(n + (b + m) log(largest bag)) time for b entries of bags, O(n) memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, b = parent.shape[0], i, v
-    cdef int64 j
+    cdef int64_t j
     cdef int u
     cdef const int* bags = &bag_indices[0] if bag_indices.shape[0] else NULL
     cdef vector[int] top                                       # the bag nearest to the root that holds the vertex
@@ -168,7 +167,7 @@ def broken_law(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     return 0, -1, -1, -1
 
 
-def shrink_bags(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent):
+def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
     """Merges bags that stand inside a neighbour, in one pass over the tree's edges.
 
     Returns (kept int32[k]: the bags that stay, ascending, parent int32[k]: their tree); of equal bags the first.
@@ -208,7 +207,7 @@ def shrink_bags(const int64[::1] bag_indptr, const int[::1] bag_indices, const i
     return kept, tree
 
 
-def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const int[::1] parent, const int64[::1] memory):
+def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memory):
     """A tree of separators: each removes a bag from its part of the tree; its children are those of the pieces left.
 
     memory : int64[n] of each vertex, above every vertex of a bag. The bag with the least memory not yet owned is chosen
@@ -217,15 +216,15 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     above -1 for the first; owner -1 for a vertex in no bag.
     """
     cdef Py_ssize_t b = parent.shape[0], n = memory.shape[0], i
-    cdef int64 j, jj
+    cdef int64_t j, jj
     cdef int s = 0, x, v
     cdef _Forest forest = _Forest(parent)
-    cdef vector[int64] bags_start
+    cdef vector[int64_t] bags_start
     cdef vector[int] bags_of, begins, aboves                   # of parts still to do: a bag, the separator above
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
-    cdef int64[::1] bytes_left = unowned                        # not yet owned, of each bag
+    cdef int64_t[::1] bytes_left = unowned                        # not yet owned, of each bag
     with nogil:
         assign(bags_start, n + 2, 0)
         bags_of.resize(bag_indices.shape[0])
@@ -266,7 +265,7 @@ def separators(const int64[::1] bag_indptr, const int[::1] bag_indices, const in
     return end, tree, owner, n_bags, bag
 
 
-def balanced_bag(const int[::1] parent):
+def balanced_bag(Int32s parent):
     """The bag that leaves pieces of at most half of the bags (lowest id), -1 where there is no bag."""
     cdef _Forest forest = _Forest(parent)
     if not parent.shape[0]:
@@ -277,14 +276,14 @@ def balanced_bag(const int[::1] parent):
 
 # Layouts.
 
-def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int start):
+def breadth_first_layout(Int64s indptr, Int32s indices, int start):
     """Vertices by their distance from one, the earlier reached first; other components from their lowest vertex.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, head = 0, tail = 1, lowest = 0
-    cdef int64 j
+    cdef int64_t j
     order = np.empty(n, np.int32)
     cdef int[::1] queue = order
     cdef vector[char] seen
@@ -306,14 +305,14 @@ def breadth_first_layout(const int64[::1] indptr, const int[::1] indices, int st
     return order
 
 
-def place_early(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
+def place_early(Int64s indptr, Int32s indices, Int32s order):
     """An order made better: a vertex that adds nothing to the boundary is placed at once, else the next of the order.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
     Returns (layout int32[n], the size of its largest boundary).
     """
     cdef Py_ssize_t n = order.shape[0], at = 0, first = 0
-    cdef int64 size = 0, largest = 0
+    cdef int64_t size = 0, largest = 0
     cdef int v, u
     cdef _Boundary boundary = _Boundary(indptr, indices)
     cdef vector[int] free
@@ -344,16 +343,16 @@ def place_early(const int64[::1] indptr, const int[::1] indices, const int[::1] 
     return layout, largest
 
 
-def layout_spans(const int64[::1] indptr, const int[::1] indices, const int[::1] layout):
+def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
     """From its own place to that of its last neighbour: when each vertex is in the bags of a layout.
 
     indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
     Returns (first int64[n], last int64[n]), by vertex.
     """
     cdef Py_ssize_t n = layout.shape[0], v
-    cdef int64 j
+    cdef int64_t j
     begin, end = np.empty(n, np.int64), np.empty(n, np.int64)
-    cdef int64[::1] first = begin, last = end
+    cdef int64_t[::1] first = begin, last = end
     with nogil:
         for v in range(n):
             first[layout[v]] = v
@@ -364,7 +363,7 @@ def layout_spans(const int64[::1] indptr, const int[::1] indices, const int[::1]
     return begin, end
 
 
-def branch_layout(const int[::1] order, const int64[::1] bag_indptr, const int[::1] bag_indices):
+def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     """The vertices of an elimination tree from its root, one branch after the other, the one that needs most last.
 
     What its bag shares with the vertices above it is all that a branch leaves open, so with bags of at most k vertices
@@ -375,9 +374,9 @@ def branch_layout(const int[::1] order, const int64[::1] bag_indptr, const int[:
     Returns int32[n].
     """
     cdef Py_ssize_t n = order.shape[0], i, at = 0
-    cdef int64 j, top, size
-    cdef vector[int64] place, need, stack
-    cdef vector[vector[pair[int64, int64]]] children           # (-need, place) of each
+    cdef int64_t j, top, size
+    cdef vector[int64_t] place, need, stack
+    cdef vector[vector[pair[int64_t, int64_t]]] children           # (-need, place) of each
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
     with nogil:
@@ -398,7 +397,7 @@ def branch_layout(const int[::1] order, const int64[::1] bag_indptr, const int[:
             for j in range(bag_indptr[i], bag_indptr[i + 1]):
                 if bag_indices[j] != order[i]:
                     top = min(top, place[bag_indices[j]])
-            children[top].push_back(pair[int64, int64](-need[i], i))
+            children[top].push_back(pair[int64_t, int64_t](-need[i], i))
         sort(children[n].begin(), children[n].end())
         stack.push_back(n)
         while stack.size():
@@ -412,14 +411,14 @@ def branch_layout(const int[::1] order, const int64[::1] bag_indptr, const int[:
     return layout
 
 
-def minimum_layout(const int64[::1] indptr, const int[::1] indices):
+def minimum_layout(Int64s indptr, Int32s indices):
     """A layout whose largest boundary is minimum, by the subset program: 2^n states.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, v, last
-    cdef int64 j
+    cdef int64_t j
     cdef uint64_t placed, left, states = <uint64_t>1 << n
     cdef vector[uint64_t] near
     cdef vector[unsigned char] width                            # of each set: the largest boundary on the way to it
@@ -453,25 +452,25 @@ def minimum_layout(const int64[::1] indptr, const int[::1] indices):
     return layout
 
 
-def leftmost_topological_order(const int64[::1] pred_indptr, const int64[::1] succ_indptr, const int[::1] succ,
-                       const int64[::1] place):
+def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s succ,
+                       Int64s place):
     """Next always, of the nodes whose predecessors are all placed, the one with the lowest place, ties to the lower id.
 
     pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
     Returns int32[n].
     """
     cdef Py_ssize_t n = place.shape[0], at = 0
-    cdef int64 j
+    cdef int64_t j
     cdef int v
-    cdef vector[int64] waits
-    cdef priority_queue[pair[int64, int]] queue                # the largest comes first: both are negated
+    cdef vector[int64_t] waits
+    cdef priority_queue[pair[int64_t, int]] queue                # the largest comes first: both are negated
     order = np.empty(n, np.int32)
     cdef int[::1] out = order
     with nogil:
         for v in range(<int>n):
             waits.push_back(pred_indptr[v + 1] - pred_indptr[v])
             if waits[v] == 0:
-                push(queue, pair[int64, int](-place[v], -v))
+                push(queue, pair[int64_t, int](-place[v], -v))
         while not queue.empty():
             v = -queue.top().second
             queue.pop()
@@ -480,21 +479,21 @@ def leftmost_topological_order(const int64[::1] pred_indptr, const int64[::1] su
             for j in range(succ_indptr[v], succ_indptr[v + 1]):
                 waits[succ[j]] -= 1
                 if waits[succ[j]] == 0:
-                    push(queue, pair[int64, int](-place[succ[j]], -succ[j]))
+                    push(queue, pair[int64_t, int](-place[succ[j]], -succ[j]))
     return order
 
 
 # Bags inside bags.
 
-cdef inline bint _holds(const int* bags, int64 begin, int64 end, int v) noexcept nogil:
+cdef inline bint _holds(const int* bags, int64_t begin, int64_t end, int v) noexcept nogil:
     """Whether the vertex is among the ascending ones of a bag."""
     cdef const int* at = lower_bound(bags + begin, bags + end, v)
     return at != bags + end and at[0] == v
 
 
-cdef bint _inside(const int* bags, int64 begin, int64 end, int64 other, int64 other_end) noexcept nogil:
+cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, int64_t other_end) noexcept nogil:
     """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
-    cdef int64 j
+    cdef int64_t j
     cdef const int* at = bags + other
     if end - begin > other_end - other:
         return False
@@ -521,13 +520,13 @@ cdef class _Forest:
 
     near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, removed or not.
     """
-    cdef vector[int64] start
+    cdef vector[int64_t] start
     cdef vector[int] near                                      # ascending for each bag
     cdef vector[char] removed
     cdef vector[int] walk                                      # the part, from its first bag outwards
     cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
 
-    def __cinit__(self, const int[::1] parent):
+    def __cinit__(self, Int32s parent):
         cdef Py_ssize_t b = parent.shape[0], i
         assign(self.start, b + 2, 0)                           # shifted by one while the rows are filled
         for i in range(b):
@@ -553,7 +552,7 @@ cdef class _Forest:
     cdef int visit(self, int begin) except -1 nogil:
         """Walk the part that holds the bag: above, size and largest are those of the part from this bag on."""
         cdef Py_ssize_t at = 0, total
-        cdef int64 j
+        cdef int64_t j
         cdef int x, y
         self.walk.clear()
         self.walk.push_back(begin)
@@ -577,14 +576,14 @@ cdef class _Forest:
                 self.size[y] += self.size[x]
                 self.largest[y] = max(self.largest[y], self.size[x])
 
-    cdef int separator(self, const int64[::1] bytes_left) noexcept nogil:
+    cdef int separator(self, Int64s bytes_left) noexcept nogil:
         """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
 
         Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
         """
         cdef int best = -1, x
         for x in self.walk:
-            if 3 * <int64>self.largest[x] > 2 * <int64>self.walk.size():
+            if 3 * <int64_t>self.largest[x] > 2 * <int64_t>self.walk.size():
                 continue
             if (best < 0 or bytes_left[x] < bytes_left[best]
                     or (bytes_left[x] == bytes_left[best]
@@ -604,13 +603,13 @@ cdef class _Boundary:
     ones it is the last such neighbour; `touched` are the vertices not placed whose counts the last call of place
     changed, some of them twice.
     """
-    cdef const int64[::1] indptr
-    cdef const int[::1] indices
-    cdef vector[int64] rest, closes
+    cdef Int64s indptr
+    cdef Int32s indices
+    cdef vector[int64_t] rest, closes
     cdef vector[char] placed
     cdef vector[int] touched
 
-    def __cinit__(self, const int64[::1] indptr, const int[::1] indices):
+    def __cinit__(self, Int64s indptr, Int32s indices):
         cdef Py_ssize_t n = indptr.shape[0] - 1, v
         self.indptr, self.indices = indptr, indices
         assign(self.closes, n, 0)
@@ -618,12 +617,12 @@ cdef class _Boundary:
         for v in range(n):
             self.rest.push_back(indptr[v + 1] - indptr[v])
 
-    cdef int64 change(self, int v) noexcept nogil:
+    cdef int64_t change(self, int v) noexcept nogil:
         """What placing a vertex adds to the boundary; it never grows while the vertex waits."""
         return (self.rest[v] > 0) - self.closes[v]
 
     cdef int place(self, int v) except -1 nogil:
-        cdef int64 j
+        cdef int64_t j
         cdef int u
         self.placed[v] = True
         self.touched.clear()
@@ -639,7 +638,7 @@ cdef class _Boundary:
 
     cdef int close_by_last(self, int u) except -1 nogil:
         """Find the one neighbour of a placed vertex that is not placed."""
-        cdef int64 j = self.indptr[u]
+        cdef int64_t j = self.indptr[u]
         while self.placed[self.indices[j]]:
             j += 1
         self.closes[self.indices[j]] += 1

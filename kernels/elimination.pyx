@@ -15,13 +15,12 @@ from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, clear_bit, next_bit, remat_lowest, remat_popcount, set_bit
 from remat_algos.kernels.growing cimport assign, push
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 
 # Elimination orders.
 
-ctypedef pair[int64, int64] Key           # of a vertex, the greatest first; both entries at most 0
+ctypedef pair[int64_t, int64_t] Key           # of a vertex, the greatest first; both entries at most 0
 
 cdef enum:
     by_fill = 0
@@ -58,12 +57,12 @@ cdef class EliminationRun:
     cdef _Matrix matrix
     cdef int rule, below
     cdef bint tie_by_degree
-    cdef const int[::1] rank
+    cdef Int32s rank
     cdef vector[int] ranked               # vertex of each rank
     cdef vector[Key] queued               # the greatest key of each vertex that is in the queue
     cdef priority_queue[Key] queue
 
-    def __init__(self, const int64[::1] indptr, const int[::1] indices, const int[::1] rank, int rule,
+    def __init__(self, Int64s indptr, Int32s indices, Int32s rank, int rule,
                  bint tie_by_degree, int below):
         cdef int v
         cdef Py_ssize_t n = rank.shape[0]
@@ -79,7 +78,7 @@ cdef class EliminationRun:
                 self.queued[v] = self.key(self.graph.fill[v], self.graph.degree[v], rank[v])
                 push(self.queue, self.queued[v])
 
-    cdef Key key(self, int64 fill, int degree, int rank) noexcept nogil:
+    cdef Key key(self, int64_t fill, int degree, int rank) noexcept nogil:
         cdef Key key
         cdef double scaled = 1048576.0 * fill, size = degree + 1
         if self.rule == by_fill:
@@ -87,18 +86,18 @@ cdef class EliminationRun:
         elif self.rule == by_degree:
             key.first = -degree
         elif self.rule == by_ratio:
-            key.first = -<int64>(scaled / size)
+            key.first = -<int64_t>(scaled / size)
         elif self.rule == by_steep_ratio:
-            key.first = -<int64>(scaled / (size * sqrt(size)))
+            key.first = -<int64_t>(scaled / (size * sqrt(size)))
         else:
-            key.first = -<int64>(scaled / (size * size))
-        key.second = -((<int64>(degree if self.tie_by_degree else 0) << 32) | rank)
+            key.first = -<int64_t>(scaled / (size * size))
+        key.second = -((<int64_t>(degree if self.tie_by_degree else 0) << 32) | rank)
         return key
 
     cdef Key key_of(self, int v) noexcept nogil:
         return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
 
-    def run(self, int64 work):
+    def run(self, int64_t work):
         """Go on until about so many entries have been read; the state then."""
         cdef int state = going_on
         work += self.graph.work
@@ -125,7 +124,7 @@ cdef class EliminationRun:
         return going_on
 
     cdef bint is_dense(self) noexcept nogil:
-        cdef int64 n = self.graph.n_left
+        cdef int64_t n = self.graph.n_left
         return n <= max_rows and 2 * sparse * self.graph.m_left > n * n
 
     cdef int min_of_queue(self) except -2 nogil:
@@ -175,17 +174,17 @@ cdef class EliminationRun:
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
 
-def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[::1] order):
+def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
     """The bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
 
     The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
     eliminated member, beside their own vertex, it is. The last bag has all vertices that are not in the order.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, k = order.shape[0], j
-    cdef int64 i, child
+    cdef int64_t i, child
     cdef int v, w
-    cdef int64 begin, first
-    cdef vector[int64] place, seen, end, sibling, eldest
+    cdef int64_t begin, first
+    cdef vector[int64_t] place, seen, end, sibling, eldest
     cdef vector[int] bags
     assign(place, n, n)
     assign(seen, n, -1)
@@ -230,7 +229,7 @@ def elimination_bags(const int64[::1] indptr, const int[::1] indices, const int[
 
 # Bounds on the treewidth: contraction, safe reductions, all subsets.
 
-def contraction_width(const int64[::1] indptr, const int[::1] indices):
+def contraction_width(Int64s indptr, Int32s indices):
     """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
 
     It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
@@ -263,7 +262,7 @@ def contraction_width(const int64[::1] indptr, const int[::1] indices):
     return bound
 
 
-def reduce_safely(const int64[::1] indptr, const int[::1] indices, int low):
+def reduce_safely(Int64s indptr, Int32s indices, int low):
     """Eliminate vertices that cost no width: simplicial ones, and almost simplicial ones of degree `low` or less.
 
     Returns (order int32[k], low, vertices int32[n - k] what remains, edges int32[m, 2] between these, by vertex).
@@ -427,10 +426,10 @@ cdef object _ints(const vector[int]& entries):
     return result
 
 
-cdef object _pointers(const vector[int64]& ends):
+cdef object _pointers(const vector[int64_t]& ends):
     cdef Py_ssize_t i
     result = np.zeros(ends.size() + 1, np.int64)
-    cdef int64[::1] out = result
+    cdef int64_t[::1] out = result
     for i in range(<Py_ssize_t>ends.size()):
         out[i + 1] = ends[i]
     return result
@@ -451,15 +450,15 @@ cdef class _Adjacency:
     No seen[v] is above stamp.
     """
     cdef Py_ssize_t n
-    cdef int64 n_left, m_left             # vertices and edges that are left
+    cdef int64_t n_left, m_left             # vertices and edges that are left
     cdef vector[int] arena, degree, length  # degree: neighbours left; length: entries of the row
-    cdef vector[int64] begin, capacity, seen
+    cdef vector[int64_t] begin, capacity, seen
     cdef vector[unsigned char] gone
     cdef vector[uint64_t] table
     cdef uint64_t n_pairs, mask
-    cdef int64 stamp, work                # work: entries read, about
+    cdef int64_t stamp, work                # work: entries read, about
 
-    cdef int load(self, const int64[::1] indptr, const int[::1] indices) except -1 nogil:
+    cdef int load(self, Int64s indptr, Int32s indices) except -1 nogil:
         cdef Py_ssize_t v, j
         self.n = self.n_left = indptr.shape[0] - 1
         self.m_left = indices.shape[0] // 2
@@ -508,7 +507,7 @@ cdef class _Adjacency:
         self.note(u, w)
 
     cdef int append(self, int v, int w) except -1 nogil:
-        cdef int64 i, begin = self.begin[v]
+        cdef int64_t i, begin = self.begin[v]
         if self.length[v] == self.capacity[v]:
             self.row(v)
             if 2 * self.length[v] >= self.capacity[v]:
@@ -570,11 +569,11 @@ cdef class _Eliminator(_Adjacency):
     neighbours of v that are not joined; it has no meaning where it is not counted.
     """
     cdef bint counting                    # whether fill is kept
-    cdef vector[int64] fill, touched_at
+    cdef vector[int64_t] fill, touched_at
     cdef vector[int] touched              # whose fill or degree the last elimination changed
     cdef vector[int] order, bags
-    cdef vector[int64] bag_end
-    cdef int64 added, time
+    cdef vector[int64_t] bag_end
+    cdef int64_t added, time
 
     cdef int start(self, bint counting) except -1 nogil:
         self.counting = counting
@@ -586,17 +585,17 @@ cdef class _Eliminator(_Adjacency):
     cdef int count(self) except -1 nogil:
         """Fill of all vertices: pairs of neighbours less triangles, each found from its first vertex by degree."""
         cdef int v, w
-        cdef int64 i, j
+        cdef int64_t i, j
         cdef int* row
         cdef vector[int] later            # the neighbours of each vertex that come after it
-        cdef vector[int64] end
+        cdef vector[int64_t] end
         for v in range(<int>self.n):
             row = self.row(v)
             for i in range(self.degree[v]):
                 if self.before(v, row[i]):
                     later.push_back(row[i])
             end.push_back(later.size())
-            self.fill[v] = <int64>self.degree[v] * (self.degree[v] - 1) // 2
+            self.fill[v] = <int64_t>self.degree[v] * (self.degree[v] - 1) // 2
         for v in range(<int>self.n):
             self.stamp += 1
             for i in range(end[v - 1] if v else 0, end[v]):
@@ -634,7 +633,7 @@ cdef class _Eliminator(_Adjacency):
             self.touch(u)
         self.remove(v)
 
-    cdef int make_clique(self, int* bag, int d, int64 until) except -1 nogil:
+    cdef int make_clique(self, int* bag, int d, int64_t until) except -1 nogil:
         """Join what is not joined; where fill is kept, `until` so many edges have been added in all."""
         cdef int i, j, a, b
         for i in range(d - 1):            # the longest row last: it need not be read
@@ -690,7 +689,7 @@ cdef class _Matrix:
     cdef vector[uint64_t] planes          # to be subtracted from each fill, in binary: row k has bit k of all numbers
     cdef int n_planes
     cdef vector[int] vertex, degree, members
-    cdef vector[int64] fill
+    cdef vector[int64_t] fill
     cdef vector[unsigned char] gone
 
     def __init__(self, _Eliminator graph):
@@ -792,7 +791,7 @@ cdef class _Matrix:
                 word = self.planes[k * self.w + i]
                 self.planes[k * self.w + i] = 0
                 while word:
-                    self.fill[(i << 6) + remat_lowest(word)] -= <int64>1 << k
+                    self.fill[(i << 6) + remat_lowest(word)] -= <int64_t>1 << k
                     word &= word - 1
         self.graph.work += self.n_planes * self.n
         self.n_planes = 0

@@ -16,8 +16,7 @@ from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport has_bit, is_subset
 from remat_algos.kernels.growing cimport assign
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 
 # The steps between lower sets and their figures.
@@ -38,24 +37,26 @@ cdef class ChainSteps:
     covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
     kept : whether the objective is the compute of what is kept, instead of what runs again,
     keep_last : whether the step to the whole part keeps what it adds
+
+    Cost: O(k w) memory, and with stored steps 32 bytes for each; without them a step costs O(b / k) whenever it is read.
     """
     cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
     cdef const uint64_t[:, ::1] words
     cdef const double[::1] memory, compute, set_memory, total, beside
-    cdef const int64[::1] boundary_indptr, cover_indptr
-    cdef const int[::1] boundary, cover
+    cdef Int64s boundary_indptr, cover_indptr
+    cdef Int32s boundary, cover
     cdef bint kept, keep_last, has_covers
     cdef readonly bint stored_all
     cdef vector[ChainStep] stored
-    cdef vector[int64] indptr
+    cdef vector[int64_t] indptr
     cdef vector[ChainStep] matches
     cdef vector[int] stack
-    cdef vector[int64] stamp
-    cdef int64 clock                               # of searches; a row with its stamp has been seen
-    cdef int64 visits                              # rows that searches have looked at
+    cdef vector[int64_t] stamp
+    cdef int64_t clock                               # of searches; a row with its stamp has been seen
+    cdef int64_t visits                              # rows that searches have looked at
 
-    def __init__(self, words, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
+    def __init__(self, words, *, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
                  bint keep_last):
         self.words = words
         self.size = words.shape[0]
@@ -75,7 +76,7 @@ cdef class ChainSteps:
     cdef inline ChainStep step(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step, by the formulas."""
         cdef ChainStep result
-        cdef int64 j
+        cdef int64_t j
         cdef int v
         cdef double again = 0
         cdef const uint64_t* row = &self.words[source, 0]
@@ -92,10 +93,10 @@ cdef class ChainSteps:
         result.need = 2 * (self.set_memory[target] - self.set_memory[source]) + self.beside[target]
         return result
 
-    def store(self, const int64[::1] indptr, const int[::1] target):
+    def store(self, Int64s indptr, Int32s target):
         """Store the steps of these pairs of rows: indptr int64[k + 1], target int32[p], rising in each row."""
         cdef Py_ssize_t i
-        cdef int64 j
+        cdef int64_t j
         with nogil:
             self.indptr.push_back(0)
             self.stored.reserve(target.shape[0])
@@ -105,11 +106,10 @@ cdef class ChainSteps:
                 self.indptr.push_back(self.stored.size())
         self.stored_all = True
 
-    def store_figures(self, const int64[::1] indptr, const int[::1] target, const int64[::1] need,
-                      const int64[::1] adds, const int64[::1] cost, int64 max_need):
+    def store_figures(self, Int64s indptr, Int32s target, *, Int64s need, Int64s adds, Int64s cost, int64_t max_need):
         """Store steps with figures of the caller's, those that need more than `max_need` left out."""
         cdef Py_ssize_t i
-        cdef int64 j
+        cdef int64_t j
         cdef ChainStep step
         with nogil:
             self.indptr.push_back(0)
@@ -123,7 +123,7 @@ cdef class ChainSteps:
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
         """The figures of one step; its target is -1 if there is no such step."""
-        cdef int64 low, high, middle
+        cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
         if self.stored_all:
@@ -139,7 +139,7 @@ cdef class ChainSteps:
             return self.step(source, target)
         return none
 
-    def figures(self, const int64[::1] rows):
+    def figures(self, Int64s rows):
         """(cost, peak) of the chain of these rows, the first of them 0."""
         cdef double cached = 0, cost = 0, peak = 0
         cdef Py_ssize_t i
@@ -158,7 +158,7 @@ cdef class ChainSteps:
 
         They are valid until the steps of another row are requested.
         """
-        cdef int64 j
+        cdef int64_t j
         if self.stored_all:
             first[0] = self.stored.data() + self.indptr[source]
             return self.indptr[source + 1] - self.indptr[source]
@@ -177,8 +177,8 @@ cdef class ChainSteps:
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
         """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
         cdef int row = <int>source, c
-        cdef int64 j, clock = self.clock + 1
-        cdef int64* stamp = self.stamp.data()
+        cdef int64_t j, clock = self.clock + 1
+        cdef int64_t* stamp = self.stamp.data()
         cdef double base = self.set_memory[source]
         cdef ChainStep step
         self.clock = clock
@@ -215,13 +215,13 @@ cdef class Completion:
     cdef ChainSteps steps
     cdef readonly double budget
     cdef double unit
-    cdef readonly int64 cap
+    cdef readonly int64_t cap
     cdef double[:, ::1] cache
-    cdef vector[int64] first                       # the minimum cost at which an empty cache does
-    cdef vector[int64] reach                       # a cost that every chain within the budget has spent by then
+    cdef vector[int64_t] first                       # the minimum cost at which an empty cache does
+    cdef vector[int64_t] reach                       # a cost that every chain within the budget has spent by then
     cdef vector[double] cached                     # the fewest bytes that a chain has cached by then
 
-    def __init__(self, ChainSteps steps, int64 budget, int64 unit, int64 cap):
+    def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
         cdef Py_ssize_t source
         self.steps = steps
         self.budget, self.unit, self.cap = budget, unit, cap
@@ -243,17 +243,17 @@ cdef class Completion:
     cdef int push(self, Py_ssize_t source) except -1 nogil:
         cdef const ChainStep* step
         cdef Py_ssize_t i, count = self.steps.of(source, 0, 0, &step)
-        cdef int64 cost
+        cdef int64_t cost
         for i in range(count):
             if self.cached[source] + step[i].need <= self.budget:
-                cost = self.reach[source] + <int64>(step[i].cost / self.unit + 0.5)
+                cost = self.reach[source] + <int64_t>(step[i].cost / self.unit + 0.5)
                 self.reach[step[i].target] = min(self.reach[step[i].target], cost)
                 self.cached[step[i].target] = min(self.cached[step[i].target], self.cached[source] + step[i].adds)
 
     cdef int pull(self, Py_ssize_t source) except -1 nogil:
         cdef const ChainStep* step
         cdef Py_ssize_t i, count = self.steps.of(source, 0, 0, &step)
-        cdef int64 shift, s, first, last = self.cap - self.reach[source]
+        cdef int64_t shift, s, first, last = self.cap - self.reach[source]
         cdef double room, adds, left
         cdef double* row = &self.cache[source, 0]
         cdef const double* other
@@ -261,7 +261,7 @@ cdef class Completion:
             row[s] = -INFINITY
         for i in range(count):
             room = self.budget - step[i].need
-            shift = <int64>(step[i].cost / self.unit + 0.5)
+            shift = <int64_t>(step[i].cost / self.unit + 0.5)
             first = self.first[step[i].target] + shift
             if room < self.cached[source] or first > last or row[first] >= room:
                 continue
@@ -284,8 +284,8 @@ cdef class Completion:
 cdef struct PartialChain:
     double cached
     double peak
-    int64 parent
-    int64 cost
+    int64_t parent
+    int64_t cost
     int row
 
 
@@ -309,7 +309,7 @@ cdef class MinimumPeaks:
         self.waiting[0].resize(1)
         self.waiting[0][0].push_back(empty)
 
-    def advance(self, int64 work):
+    def advance(self, int64_t work):
         """Go on for about so many relaxations; whether the end is reached."""
         with nogil:
             while work > 0 and self.current < self.completion.steps.size - 1:
@@ -317,8 +317,8 @@ cdef class MinimumPeaks:
                 self.current += 1
         return self.current >= self.completion.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
-        cdef int64 begin = self.pool.size(), end, i, j, cost, shift, cap = self.completion.cap
+    cdef int64_t expand(self, Py_ssize_t source) except -1 nogil:
+        cdef int64_t begin = self.pool.size(), end, i, j, cost, shift, cap = self.completion.cap
         cdef Py_ssize_t count
         cdef PartialChain extended
         cdef const ChainStep* step
@@ -331,7 +331,7 @@ cdef class MinimumPeaks:
         count = self.completion.steps.of(source, 0, 0, &step)
         for j in range(count):
             extended.row = step[j].target
-            shift = <int64>(step[j].cost / self.completion.unit + 0.5)
+            shift = <int64_t>(step[j].cost / self.completion.unit + 0.5)
             within = &self.completion.cache[extended.row, 0]
             for i in range(begin, end):
                 cost = self.pool[i].cost + shift
@@ -349,7 +349,7 @@ cdef class MinimumPeaks:
         return (end - begin) * count + 1
 
     cdef inline int insert(self, vector[PartialChain]& front, const PartialChain& label) except -1 nogil:
-        cdef int64 at = front.size(), until
+        cdef int64_t at = front.size(), until
         while at > 0 and front[at - 1].cached > label.cached:
             at -= 1
         if at > 0:
@@ -358,7 +358,7 @@ cdef class MinimumPeaks:
             if front[at - 1].cached == label.cached:
                 at -= 1
         until = at
-        while until < <int64>front.size() and front[until].peak >= label.peak:
+        while until < <int64_t>front.size() and front[until].peak >= label.peak:
             until += 1
         if until == at:
             front.insert(front.begin() + at, label)
@@ -370,9 +370,9 @@ cdef class MinimumPeaks:
         """Put into the pool the labels that no label of the row with a lower cost dominates."""
         cdef vector[PartialChain] best             # of lower costs
         cdef PartialChain label
-        cdef int64 cost, i, at
-        for cost in range(<int64>self.waiting[row].size()):
-            for i in range(<int64>self.waiting[row][cost].size()):
+        cdef int64_t cost, i, at
+        for cost in range(<int64_t>self.waiting[row].size()):
+            for i in range(<int64_t>self.waiting[row][cost].size()):
                 label = self.waiting[row][cost][i]
                 at = best.size()
                 while at > 0 and best[at - 1].cached > label.cached:
@@ -384,11 +384,11 @@ cdef class MinimumPeaks:
 
     def chains(self):
         """The rows of a chain for every minimum peak, costs rising."""
-        cdef int64 begin = self.pool.size(), i, at
+        cdef int64_t begin = self.pool.size(), i, at
         self.keep_undominated(self.completion.steps.size - 1)
         points = {}
         lowest = INFINITY
-        for i in range(begin, <int64>self.pool.size()):   # costs rise, and within a cost peaks fall
+        for i in range(begin, <int64_t>self.pool.size()):   # costs rise, and within a cost peaks fall
             if self.pool[i].peak < lowest:
                 lowest = self.pool[i].peak
                 points[self.pool[i].cost] = i
@@ -418,14 +418,14 @@ cdef class MinimumCost:
     """
     cdef ChainSteps steps
     cdef double budget, unit
-    cdef readonly int64 cap, work                  # relaxations so far
+    cdef readonly int64_t cap, work                  # relaxations so far
     cdef readonly Py_ssize_t current               # how many rows have been expanded
     cdef vector[vector[double]] row                # empty: no chain gets there so far, or it has been expanded
-    cdef vector[int64] begin                       # of each front in the pool
+    cdef vector[int64_t] begin                       # of each front in the pool
     cdef vector[int] cost                          # the pool: rising, the cache falling
     cdef vector[double] cache
 
-    def __init__(self, ChainSteps steps, int64 budget, int64 unit, int64 cap):
+    def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
         self.steps = steps
         self.budget, self.unit, self.cap = budget, unit, cap
         self.current, self.work = 0, 0
@@ -434,9 +434,9 @@ cdef class MinimumCost:
         assign(self.row[0], cap + 1, INFINITY)
         self.row[0][0] = 0
 
-    def advance(self, int64 work):
+    def advance(self, int64_t work):
         """Go on for about so many relaxations; whether the end is reached."""
-        cdef int64 until = self.work + work, visits
+        cdef int64_t until = self.work + work, visits
         with nogil:
             while self.work < until and self.current < self.steps.size:
                 visits = self.steps.visits
@@ -444,8 +444,8 @@ cdef class MinimumCost:
                 self.current += 1
         return self.current == self.steps.size
 
-    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
-        cdef int64 t, first = self.begin[source], last, low, high, middle, work = 1, shift
+    cdef int64_t expand(self, Py_ssize_t source) except -1 nogil:
+        cdef int64_t t, first = self.begin[source], last, low, high, middle, work = 1, shift
         cdef Py_ssize_t i, count
         cdef double best = INFINITY, room, adds, cached, lowest
         cdef double* row
@@ -472,7 +472,7 @@ cdef class MinimumCost:
             room = self.budget - step[i].need
             if room < lowest:
                 continue
-            shift = <int64>(step[i].cost / self.unit + 0.5)
+            shift = <int64_t>(step[i].cost / self.unit + 0.5)
             if cost[first] + shift > self.cap:
                 continue
             low, high = first, last - 1
@@ -508,7 +508,7 @@ cdef class MinimumCost:
     def chain(self):
         """The rows of that chain, rising, without the first: list of int."""
         cdef Py_ssize_t at = self.steps.size - 1
-        cdef int64 label = self.begin[at]
+        cdef int64_t label = self.begin[at]
         rows = []
         while at > 0:
             rows.append(at)
@@ -517,11 +517,11 @@ cdef class MinimumCost:
                 return None
         return rows[::-1]
 
-    cdef int64 parent(self, Py_ssize_t* at, int64 label) noexcept nogil:
+    cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
         """The label that a label comes from, and its row."""
         cdef Py_ssize_t source
         cdef ChainStep step
-        cdef int64 j
+        cdef int64_t j
         for source in range(at[0]):
             if self.begin[source] == self.begin[source + 1]:
                 continue
@@ -529,7 +529,7 @@ cdef class MinimumCost:
             if step.target < 0:
                 continue
             for j in range(self.begin[source], self.begin[source + 1]):
-                if (self.cost[j] + <int64>(step.cost / self.unit + 0.5) == self.cost[label]
+                if (self.cost[j] + <int64_t>(step.cost / self.unit + 0.5) == self.cost[label]
                         and self.cache[j] + step.adds == self.cache[label]
                         and self.cache[j] + step.need <= self.budget):
                     at[0] = source
@@ -537,7 +537,7 @@ cdef class MinimumCost:
         return -1
 
 
-def cost_bound(ChainSteps steps, int64 budget):
+def cost_bound(ChainSteps steps, int64_t budget):
     """A cost that no chain within the budget goes below; -1 if there is no such chain."""
     cdef Py_ssize_t k = steps.size, source, i, count
     cdef vector[double] cached, cost               # the minimum of each row by itself
@@ -566,7 +566,7 @@ cdef class MinimumCache:
     cdef vector[double] cache, cost
     cdef vector[int] parent
 
-    def __init__(self, ChainSteps steps, int64 budget, int64 max_cache):
+    def __init__(self, ChainSteps steps, int64_t budget, int64_t max_cache):
         self.steps = steps
         self.budget, self.max_cache = budget, max_cache
         self.current = 0
@@ -575,16 +575,16 @@ cdef class MinimumCache:
         assign(self.parent, steps.size, -1)
         self.cache[0], self.cost[0] = 0, 0
 
-    def advance(self, int64 work):
+    def advance(self, int64_t work):
         """Go on for about so many relaxations; whether the end is reached."""
-        cdef int64 visits = self.steps.visits
+        cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
                 work -= self.expand(self.current)
                 self.current += 1
         return self.current >= self.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
+    cdef int64_t expand(self, Py_ssize_t source) except -1 nogil:
         cdef Py_ssize_t i, count
         cdef int target
         cdef double cached, spent
@@ -621,7 +621,7 @@ cdef class MinimumBudget:
     cdef readonly Py_ssize_t current
     cdef vector[vector[ChainLabel]] front          # caches rising, peaks falling
 
-    def __init__(self, ChainSteps steps, int64 budget):
+    def __init__(self, ChainSteps steps, int64_t budget):
         cdef ChainLabel label
         self.steps = steps
         self.budget = budget
@@ -630,16 +630,16 @@ cdef class MinimumBudget:
         label.cached, label.peak = 0, 0
         self.front[0].push_back(label)
 
-    def advance(self, int64 work):
+    def advance(self, int64_t work):
         """Go on for about so many relaxations; whether the end is reached."""
-        cdef int64 visits = self.steps.visits
+        cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
                 work -= self.expand(self.current)
                 self.current += 1
         return self.current >= self.steps.size - 1
 
-    cdef int64 expand(self, Py_ssize_t source) except -1 nogil:
+    cdef int64_t expand(self, Py_ssize_t source) except -1 nogil:
         cdef Py_ssize_t i, count, n, j, at
         cdef const ChainStep* step
         cdef const ChainLabel* label

@@ -8,8 +8,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, clear_bit, count_bits, has_bit, is_subset, next_bit
 from remat_algos.kernels.bitsets cimport random_word, set_bit
 from remat_algos.kernels.growing cimport assign
-
-ctypedef long long int64
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def pack_rows(const unsigned char[:, ::1] members):
@@ -47,17 +46,17 @@ cdef enum:
 NO_FORWARD_NODE, LEFT_OUT, NOT_LOWER = no_forward_node, left_out, not_lower
 
 
-def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
-                   const unsigned char[::1] forward, const unsigned char[::1] needed):
+def chain_on_graph(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s pred, Flags forward, Flags needed):
     """What a chain makes of the nodes of a graph.
 
     words : uint64[k, w], pred_indptr : int64[n + 1], pred : int32[edges], forward, needed : uint8[n]
     Returns (law, node, source, block int32[n]: the first row that holds each node, -1 for none, kept uint8[n]: nodes
     on a boundary, successor_from int32[n], co_input_from int32[n]: the least row of whose set the node is a
     successor, or is read beside a member, k for none); law 0 if it is a chain of lower sets with all that is needed.
+    Cost: O(k n + edges) time at most, with a look at each word of each set; O(n) memory.
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], n = forward.shape[0], i, v
-    cdef int64 j
+    cdef int64_t j
     cdef int u, law = 0
     cdef Py_ssize_t node = -1, source = -1
     block, kept = np.full(n, -1, np.int32), np.zeros(n, np.uint8)
@@ -96,8 +95,8 @@ def chain_on_graph(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, c
     return law, node, source, block, kept, successor_from, co_input_from
 
 
-def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] succ_indptr, const int[::1] succ,
-                   int64 cap):
+def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
+                   int64_t cap):
     """All lower sets, by size, and the sets with one node more.
 
     pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids,
@@ -106,12 +105,12 @@ def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int6
     far, with covers None.
     """
     cdef Py_ssize_t n = pred_indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, u
-    cdef int64 current = 0, count = 1, layer_end = 1, slot, place, j
+    cdef int64_t current = 0, count = 1, layer_end = 1, slot, place, j
     cdef uint64_t hashed
     cdef bint ready
     cdef vector[uint64_t] words, row, room, hashes
     cdef vector[uint64_t] free, next_free                      # nodes that may be added, of this layer and the next
-    cdef vector[int64] indptr
+    cdef vector[int64_t] indptr
     cdef vector[int] cover
     cdef _Layer layer = _Layer()
     with nogil:
@@ -171,7 +170,7 @@ def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int6
         return matrix, None, None
     cover_indptr = np.empty(indptr.size(), np.int64)
     covers = np.empty(cover.size(), np.int32)
-    cdef int64[::1] out_indptr = cover_indptr
+    cdef int64_t[::1] out_indptr = cover_indptr
     cdef int[::1] out_cover = covers
     for i in range(<Py_ssize_t>indptr.size()):
         out_indptr[i] = indptr[i]
@@ -180,14 +179,14 @@ def all_lower_sets(const int64[::1] pred_indptr, const int[::1] pred, const int6
     return matrix, cover_indptr, covers
 
 
-def closure_rows(const int64[::1] indptr, const int[::1] indices, const int64[::1] chosen, bint upwards):
+def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
     """Each chosen node with all that it rests on, or with all that rests on it: uint64[c, w].
 
     indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors,
     chosen : int64[c]
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, w = max(1, bit_words(n)), i, step, v
-    cdef int64 j
+    cdef int64_t j
     words = np.zeros((chosen.shape[0], w), np.uint64)
     cdef uint64_t[:, ::1] out = words
     with nogil:
@@ -201,17 +200,17 @@ def closure_rows(const int64[::1] indptr, const int[::1] indices, const int64[::
     return words
 
 
-def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr, const int[::1] pred,
-                      const int64[::1] succ_indptr, const int[::1] succ, const int64[::1] memory,
-                      const int64[::1] compute):
+def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
+                      Int64s memory, Int64s compute):
     """The figures of each lower set that the formulas need.
 
     words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]
     Returns (M int64[k], T int64[k], beside int64[k]: M(d+(L) - L) + M(d-(d+(L)) - L), boundary_indptr int64[k + 1],
     boundary int32[b]).
+    Cost: O(k (n + edges)) time and O(n + b) memory.
     """
     cdef Py_ssize_t k = words.shape[0], n = memory.shape[0], w = words.shape[1], i, v
-    cdef int64 j, jj
+    cdef int64_t j, jj
     cdef int u, x
     cdef bint outside
     cdef const uint64_t* row
@@ -220,9 +219,9 @@ def lower_set_figures(const uint64_t[:, ::1] words, const int64[::1] pred_indptr
     cost = np.zeros(k, np.int64)
     beside = np.zeros(k, np.int64)
     indptr = np.zeros(k + 1, np.int64)
-    cdef int64[::1] out_memory = set_memory, out_cost = cost, out_beside = beside, out_indptr = indptr
-    cdef int64[::1] reader = np.full(n, -1, np.int64)           # the last set that the node is next to
-    cdef int64[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
+    cdef int64_t[::1] out_memory = set_memory, out_cost = cost, out_beside = beside, out_indptr = indptr
+    cdef int64_t[::1] reader = np.full(n, -1, np.int64)           # the last set that the node is next to
+    cdef int64_t[::1] source = np.full(n, -1, np.int64)           # the last set whose readers read it
     with nogil:
         for i in range(k):
             row = &words[i, 0]
@@ -260,7 +259,7 @@ def superset_rows(const uint64_t[:, ::1] words):
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, j
     cdef vector[int] supersets
     indptr = np.zeros(k + 1, np.int64)
-    cdef int64[::1] out_indptr = indptr
+    cdef int64_t[::1] out_indptr = indptr
     with nogil:
         for i in range(k):
             for j in range(i + 1, k):
@@ -279,20 +278,20 @@ cdef class _Layer:
 
     A slot with a set of an earlier layer counts as empty, so nothing is cleared between layers.
     """
-    cdef vector[int64] slots
+    cdef vector[int64_t] slots
     cdef uint64_t mask
-    cdef int64 begin                      # the first set of the layer
+    cdef int64_t begin                      # the first set of the layer
 
     def __cinit__(self):
         assign(self.slots, 64, -1)
         self.mask = 63
         self.begin = 0
 
-    cdef int64 find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
+    cdef int64_t find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
                     const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
         """The slot of a set: it has the set, or is empty."""
         cdef uint64_t at = hashed & self.mask
-        cdef int64 stored
+        cdef int64_t stored
         cdef Py_ssize_t i
         while True:
             stored = self.slots[at]
@@ -306,9 +305,9 @@ cdef class _Layer:
                     return at
             at = (at + 1) & self.mask
 
-    cdef int grow(self, int64 count, const vector[uint64_t]& hashes) except -1 nogil:
+    cdef int grow(self, int64_t count, const vector[uint64_t]& hashes) except -1 nogil:
         """Room for sets begin .. count - 1 and as many more."""
-        cdef int64 i
+        cdef int64_t i
         cdef uint64_t at
         if <uint64_t>(2 * (count - self.begin)) <= self.mask:
             return 0

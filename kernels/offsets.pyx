@@ -10,7 +10,9 @@ from libcpp.map cimport map as ordered_map
 from libcpp.pair cimport pair
 from libcpp.queue cimport priority_queue
 from libcpp.vector cimport vector
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign, push, set_entry
+from remat_algos.kernels.types cimport Flags, Int64s
 
 cdef class _PlacedBlocks
 cdef class _Skyline
@@ -23,10 +25,13 @@ cdef class _UnplacedBlocks
 cdef class GapFit:
     """Each block in order goes to the lowest gap that fits it, or to the tightest one.
 
-    GapFit(order, begin, end, size, low, high, best): order : int64[n] a permutation of the blocks, begin, end : int64[n]
+    GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks, begin, end : int64[n]
     half-open sections, size : int64[n] above 0, low, high : int64[n] the lowest and the highest offset of each
     A block without a gap there lies on top of all others, above its `high`.
     After a MemoryError it is not to be used again.
+
+    Cost: O(n log n) time to begin, and for each block the blocks that are placed in its sections: O(n^2) where all
+    overlap; O(n) memory.
     """
     cdef const int64_t[:] order, begin, end, size, low, high
     cdef bint best
@@ -36,7 +41,7 @@ cdef class GapFit:
     cdef int64_t[:] offset
 
     def __init__(self, const int64_t[:] order, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size,
-                 const int64_t[:] low, const int64_t[:] high, bint best):
+                 *, const int64_t[:] low, const int64_t[:] high, bint best):
         cdef Py_ssize_t at, n = order.shape[0]
         self.order, self.begin, self.end, self.size, self.best = order, begin, end, size, best
         self.low, self.high = low, high
@@ -146,24 +151,25 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
 
 # Blocks that buffers share: values written in place, free lists, colours.
 
-def written_over(const int32_t[:] order, const int64_t[:] instance_indptr, const int64_t[:] end,
-                 const int64_t[:] value_indptr, const int64_t[:] memory, const unsigned char[:] output,
-                 const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
-                 const unsigned char[:] demanded):
+def written_over(GraphArrays graph not None, const int32_t[:] order, *, const int64_t[:] instance_indptr,
+                 const int64_t[:] end, const int64_t[:] pair_indptr, const int64_t[:] output_value,
+                 const int64_t[:] read, const unsigned char[:] demanded):
     """The instance that each instance is written over; the pairs of a node are tried in order.
 
-    order : int32[m], instance_indptr : int64[m + 1], end : int64[instances], value_indptr : int64[n + 1],
-    memory : int64[n_values], output : uint8[n_values], pair_indptr : int64[n + 1], output_value, read :
-    int64[pairs] values that a node computes and reads, demanded : uint8[pairs]
+    order : int32[m], instance_indptr : int64[m + 1], end : int64[instances], pair_indptr : int64[n + 1],
+    output_value, read : int64[pairs] values that a node computes and reads, demanded : uint8[pairs]
     Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
+    Cost: O(n_values + m + instances + pairs of all runs) time and memory.
     """
+    cdef Int64s value_indptr = graph.value_indptr, memory = graph.memory
+    cdef Flags output = graph.output
     cdef Py_ssize_t m = order.shape[0], step, j
     cdef int32_t v
     cdef int64_t x, i, under
     cdef bint pinned, possible
     written = np.full(end.shape[0], -1, np.int64)
     cdef int64_t[:] over = written
-    cdef int64_t[:] newest = np.full(memory.shape[0], -1, np.int64)  # the instance that serves reads of a value
+    cdef int64_t[:] newest = np.full(graph.n_values, -1, np.int64)  # the instance that serves reads of a value
     cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
     for step in range(m):
         v = order[step]
@@ -187,7 +193,7 @@ def written_over(const int32_t[:] order, const int64_t[:] instance_indptr, const
     return written, -1, -1
 
 
-def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over,
+def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] over, *,
                   const int64_t[:] begins, const int64_t[:] ends, int64_t match_range):
     """The block of each buffer, from a list of free blocks in order of size.
 
@@ -195,6 +201,7 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
     begins : int64[k] buffers in the order in which they request blocks, ends : in which they return them,
     match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: none does
     Returns (int64[k], int64[blocks] bytes in the end).
+    Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
     cdef int64_t i, j, request, capacity

@@ -29,13 +29,16 @@ cdef struct _SectionRange:
 
 @cython.final
 cdef class PackingSearch:
-    """PackingSearch(begin, end, size, low, high, sections, bits): begin, end, size : int64[n] are blocks over sections.
+    """PackingSearch(begin, end, size, low=, high=, sections=, bits=): begin, end, size : int64[n] are blocks over sections.
 
     low, high : int64[n] are the lowest and the highest offset of each; of a block at a fixed offset they are equal.
     A choice is made in a section whose floor is lower than its neighbours: which block lies on the floor, or none; then
     the floor rises to the next possible height. Parts without a common block are filled one after the other; when
     one fails, so does the choice that created it. Failed parts are stored, up to 2^bits of them.
     After a MemoryError the search is not to be used again.
+
+    Cost: exponential time in the worst case, so give `run` its work; O(n + sections) memory for each choice on the way,
+    and 16 bytes for each of 2^bits failed parts. Where greedy orders fit already it is not needed.
     """
     cdef _PackingState state
     cdef _FailedStates failed
@@ -45,7 +48,7 @@ cdef class PackingSearch:
     cdef bint lowest
     cdef readonly int verdict
 
-    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] low,
+    def __init__(self, const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, *, const int64_t[:] low,
                  const int64_t[:] high, Py_ssize_t sections, int bits):
         self.state = _PackingState()
         self.failed = _FailedStates()

@@ -37,7 +37,7 @@ FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
     first, last, lowest, highest, random, rising, falling, shuffled
 
 
-def run_pool(const int64_t[:] event, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
+def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
              const int64_t[:] rest, const int64_t[:] max_size, const int64_t[:] address, int rule, uint64_t seed,
              int64_t limit, bint fail_first, int64_t oversize):
     """One pass over the requests and frees.
@@ -50,6 +50,8 @@ def run_pool(const int64_t[:] event, const int64_t[:] size, const int64_t[:] seg
     are released first where the limit is reached, INT64_MAX for none
     Returns (used int64[e], total int64[e], tied uint8[e] whether the result depends on the rule, segment int64[k] and
     offset int64[k] of each buffer, -1 for none, the buffer whose real address these rules do not allow or -1).
+    Cost: O(log of the free chunks) time for each event, and all free segments where the limit is reached; O(e + k)
+    memory.
     """
     cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
     cdef int64_t b, chunk

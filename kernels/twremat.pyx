@@ -8,9 +8,8 @@ from libc.string cimport memcpy
 from libcpp.algorithm cimport lower_bound, sort
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport mix_word
+from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t, uint64_t
 
-ctypedef long long int64
-ctypedef unsigned long long uint64
 
 cdef class _Visits
 cdef class _SeparatorRecursion
@@ -25,16 +24,18 @@ cdef enum:
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
 
-def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int64[::1] memory, const int[::1] end,
-                    const int64[::1] child_indptr, const int[::1] children, const int[::1] owner,
-                    const int[::1] n_bags, const int[::1] targets, int64 recursion_limit, int64 batch, int64 longest):
+def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targets, *, Int32s end, Int64s child_indptr,
+                    Int32s children, Int32s owner, Int32s n_bags, int64_t recursion_limit, int64_t batch,
+                    int64_t longest):
     """An order that runs the targets, by recursion on a tree of separators.
 
-    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; end, n_bags : int32[s],
-    child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder; targets : int32[t];
+    pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; targets : int32[t]; end, n_bags :
+    int32[s], child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder;
     recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
     visit may add beyond what is needed at once; longest : runs at which to give up
     Returns int32[m], or None if it would be longer.
+    Cost: O(m) memory, and about O(m + reads of all runs) time, as visits that come again are copied; m may be n^(log n)
+    times as long as n on dense graphs, so give `longest`.
     """
     cdef _SeparatorRecursion r = _SeparatorRecursion.__new__(_SeparatorRecursion)
     cdef Py_ssize_t n = owner.shape[0]
@@ -51,7 +52,7 @@ def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int
         for v in targets:
             requested.push_back(v)
         r.visit(0, requested)
-    if r.stopped or <int64>r.order.size() > longest:
+    if r.stopped or <int64_t>r.order.size() > longest:
         return None
     result = np.empty(r.order.size(), np.int32)
     cdef int[::1] out = result
@@ -60,7 +61,7 @@ def recursive_order(const int64[::1] pred_indptr, const int[::1] pred, const int
     return result
 
 
-def dependent_nodes(const int64[::1] pred_indptr, const int[::1] pred, const unsigned char[::1] chosen):
+def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
     """The chosen nodes and all that rest on one: uint8[n].
 
     pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
@@ -87,10 +88,10 @@ cdef struct _ComponentRequest:
 
 
 cdef struct _Visit:
-    uint64 key                            # of the separator, of the targets and of what must be run for them
-    uint64 check                          # a second hash of the same; 0: no visit
-    int64 begin                           # where its runs stand in the order
-    int64 past
+    uint64_t key                            # of the separator, of the targets and of what must be run for them
+    uint64_t check                          # a second hash of the same; 0: no visit
+    int64_t begin                           # where its runs stand in the order
+    int64_t past
 
 
 @cython.final
@@ -101,14 +102,14 @@ cdef class _Visits:
     """
 
     cdef vector[_Visit] slots             # open addressing; their number is a power of two
-    cdef int64 n_used
+    cdef int64_t n_used
 
     def __cinit__(self):
         self.slots.resize(FEWEST_SLOTS)
 
-    cdef _Visit* slot(self, uint64 key, uint64 check) noexcept nogil:
+    cdef _Visit* slot(self, uint64_t key, uint64_t check) noexcept nogil:
         """The slot of a visit, or the free one where it would stand."""
-        cdef uint64 last = self.slots.size() - 1, i = key & last
+        cdef uint64_t last = self.slots.size() - 1, i = key & last
         while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
             i = (i + 1) & last
         return &self.slots[i]
@@ -116,7 +117,7 @@ cdef class _Visits:
     cdef int add(self, const _Visit& visit) except -1 nogil:
         cdef vector[_Visit] before
         cdef _Visit old
-        if 2 * self.n_used >= <int64>self.slots.size():
+        if 2 * self.n_used >= <int64_t>self.slots.size():
             before.swap(self.slots)
             self.slots.resize(2 * before.size())
             for old in before:
@@ -144,15 +145,15 @@ cdef class _SeparatorRecursion:
     level[v] is valid where seen[v] == calls, that is until the next call of `reach`. After a MemoryError the order is
     incomplete and n_keeping too high: drop the recursion.
     """
-    cdef const int64[::1] pred_indptr
-    cdef const int[::1] pred
-    cdef const int64[::1] memory
-    cdef const int[::1] end
-    cdef const int64[::1] child_indptr
-    cdef const int[::1] children
-    cdef const int[::1] owner
-    cdef const int[::1] n_bags
-    cdef int64 recursion_limit, batch, longest
+    cdef Int64s pred_indptr
+    cdef Int32s pred
+    cdef Int64s memory
+    cdef Int32s end
+    cdef Int64s child_indptr
+    cdef Int32s children
+    cdef Int32s owner
+    cdef Int32s n_bags
+    cdef int64_t recursion_limit, batch, longest
     cdef int[::1] seen                    # the call that reached a vertex last
     cdef int[::1] level
     cdef int[::1] n_keeping               # calls that keep a vertex for a reader to come
@@ -170,14 +171,14 @@ cdef class _SeparatorRecursion:
 
     cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
         """What must be run for the targets: they and their ancestors below s, except live ones; in any order."""
-        cdef int64 i = 0, j
+        cdef int64_t i = 0, j
         cdef int v, u
         self.calls += 1
         for v in targets:
             if self.seen[v] != self.calls:
                 self.seen[v] = self.calls
                 reached.push_back(v)
-        while i < <int64>reached.size():
+        while i < <int64_t>reached.size():
             v = reached[i]
             i += 1
             for j in range(self.pred_indptr[v], self.pred_indptr[v + 1]):
@@ -207,7 +208,7 @@ cdef class _SeparatorRecursion:
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
         """The needed nodes of the separator, and for each reached vertex the last of them that it rests on."""
-        cdef int64 j
+        cdef int64_t j
         cdef int v, u, last
         for v in reached:
             last = -1
@@ -226,10 +227,10 @@ cdef class _SeparatorRecursion:
         """What the separator's nodes and the caller read below s, each once, by component and first reader."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
-        cdef int64 i, j
+        cdef int64_t i, j
         cdef int u
         request.live = False
-        for i in range(<int64>own.size()):
+        for i in range(<int64_t>own.size()):
             for j in range(self.pred_indptr[own[i]], self.pred_indptr[own[i] + 1]):
                 u = self.pred[j]
                 if s < self.owner[u] < self.end[s] and not self.n_keeping[u]:
@@ -257,11 +258,11 @@ cdef class _SeparatorRecursion:
         """Run what the targets need, all of them below s."""
         cdef vector[int] reached, own
         cdef _Visit visit, known
-        cdef uint64 salted
+        cdef uint64_t salted
         cdef int v
         if targets.empty() or self.stopped:
             return 0
-        visit.begin = <int64>self.order.size()
+        visit.begin = <int64_t>self.order.size()
         if visit.begin > self.longest:
             self.stopped = True
             return 0
@@ -270,13 +271,13 @@ cdef class _SeparatorRecursion:
             self.ascending(reached)
             self.order.insert(self.order.end(), reached.begin(), reached.end())
             return 0
-        visit.key, visit.check = <uint64>s, <uint64>targets.size()
+        visit.key, visit.check = <uint64_t>s, <uint64_t>targets.size()
         for v in targets:                                    # none of them is live
-            visit.key, visit.check = mix_word(visit.key ^ <uint64>v), mix_word(visit.check ^ <uint64>v)
+            visit.key, visit.check = mix_word(visit.key ^ <uint64_t>v), mix_word(visit.check ^ <uint64_t>v)
         if self.batch != _PLAIN:                             # live values are not reached: the rest of what counts
             self.reach(s, targets, reached)
             for v in reached:
-                salted = mix_word(<uint64>v)
+                salted = mix_word(<uint64_t>v)
                 visit.key += salted
                 visit.check ^= mix_word(salted)
         visit.check |= 1
@@ -299,7 +300,7 @@ cdef class _SeparatorRecursion:
             self.ascending(reached)
             self.levels(s, reached, own)
             self.batched(s, targets, own)
-        visit.past = <int64>self.order.size()
+        visit.past = <int64_t>self.order.size()
         if visit.past - visit.begin >= SHORTEST_REPEAT and not self.stopped:
             self.visits.add(visit)
         return 0
@@ -307,7 +308,7 @@ cdef class _SeparatorRecursion:
     cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
         """Algorithm 1: before each node of the separator its inputs, component by component; at the end the targets."""
         cdef vector[int] inputs
-        cdef int64 j
+        cdef int64_t j
         cdef int v, u
         for v in own:
             inputs.clear()
@@ -329,7 +330,7 @@ cdef class _SeparatorRecursion:
         cdef vector[_ComponentRequest] each
         cdef vector[int] requested
         cdef _ComponentRequest request
-        cdef int64 j
+        cdef int64_t j
         cdef int u
         request.first = request.last = request.level = 0
         request.live = False
@@ -338,9 +339,9 @@ cdef class _SeparatorRecursion:
             request.vertex = u
             each.push_back(request)
         sort(each.begin(), each.end(), &_by_child)
-        for j in range(<int64>each.size()):
+        for j in range(<int64_t>each.size()):
             requested.push_back(each[j].vertex)
-            if j + 1 == <int64>each.size() or each[j + 1].child != each[j].child:
+            if j + 1 == <int64_t>each.size() or each[j + 1].child != each[j].child:
                 self.visit(each[j].child, requested)
                 requested.clear()
         return 0
@@ -348,30 +349,30 @@ cdef class _SeparatorRecursion:
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
         """The same, but a visit to a component also computes what later readers request, as far as it can by now."""
         cdef vector[_ComponentRequest] requests
-        cdef int64 i, begin, past, j
+        cdef int64_t i, begin, past, j
         self.requests(s, targets, own, requests)
-        for i in range(<int64>own.size() + 1):
+        for i in range(<int64_t>own.size() + 1):
             begin = 0
-            while begin < <int64>requests.size():
+            while begin < <int64_t>requests.size():
                 past = begin
-                while past < <int64>requests.size() and requests[past].child == requests[begin].child:
+                while past < <int64_t>requests.size() and requests[past].child == requests[begin].child:
                     past += 1
                 self.fetch(requests, begin, past, <int>i)
                 begin = past
             if self.stopped:
                 return 0
-            if i < <int64>own.size():
+            if i < <int64_t>own.size():
                 self.order.push_back(own[i])
-            for j in range(<int64>requests.size()):
+            for j in range(<int64_t>requests.size()):
                 if requests[j].live and requests[j].last == i:
                     requests[j].live = False
                     self.n_keeping[requests[j].vertex] -= 1
         return 0
 
-    cdef int fetch(self, vector[_ComponentRequest]& requests, int64 begin, int64 past, int i) except -1 nogil:
+    cdef int fetch(self, vector[_ComponentRequest]& requests, int64_t begin, int64_t past, int i) except -1 nogil:
         """Visit a component if reader i is the first to read something there."""
         cdef vector[int] requested
-        cdef int64 j, extra = 0
+        cdef int64_t j, extra = 0
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):

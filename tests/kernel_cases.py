@@ -69,6 +69,11 @@ def calls(kernel, small, large):
     return lambda: as_lists(kernel(*small)), lambda: kernel(*large)
 
 
+def both(small, large):
+    """Both calls of functions without arguments, the arrays of the first as lists."""
+    return lambda: as_lists(small()), large
+
+
 def as_lists(result):
     if isinstance(result, tuple):
         return [as_lists(part) for part in result]
@@ -171,7 +176,11 @@ def decomposition():
 @case
 def decomposition_check():
     def all_three(bags, edges, order, graph):
-        return root_tree(order.size, edges), bags_to_tree(order, *bags[:2])[1], broken_law(*bags, *graph)
+        return (
+            root_tree(order.size, edges),
+            bags_to_tree(order, *bags[:2])[1],
+            broken_law(*bags, indptr=graph[0], indices=graph[1]),
+        )
 
     def trees(n):
         edges = np.stack([np.arange(n - 2), np.arange(1, n - 1)], axis=1).astype(np.int32)
@@ -325,8 +334,7 @@ def emitter_canonical():
         flags = {"kept": kept, "never_recomputed": 1 - kept, "lazy": False}
         return partial(canonical_order, *backward_rows(n), block=block, co_input_from=last, n_blocks=n, **flags)
 
-    few, many = blocks(9), blocks(200000)
-    return lambda: few().tolist(), many
+    return both(blocks(9), blocks(200000))
 
 
 @case
@@ -390,8 +398,7 @@ def greedy():
         bounds = {"limit": limit, "max_block": 32, "max_runs": 4 * n, "factor": 1, "min_work": 1000}
         return partial(greedy_order, graph, ids, np.ones(n, np.uint8), **bounds)
 
-    few, many = walk(10, 6), walk(20_000, 19_900)
-    return lambda: as_lists(few()), many
+    return both(walk(10, 6), walk(20_000, 19_900))
 
 
 @case
@@ -400,11 +407,14 @@ def twremat():
         """A chain of n nodes, the first one a separator; m nodes before it in the tree read one of them each."""
         reader, owner = np.arange(1, n + m), np.repeat([1, 2, 0], [1, n - 1, m])
         read = np.concatenate([reader[: n - 1] - 1, np.arange(m) % n])
-        tree = [np.array(part, np.int32) for part in ([3, 3, 3], [1, 2], owner, [9, 9, 1], np.arange(n, n + m))]
-        graph = *rows_by(reader, read, n + m), np.ones(n + m, np.int64)
-        return *graph, tree[0], np.array([0, 1, 2, 2]), *tree[1:], 2, PLAIN, 10**9
+        tree = {"end": [3, 3, 3], "children": [1, 2], "owner": owner, "n_bags": [9, 9, 1]}
+        tree = {name: np.array(part, np.int32) for name, part in tree.items()} | {
+            "child_indptr": np.array([0, 1, 2, 2])
+        }
+        graph = *rows_by(reader, read, n + m), np.ones(n + m, np.int64), np.arange(n, n + m, dtype=np.int32)
+        return partial(recursive_order, *graph, **tree, recursion_limit=2, batch=PLAIN, longest=10**9)
 
-    return calls(recursive_order, plan(20, 30), plan(1500, 3000))
+    return both(plan(20, 30), plan(1500, 3000))
 
 
 @case
@@ -414,7 +424,7 @@ def offsets_gaps():
         begin, end, size = np.arange(n), np.arange(1, n + 1), np.ones(n, np.int64)
 
         def offsets():
-            run = GapFit(begin, begin, end, size, 0 * begin, size + n, False)
+            run = GapFit(begin, begin, end, size, low=0 * begin, high=size + n, best=False)
             return run.run(n), run.offsets().tolist()
 
         return offsets
@@ -451,9 +461,9 @@ def offsets_sharing():
     def halves(n):
         """The first half of the buffers is returned before the second half requests larger blocks."""
         ids, part = np.arange(n), np.arange(n) // (n // 2)
-        return part, part + 1, 1 + ids, np.full(n, -1), ids, ids, 1
+        return partial(shared_blocks, part, part + 1, 1 + ids, np.full(n, -1), begins=ids, ends=ids, match_range=1)
 
-    return calls(shared_blocks, halves(50), halves(120_000))
+    return both(halves(50), halves(120_000))
 
 
 @case
@@ -464,7 +474,7 @@ def offsets_search():
         begin, end, size = ids % 5, sections - ids // 5 % 5, 1 + ids % 3
 
         def outcome():
-            run = PackingSearch(begin, end, size, 0 * ids, 10**6 + ids, sections, 10)
+            run = PackingSearch(begin, end, size, low=0 * ids, high=10**6 + ids, sections=sections, bits=10)
             run.aim(int(size.sum()))
             run.restart(ids, False)
             return run.run(10**8), run.work
@@ -479,11 +489,23 @@ def pools():
     def trace(n):
         """Each chunk is split off a segment of its own; every other one is freed."""
         ids, zero = np.arange(n), np.zeros(n, np.int64)
-        event, size, address = np.concatenate([ids, ~ids[::2]]), 512 * (1 + ids % 50), ids << 20
-        buffers = size, zero + 2**20, zero, zero + 512, zero + 2**60, address
-        return event, *buffers, LOWEST, 1, 2**60, False, 2**63 - 1
+        return partial(
+            run_pool,
+            np.concatenate([ids, ~ids[::2]]),
+            size=512 * (1 + ids % 50),
+            segment=zero + 2**20,
+            arena=zero,
+            rest=zero + 512,
+            max_size=zero + 2**60,
+            address=ids << 20,
+            rule=LOWEST,
+            seed=1,
+            limit=2**60,
+            fail_first=False,
+            oversize=2**63 - 1,
+        )
 
-    return calls(run_pool, trace(50), trace(20_000))
+    return both(trace(50), trace(20_000))
 
 
 # ---------------------------------------------------------------- lower sets: families, programs, blocks
@@ -506,9 +528,11 @@ def lower_sets_figures():
         ids, ones = np.arange(n - 1, dtype=np.int32), np.ones(n, np.int64)
         pred_indptr, succ_indptr = np.repeat([0, n - 1], [n, 1]), np.minimum(np.arange(n + 1), n - 1)
         words = np.packbits(np.tri(n, (n + 63) // 64 * 64, -1, bool), axis=1, bitorder="little").view(np.uint64)
-        return words, pred_indptr, ids, succ_indptr, np.full(n - 1, n - 1, np.int32), ones, ones
+        succ = np.full(n - 1, n - 1, np.int32)
+        rows = {"pred_indptr": pred_indptr, "pred": ids, "succ_indptr": succ_indptr, "succ": succ}
+        return partial(lower_set_figures, words, **rows, memory=ones, compute=ones)
 
-    return calls(lower_set_figures, beginnings(9), beginnings(2000))
+    return both(beginnings(9), beginnings(2000))
 
 
 @case
@@ -519,13 +543,25 @@ def lower_sets_supersets():
 def chain_steps(n, width, words=1, covers=None):
     """Rows by figures, with steps to the next few; or by formulas, along covers."""
     ids, zeros = np.arange(n), np.zeros(n, np.int64)
-    attributes = zeros, zeros, zeros, np.zeros(n + 1, np.int64), np.zeros(0, np.int32)
-    steps = ChainSteps(np.full((n, words), 1, np.uint64), zeros[:1], zeros[:1], *attributes, covers, False, True)
+    steps = ChainSteps(
+        np.full((n, words), 1, np.uint64),
+        memory=zeros[:1],
+        compute=zeros[:1],
+        set_memory=zeros,
+        cost=zeros,
+        beside=zeros,
+        boundary_indptr=np.zeros(n + 1, np.int64),
+        boundary=np.zeros(0, np.int32),
+        covers=covers,
+        kept=False,
+        keep_last=True,
+    )
     if covers is None:
         indptr = np.concatenate([[0], np.cumsum(np.minimum(width, n - 1 - ids))])
         length = 1 + np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr))
         target = np.repeat(ids, np.diff(indptr)) + length
-        steps.store_figures(indptr, target.astype(np.int32), length**2, 1 + length % 3, length - 1, 10**9)
+        figures = {"need": length**2, "adds": 1 + length % 3, "cost": length - 1, "max_need": 10**9}
+        steps.store_figures(indptr, target.astype(np.int32), **figures)
     return steps
 
 
@@ -542,7 +578,7 @@ def lower_set_dp():
             steps = chain_steps(n, 1, covers=covers)
             steps.store(indptr, target)
             again = chain_steps(n, 1, covers=covers)
-            again.store_figures(indptr, target, figures, figures, figures, pairs)
+            again.store_figures(indptr, target, need=figures, adds=figures, cost=figures, max_need=pairs)
             chain = np.arange(0, n, 2)
             return steps.figures(chain), again.figures(chain)
 
@@ -643,6 +679,7 @@ def pair_figures(n, row_ends, reads, owner, begin):
     reader = np.repeat(nodes, np.diff(row_indptr))
     forward = reader < n
     borders = block_borders(sets, reader[forward], reads[forward], np.zeros(n + 1, np.int64))
+    borders = dict(zip(("boundary", "after", "beside", "pinned"), borders, strict=True))
     pairs = PairFigures(
         owner=np.append(np.full(n, -1), owner).astype(np.int32),
         producer=nodes,
@@ -671,10 +708,11 @@ def pair_figures(n, row_ends, reads, owner, begin):
         gradient_reads=zeros,
         lazy=True,
     )
-    indptr, target, before = np.array([0, 1, 1]), np.array([1], np.int32), np.zeros(0, np.int64)
+    rows, before = {"indptr": np.array([0, 1, 1]), "target": np.array([1], np.int32)}, np.zeros(0, np.int64)
+    bounds = {"max_peak": 2**62, "max_recompute": 2**62, "cached_before": before, "recompute_before": before}
 
     def call():
-        figures = pairs.figures(sets, *borders, indptr, target, zeros[:2], 2**62, 2**62, before, before)
+        figures = pairs.figures(sets, **borders, **rows, keep_all=zeros[:2], **bounds)
         return [array.tolist() for array in figures]
 
     return call

@@ -78,7 +78,7 @@ def whole(rule):
 
 def anywhere(count):
     """The lowest and the highest offset of blocks that may lie anywhere."""
-    return np.zeros(count, np.int64), np.full(count, NO_LIMIT)
+    return {"low": np.zeros(count, np.int64), "high": np.full(count, NO_LIMIT)}
 
 
 def instance(name):
@@ -109,7 +109,7 @@ def verdicts(rows, *capacities):
     rng, given = np.random.default_rng(0), np.arange(len(rows))
     orders = [given, given[::-1], np.argsort(-size), np.lexsort((-size, begin - end))]
     for order, lowest in itertools.product(orders + [rng.permutation(given) for _ in range(4)], (False, True)):
-        search, said = PackingSearch(begin, end, size, *anywhere(size.size), end.max(), 12), []
+        search, said = PackingSearch(begin, end, size, **anywhere(size.size), sections=end.max(), bits=12), []
         for capacity in capacities:
             search.aim(capacity)
             search.restart(offsets.inverse(order), lowest)
@@ -375,7 +375,7 @@ def test_greedy_rules_keep_blocks_apart(rows, seed, best):
     blocks = PackingBlocks.of(buffers_of(rows))
     order = np.random.default_rng(seed).permutation(len(blocks))
     placed = list(zip(blocks.begin.tolist(), blocks.end.tolist(), blocks.size.tolist(), strict=True))
-    fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, *anywhere(len(blocks)), best))
+    fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, **anywhere(len(blocks)), best=best))
     stacked = whole(SkylineFit(blocks.begin, blocks.end, blocks.size, order, blocks.n_sections))
     assert oracle.clashes(placed, fitted.tolist()) == oracle.clashes(placed, stacked.tolist()) == []
     if not best:
@@ -392,7 +392,7 @@ def test_first_fit_of_many_blocks_is_what_the_oracle_places():
         for b in order.tolist():
             triple = (int(blocks.begin[b]), int(blocks.end[b]), int(blocks.size[b]))
             lowest.append((triple, oracle.lowest(triple, lowest)))
-        fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, *anywhere(len(blocks)), False))
+        fitted = whole(GapFit(order, blocks.begin, blocks.end, blocks.size, **anywhere(len(blocks)), best=False))
         assert [offset for _, offset in lowest] == fitted[order].tolist()
 
 

@@ -75,7 +75,7 @@ EXHAUSTED = """
 
     begin = np.arange(5000)
     ones = np.ones(5000, np.int64)
-    run = GapFit(begin, begin, begin + 1, ones, 0 * ones, 9000 * ones, False)
+    run = GapFit(begin, begin, begin + 1, ones, low=0 * ones, high=9000 * ones, best=False)
     malloc = ctypes.CDLL(None).malloc
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     with open("/proc/self/status") as status:

@@ -72,16 +72,14 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     pairs = _Pairs.of(graph, table or {})
     over: Int64
     over, step, pair = written_over(
+        graph.arrays,
         order,
-        lifetimes.instance_indptr,
-        lifetimes.end,
-        graph.value_indptr,
-        graph.memory,
-        graph.output.view(np.uint8),
-        np.searchsorted(graph.producer[pairs.written], np.arange(graph.n_nodes + 1)),
-        pairs.written,
-        pairs.read,
-        pairs.demanded.view(np.uint8),
+        instance_indptr=lifetimes.instance_indptr,
+        end=lifetimes.end,
+        pair_indptr=np.searchsorted(graph.producer[pairs.written], np.arange(graph.n_nodes + 1)),
+        output_value=pairs.written,
+        read=pairs.read,
+        demanded=pairs.demanded.view(np.uint8),
     )
     if step >= 0:
         raise _impossible(simulation, step, int(pairs.written[pair]), int(pairs.read[pair]))

@@ -228,7 +228,9 @@ class Packing:
         """Each block of an order in the lowest gap, or in the tightest; fixed ones come first."""
         blocks = self.blocks
         order = order[np.argsort(~blocks.fixed[order], kind="stable")]
-        return self.placed(GapFit(order, blocks.begin, blocks.end, blocks.size, blocks.low, blocks.high, best))
+        return self.placed(
+            GapFit(order, blocks.begin, blocks.end, blocks.size, low=blocks.low, high=blocks.high, best=best)
+        )
 
     def stacked(self, order: Int64) -> Int64:
         """The lowest place takes the first block of an order that fits; in gaps where blocks are fixed in the way."""
@@ -304,7 +306,13 @@ class OffsetSearch:
         blocks = packing.blocks
         self.packing, self.blocks, self.rng = packing, blocks, packing.rng
         self.kernel = PackingSearch(
-            blocks.begin, blocks.end, blocks.size, blocks.low, blocks.high, blocks.n_sections, TABLE_BITS
+            blocks.begin,
+            blocks.end,
+            blocks.size,
+            low=blocks.low,
+            high=blocks.high,
+            sections=blocks.n_sections,
+            bits=TABLE_BITS,
         )
         self.live = blocks.greatest_live
         self.first = max(FIRST_DIVE, 4 * blocks.n_overlaps)

@@ -383,17 +383,17 @@ def _use(
     for name, rule, seed in rules:
         used, reserved, tied, segment, offset, diverged = run_pool(
             trace.event,
-            requests.size,
-            requests.segment,
-            requests.arena,
-            requests.rest,
-            requests.max_size,
-            real,
-            rule,
-            seed,
-            limit,
-            requests.fail_first,
-            requests.oversize,
+            size=requests.size,
+            segment=requests.segment,
+            arena=requests.arena,
+            rest=requests.rest,
+            max_size=requests.max_size,
+            address=real,
+            rule=rule,
+            seed=seed,
+            limit=limit,
+            fail_first=requests.fail_first,
+            oversize=requests.oversize,
         )
         if diverged >= 0:
             raise AllocationError(

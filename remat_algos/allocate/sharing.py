@@ -70,9 +70,8 @@ def share_storage(
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
-        block, length = shared_blocks(
-            rounded.begin, rounded.end, rounded.size, rounded.over, begins, ends, min(tried, 2**62)
-        )
+        lives, order = (rounded.begin, rounded.end, rounded.size, rounded.over), {"begins": begins, "ends": ends}
+        block, length = shared_blocks(*lives, **order, match_range=min(tried, 2**62))
         if best is None or length.sum() < minimum:
             best, minimum, method = block, int(length.sum()), f"sharing, match range {tried}"
         if minimum <= bound or clock.late:

@@ -115,19 +115,31 @@ def block_figures(
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
     pinned = _total(np.where(graph.output, graph.memory, 0), graph.producer, owner, inside.size)
-    borders = block_borders(rows, *_edges(graph, inside), pinned)
-    bounds = [UNUSABLE if bound is None else bound for bound in (max_peak, max_recompute)]
+    boundary, after, beside, pinned = block_borders(rows, *_edges(graph, inside), pinned)
     pairs, keep_all = _pair_figures(graph, inside, owner, lazy), (whole & keep_last).view(np.uint8)
-    before = [np.full(len(words) if chains else 0, -1) for _ in range(2)]
-    for minimum in before:
-        minimum[:1] = 0
+    cached_before, recompute_before = (np.full(len(words) if chains else 0, -1) for _ in range(2))
+    cached_before[:1] = recompute_before[:1] = 0
     if check is not None:
         check(0)
     pieces, size = [], max(1, min(PIECE, VISITS // inside.size))
     for begin in range(0, max(1, target.size), size):
         end = min(begin + size, target.size)
         piece = np.clip(indptr, begin, end) - begin
-        pieces.append(pairs.figures(rows, *borders, piece, target[begin:end], keep_all, *bounds, *before))
+        figures = pairs.figures(
+            rows,
+            boundary=boundary,
+            after=after,
+            beside=beside,
+            pinned=pinned,
+            indptr=piece,
+            target=target[begin:end],
+            keep_all=keep_all,
+            max_peak=UNUSABLE if max_peak is None else max_peak,
+            max_recompute=UNUSABLE if max_recompute is None else max_recompute,
+            cached_before=cached_before,
+            recompute_before=recompute_before,
+        )
+        pieces.append(figures)
         if check is not None:
             check(end)
     peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Int64
@@ -87,8 +88,16 @@ class ChainProgram:
         """Chains by kusumoto2019's overhead (1) and peak (2); with `kept` the cost is the compute of kept nodes."""
         graph, nodes = family.graph, family.nodes
         memory, compute = graph.node_memory[nodes], graph.compute[nodes]
-        attributes = _attributes(family, memory, compute, clock)
-        steps = ChainSteps(family.words, memory, compute, *attributes, family.covers, kept, keep_last)
+        figures = _set_figures(family, memory, compute, clock)
+        steps = ChainSteps(
+            family.words,
+            memory=memory,
+            compute=compute,
+            **figures,
+            covers=family.covers,
+            kept=kept,
+            keep_last=keep_last,
+        )
         if len(family) ** 2 <= 2 * STORED:
             steps.store(*family.pairs)
         return cls(steps, 2 * int(memory.sum()), int(compute.sum()), _common_unit(compute), clock)
@@ -98,9 +107,21 @@ class ChainProgram:
         """By the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
-        attributes = zeros, zeros, zeros, np.zeros(len(family) + 1, np.int64), np.zeros(0, np.int32)
-        steps = ChainSteps(family.words, memory, memory, *attributes, None, False, True)
-        steps.store_figures(*family.pairs, figures.peak, figures.cached, figures.recompute, max_peak)
+        steps = ChainSteps(
+            family.words,
+            memory=memory,
+            compute=memory,
+            set_memory=zeros,
+            cost=zeros,
+            beside=zeros,
+            boundary_indptr=np.zeros(len(family) + 1, np.int64),
+            boundary=np.zeros(0, np.int32),
+            covers=None,
+            kept=False,
+            keep_last=True,
+        )
+        adds, cost = figures.cached, figures.recompute
+        steps.store_figures(*family.pairs, need=figures.peak, adds=adds, cost=cost, max_need=max_peak)
         usable = figures.recompute[figures.peak <= max_peak]
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
@@ -212,19 +233,28 @@ class ChainProgram:
                 yield self.point(rows, rounded)
 
 
-def _attributes(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> tuple[Any, ...]:
+def _set_figures(
+    family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext
+) -> dict[str, NDArray[Any]]:
     """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
-    clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
-    clock.check()
+    context.stage(len(family), "lower sets", part=ONE_OF_MANY)
+    context.check()
+    edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))
     pieces = []
     for begin in range(0, len(family), PIECE):
         words = family.words[begin : begin + PIECE]
-        pieces.append(lower_set_figures(words, *family.edges, memory, compute))
-        clock.progress(begin + len(words))
+        pieces.append(lower_set_figures(words, **edges, memory=memory, compute=compute))
+        context.progress(begin + len(words))
     memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
     ends = np.cumsum([0, *(each[-1] for each in indptr)])
     indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]
-    return (*map(np.concatenate, (memory_of, cost, beside)), np.concatenate([[0], *indptr]), np.concatenate(boundary))
+    return {
+        "set_memory": np.concatenate(memory_of),
+        "cost": np.concatenate(cost),
+        "beside": np.concatenate(beside),
+        "boundary_indptr": np.concatenate([[0], *indptr]),
+        "boundary": np.concatenate(boundary),
+    }
 
 
 def _common_unit(costs: Int64) -> int:

@@ -99,15 +99,15 @@ class Part:
             self.pred_indptr,
             self.pred,
             self.memory,
-            tree.end,
-            tree.child_indptr,
-            tree.children,
-            tree.owner,
-            tree.n_bags,
             self.targets,
-            recursion_limit,
-            batch,
-            longest,
+            end=tree.end,
+            child_indptr=tree.child_indptr,
+            children=tree.children,
+            owner=tree.owner,
+            n_bags=tree.n_bags,
+            recursion_limit=recursion_limit,
+            batch=batch,
+            longest=longest,
         )
         return None if order is None else self.completed(order)
 

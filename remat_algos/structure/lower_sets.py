@@ -115,8 +115,13 @@ class LowerSets:
     def _fitted(self, graph: ComputationGraph) -> OnGraph:
         if self.words.shape[1] != (graph.n_nodes + 63) // 64:
             raise GraphError(f"lower sets of {self.words.shape[1]} words do not fit {graph.n_nodes} nodes")
+        pred_indptr, pred = graph.predecessors
         law, node, source, block, kept, *crossings = chain_on_graph(
-            self.words, *graph.predecessors, graph.forward.view(np.uint8), graph.needed.view(np.uint8)
+            self.words,
+            pred_indptr=pred_indptr,
+            pred=pred,
+            forward=graph.forward.view(np.uint8),
+            needed=graph.needed.view(np.uint8),
         )
         if law == NO_FORWARD_NODE:
             raise GraphError(f"a lower set contains {shortened(graph.labels[node])}, which is not a forward node")

@@ -199,7 +199,8 @@ class TreeDecomposition:
         """
         check_undirected(graph)
         self.check_vertices(graph.n_vertices)
-        law, *who = broken_law(self.bag_indptr, self.bag_indices, self.parent, graph.indptr, graph.indices)
+        bags = self.bag_indptr, self.bag_indices, self.parent
+        law, *who = broken_law(*bags, indptr=graph.indptr, indices=graph.indices)
         broken = {
             VERTEX: "(i) is broken: vertex {} is in no bag",
             EDGE: "(ii) is broken: no bag contains both ends of the edge {} - {}",
