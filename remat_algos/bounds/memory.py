@@ -89,7 +89,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
     this is the largest of these minima over v, or what `least_peak_bound` gives where no node may run twice. On large
     graphs not all v are tried: those with most live bytes in order of ids come first. On graphs of up to 128 values
     `lowest_one_pass` follows: the bound is then nearly always the lowest peak of one pass up to 30 nodes, and often
-    above. Where the time of `context` is over, or too short to begin, it is the largest so far, or what
+    above. Where the time of `clock` is over, or too short to begin, it is the largest so far, or what
     `least_peak_bound` gives.
 
     Examples
@@ -123,7 +123,7 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
 def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int64 | None:
     """int64[*]: an order of one pass that meets `one_pass_bound`, if that search found one below the order of ids.
 
-    None, too, where the time of `context` is over.
+    None, too, where the time of `clock` is over.
 
     Examples
     --------

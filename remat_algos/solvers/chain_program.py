@@ -233,18 +233,16 @@ class ChainProgram:
                 yield self.point(rows, rounded)
 
 
-def _set_figures(
-    family: LowerSetFamily, memory: Int64, compute: Int64, context: SearchContext
-) -> dict[str, NDArray[Any]]:
+def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
     """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
-    context.stage(len(family), "lower sets", part=ONE_OF_MANY)
-    context.check()
+    clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
+    clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))
     pieces = []
     for begin in range(0, len(family), PIECE):
         words = family.words[begin : begin + PIECE]
         pieces.append(lower_set_figures(words, **edges, memory=memory, compute=compute))
-        context.progress(begin + len(words))
+        clock.progress(begin + len(words))
     memory_of, cost, beside, indptr, boundary = (list(arrays) for arrays in zip(*pieces, strict=True))
     ends = np.cumsum([0, *(each[-1] for each in indptr)])
     indptr = [each[1:] + end for each, end in zip(indptr, ends[:-1], strict=True)]

@@ -156,7 +156,7 @@ def formula_candidates(
 
     Parameters
     ----------
-    graph, limit, context
+    graph, limit, clock
         As for every solver.
     family : {"exact", "wide", "pruned"}
     strategy, formula_budget, keep_last, lazy, cap

@@ -232,7 +232,7 @@ class _Searches:
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
         """The kernel's search, in portions."""
-        self.context.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
+        self.clock.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, BITS)
