@@ -72,7 +72,7 @@ def plans_with_weighed_cost():
         name: ra.solve(resnet50(), "least", solver="chen_greedy", raw=True, weigh_cost=name == "weighed")
         for name in ("weighed", "plain")
     }
-    return {name: f"{plan.details['simulated']:,}" for name, plan in plans.items()}
+    return {name: f"{plan.report.simulated:,}" for name, plan in plans.items()}
 
 
 def chens_on_a_chain():
@@ -91,7 +91,7 @@ def chens_on_a_chain():
 
 def thresholds_of_drop_cheap():
     """Plans of drop_cheap for ResNet-50."""
-    return {"plans": str(ra.solve(resnet50(), "least", solver="drop_cheap", raw=True).details["simulated"])}
+    return {"plans": str(ra.solve(resnet50(), "least", solver="drop_cheap", raw=True).report.simulated)}
 
 
 def resnets_with_echo():

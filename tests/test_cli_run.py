@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from remat_algos.cli.main import main
+from remat_algos.context import Stop
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.operators import SyntheticOperators
-from remat_algos.plan.plan import INTERRUPTED
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
@@ -191,7 +192,7 @@ def test_bad_input_ends_with_2(remat, words, sentences):
 def test_who_stops_the_search_gets_no_run(remat, monkeypatch):
     def stopped(*arguments, **options):
         plan = solve(*arguments, **options)
-        return replace(plan, details={**plan.details, INTERRUPTED: True})
+        return replace(plan, report=SearchReport(stop=Stop.INTERRUPTED))
 
     monkeypatch.setattr("remat_algos.plan.solve.solve", stopped)
     monkeypatch.setattr(validate_module, "execute", None)  # nothing is to run

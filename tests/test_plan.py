@@ -512,7 +512,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     text = str(PLAN)
-    tried = PLAN.details["solvers_tried"]
+    tried = PLAN.report.tried
     assert 0 < tried <= sum(solver.needs(GRAPH) is None for solver in default_solvers())
     assert text.startswith(f"best plan: {PLAN.method} ({tried} solvers tried)\n")
     share = 100 * PLAN.peak_memory / baseline_peak(GRAPH)
@@ -525,7 +525,7 @@ def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
     assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
     extra = 100 * (PLAN.bound - GRAPH.needed_compute) / GRAPH.needed_compute
-    overheads = PLAN.details["overheads"]
+    overheads = PLAN.report.overheads
     assert overheads[PLAN.method] == PLAN.overhead == min(overheads.values())
     second = next(name for name in overheads if name != PLAN.method)
     assert f"others       {second} {100 * overheads[second] / GRAPH.needed_compute:.1f} %, " in text

@@ -205,7 +205,7 @@ def test_the_lowest_peak_has_the_bound_of_its_own_peak():
 
 def test_auto_stops_at_a_plan_that_meets_the_bound():
     plan = solve(GRAPH, "100%")
-    assert (plan.gap, plan.details["solvers_tried"]) == (0.0, 1)
+    assert (plan.gap, plan.report.tried) == (0.0, 1)
     assert "optimal: no schedule" in " ".join(str(plan).split())
 
 

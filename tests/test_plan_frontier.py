@@ -212,7 +212,7 @@ def test_equal_candidates_of_a_run_are_simulated_once(monkeypatch, solver):
     monkeypatch.setattr(candidates, "mirror_schedule", emitted)
     monkeypatch.setattr(portfolio_module, "simulate", counted)
     found = frontier(CHAIN, solvers=[solver])
-    assert {plan.details["simulated"] for plan in found.plans} == {len(simulated)}
+    assert {plan.report.simulated for plan in found.plans} == {len(simulated)}
     assert len(simulated) == len(decisions) == 2 * len(set(decisions)) > 2 * len(found.plans)
 
 

@@ -106,8 +106,8 @@ def test_a_sweep_interrupted_at_any_plan_gives_the_best_before_it(sweep, solver,
             assert figures(plan.simulation) == figures(wanted)
             assert plan.interrupted
             assert STOPPED in " ".join(str(plan).split())
-            assert plan.details["simulated"] == stop - 1
-            assert plan.details["complete"] is False
+            assert plan.report.simulated == stop - 1
+            assert not plan.report.stop.complete
 
 
 @each_sweep
@@ -236,7 +236,7 @@ def test_a_progress_line_may_be_what_is_interrupted(stop):
 
     plan = solve(GRAPH, "least", solver="chen_sqrt", raw=True, progress=progress)
     assert plan.interrupted
-    assert 0 < plan.details["simulated"] <= stop
+    assert 0 < plan.report.simulated <= stop
     assert len(told) == stop
 
 
@@ -272,14 +272,14 @@ def test_what_a_solver_yielded_before_the_interrupt_is_kept(plant):
     plant(patient)
     for budget in Budget(overhead="100%"), "least":
         plan = solve(GRAPH, budget, solver="patient", raw=True)
-        assert (plan.method, plan.interrupted, plan.details["simulated"]) == ("patient", True, 2)
+        assert (plan.method, plan.interrupted, plan.report.simulated) == ("patient", True, 2)
 
 
 def test_an_uninterrupted_plan_does_not_say_so():
     plan = solve(GRAPH, 8)
     assert not plan.interrupted
     assert "stopped" not in str(plan)
-    assert "interrupted" not in plan.details
+    assert "interrupted" not in plan.record()["details"]
 
 
 def test_the_label_is_written_read_and_verified(tmp_path, sweep):

@@ -153,15 +153,15 @@ def test_the_text_of_the_lowest_peak_answers_that_question():
     assert " B at " in text.split("others")[1].splitlines()[0]
     assert "no schedule within its peak computes less" in " ".join(text.split())
     assert plan.record()["peak_bound"] == 4
-    assert set(plan.details["peaks"]) == set(plan.details["overheads"])
-    assert min(plan.details["peaks"].values()) == 4
+    assert set(plan.report.peaks) == set(plan.report.overheads)
+    assert min(plan.report.peaks.values()) == 4
 
 
 def test_every_plan_says_what_no_schedule_goes_below():
     graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(12)]))
     plan = ra.solve(graph, "80%")
     assert f"no schedule goes below {plan.peak_bound} B\n" in str(plan)
-    assert "peaks" not in plan.details
+    assert not plan.report.peaks
 
 
 def test_a_peak_bound_in_a_file_is_ours_or_a_claim(tmp_path):

@@ -10,6 +10,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan.problem import Problem
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 
@@ -73,7 +74,7 @@ def test_a_bound_counts_for_the_limit_that_it_was_found_for():
     def bound_of(limit):
         found = candidate([0, 1, 2, 3], bound=7, scope="any order")
         bound = ComputeBound(GRAPH.needed_compute)
-        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, details={}, bound=bound)
+        plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
         return plan.bound, plan.scope, plan.bound_source
 
     assert bound_of(8) == (7, "any order", "some")
@@ -93,7 +94,7 @@ def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
     def plan_of(scope, own, given):
         found = candidate([0, 1, 2, 3], bound=own, scope=scope)
         bound = ComputeBound(given, (3,), (1, 0))
-        return problem(8).plan(found, solver="some", options={}, seconds=0.0, details={}, bound=bound)
+        return problem(8).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
 
     assert (plan_of("any order", 7, 8).bound, plan_of("any order", 7, 8).bound_source) == (8, "closure")
     assert plan_of("any order", 7, 8).details == {"bound": {"nodes": [3], "price": "1/2^0"}}

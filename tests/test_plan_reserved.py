@@ -267,7 +267,7 @@ def test_without_memory_for_another_search_the_plan_that_fits_is_kept(monkeypatc
     monkeypatch.setattr(ReservedSearch, "_within", exhausted)
     plan = solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")
     assert plan.reservation.memory >= plan.peak_memory
-    assert (plan.details["complete"], plan.details["out_of_memory"]) == (False, ["cupy_pool"])
+    assert (plan.report.stop, plan.report.out_of_memory) == (Stop.OUT_OF_MEMORY, ("cupy_pool",))
     monkeypatch.setattr(ReservedSearch, "_run", exhausted)
     with pytest.raises(MemoryError):
         solve(GRAPH, "least", solver="chen_greedy", allocator="cupy_pool")

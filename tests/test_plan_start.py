@@ -48,8 +48,8 @@ def test_a_start_that_nothing_is_better_than_is_the_plan(solver):
     plan = ra.solve(GRAPH, OPTIMUM.limit, solver=solver, start=own, effort="fast")
     assert plan.schedule.order.tolist() == own
     if solver == "auto":
-        assert plan.details["overheads"][START] == OPTIMUM.overhead
-        assert plan.details["solvers_tried"] <= len(default_solvers(GRAPH, "fast"))
+        assert plan.report.overheads[START] == OPTIMUM.overhead
+        assert plan.report.tried <= len(default_solvers(GRAPH, "fast"))
     else:
         assert str(plan).startswith("plan: start (no schedule of search is better)")
 

@@ -510,7 +510,7 @@ def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, lim
     slow = slow_simulation(TRAINING, plan.schedule.order)
     assert (slow.peak, slow.compute) == (plan.peak_memory, plan.simulation.compute)
     assert limit == "least" or slow.peak <= limit
-    assert not plan.details.get("complete", True)
+    assert not plan.report.stop.complete
 
 
 @given(stop=st.integers(1, 12))

@@ -54,7 +54,7 @@ def test_a_time_limit_holds_for_the_whole_command(shape, tmp_path, monkeypatch):
 def test_where_a_walk_may_take_too_long_the_plan_says_that_the_time_was_over():
     graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9_000)]))
     plan = ra.solve(graph, "100%", solver="greedy_remat", time_limit=0.1, raw=True)
-    assert (plan.details["complete"], plan.overhead) == (False, 0)
+    assert (plan.report.stop.complete, plan.overhead) == (False, 0)
     assert "time limit reached" in str(plan)
 
 

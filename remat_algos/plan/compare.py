@@ -13,7 +13,7 @@ from remat_algos.context import DEFAULT, FAST, Clock, Progress, Stop, until_stop
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import INTERRUPTED, Plan
+from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
 from remat_algos.plan.problem import RULED_OUT, Problem
 from remat_algos.plan.solve import BOUNDING, allocator_options, solve
@@ -254,8 +254,8 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
     best = min(result.candidates, key=problem.rank, default=None)
     stopped = portfolio.stop is Stop.INTERRUPTED and solver.name == portfolio.running
     if best is not None and problem.fits(best):
-        details = result.details(best) | ({INTERRUPTED: True} if stopped else {})
-        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, details=details, bound=bound)
+        report = result.report(solver.name, Stop.INTERRUPTED if stopped else Stop.DONE)
+        plan = problem.plan(best, solver=solver.name, options={}, seconds=result.seconds, report=report, bound=bound)
         return Entry(solver.name, plan)
     if stopped:
         return Entry(solver.name, None, "interrupted")

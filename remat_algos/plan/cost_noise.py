@@ -1,7 +1,7 @@
 """Costs that are not known exactly: sampled costs, the overhead of plans under them, and the plan that is robust."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import frexp, log1p, sqrt
 from numbers import Real
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 from remat_algos.ir.arrays import Float64, Int64, as_whole
 from remat_algos.ir.csr import indptr_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import ROBUST
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.candidates import Candidate
@@ -133,13 +132,15 @@ def quantile(overheads: Float64) -> Float64:
     return np.partition(overheads, place, axis=1)[:, place]
 
 
-def choose_robust(problem: Problem, candidates: Sequence[Candidate], noise: CostNoise) -> Candidate:
+def choose_robust(
+    problem: Problem, candidates: Sequence[Candidate], noise: CostNoise
+) -> tuple[Candidate, dict[str, Any]]:
     """Return the candidate of the lowest 90 % quantile among those that fit; of equals the one that ranks first.
 
     Of hundreds of candidates about as good as each other one has the lowest quantile by chance. So the first half of
     the samples chooses one, and it replaces the candidate that ranks first, at the costs of the graph, only if it is
     better in the second half, and in all, too. Where the lowest peak is wanted, those of the lowest peak are compared.
-    The details have the quantiles of both.
+    The record has the quantiles of both.
 
     Examples
     --------
@@ -148,7 +149,7 @@ def choose_robust(problem: Problem, candidates: Sequence[Candidate], noise: Cost
     >>> from remat_algos.solvers.candidates import evaluated
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3)])
     >>> candidates = [evaluated(graph, Schedule(order)) for order in ([0, 1, 2, 0, 1, 3], [0, 1, 2, 3])]
-    >>> choose_robust(Problem.of(graph, Budget("100%")), candidates, CostNoise(0.2)).schedule.order.tolist()
+    >>> choose_robust(Problem.of(graph, Budget("100%")), candidates, CostNoise(0.2))[0].schedule.order.tolist()
     [0, 1, 2, 3]
     """
     graph = problem.graph
@@ -175,4 +176,4 @@ def choose_robust(problem: Problem, candidates: Sequence[Candidate], noise: Cost
         "nominal_overhead": ranked[0].simulated.overhead / one_pass if one_pass else 0.0,
         "nominal_quantile": float(quantiles[0]),
     }
-    return replace(ranked[best], details={**ranked[best].details, ROBUST: record})
+    return ranked[best], record

@@ -270,7 +270,11 @@ def _plan(problem: Problem, result: SolverResult, candidate: Candidate, seconds:
     """A plan whose budget is its own peak."""
     peak = candidate.figures[0]
     fitted = replace(problem, budget=Budget(peak), limit=peak)
-    details = result.details(candidate)
     return fitted.plan(
-        candidate, solver=candidate.solver, options={}, seconds=seconds, details=details, bound=bounds.at(peak)
+        candidate,
+        solver=candidate.solver,
+        options={},
+        seconds=seconds,
+        report=result.report(candidate.solver),
+        bound=bounds.at(peak),
     )

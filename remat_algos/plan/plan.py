@@ -15,14 +15,16 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Stop
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
-from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
+from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.plan.claims import NEVER_CHECKED, checked
 from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
+from remat_algos.plan.search_report import KEYS, SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
@@ -30,13 +32,9 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.registry import ANY_ORDER, find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, listed, one_line, printable, quoted, shortened, shortened_path
+from remat_algos.text.wording import counted, one_line, printable, quoted, shortened, shortened_path
 
-OTHERS_SHOWN = 3
 PEAK_BOUND = "peak_bound"  # in the details, where a solver proved more than `least_peak_bound`
-PEAKS = "peaks"  # of the lowest plans of single solvers, in the details of a plan of "auto" for the lowest peak
-OVERHEADS = "overheads"  # of the best plans of single solvers that fit, in the details of a plan of "auto"
-TRIED = "solvers_tried"  # in the details of a plan of "auto": how many solvers could serve the graph
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
@@ -45,9 +43,6 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
 FORMS = ("plan", "frees", "names", "actions")
 BOUND = "bound"  # in the details of a plan: the nodes, and the price, that prove its bound
 NARROWER = "narrower_bound"  # in the details of a plan: a solver's bound for fewer schedules than those of any order
-INTERRUPTED = "interrupted"  # in the details of a plan whose search the user stopped
-ROBUST = "robust"  # in the details of a plan that was chosen for costs that are not exact (`cost_noise`)
-OUT_OF_MEMORY = "out_of_memory"  # in the details of a plan: the solvers, and what else, that ran out of memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +72,9 @@ class Plan:
     seconds : float
         Time that solving took.
     details : mapping
-        What the method chose.
+        What the method chose, and what proves the bounds.
+    report : SearchReport
+        What the search tried, what else it found, and how it ended.
     reservation : Reservation, optional
         Bytes that the allocator reserves, which the limit is for; of an arena with the addresses. By default the peak.
     bound_source : str or None
@@ -102,6 +99,7 @@ class Plan:
     scope: str | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
+    report: SearchReport = field(default_factory=SearchReport)
     reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
     bound_source: str | None = ONE_PASS
     constraints: Constraints | None = None
@@ -191,7 +189,7 @@ class Plan:
     @property
     def interrupted(self) -> bool:
         """Whether the user stopped the search; this is then the best plan so far."""
-        return bool(self.details.get(INTERRUPTED, False))
+        return self.report.stop is Stop.INTERRUPTED
 
     @property
     def saved(self) -> list[tuple[int, int]]:
@@ -231,7 +229,7 @@ class Plan:
             "compute_unit": graph.labels.compute_unit,
             "compute_scale": graph.labels.compute_scale,
             "seconds": round(self.seconds, 6),
-            "details": plain(self.details),
+            "details": plain({**self.details, **self.report.record()}),
         }
         if self.constraints is not None:
             record["constraints"] = self.constraints.record()
@@ -280,6 +278,7 @@ class Plan:
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
         record = read_record(path)
+        details = record.get("details", {})
         try:
             found = checked(graph, shaped(record))
         except PlanError as error:
@@ -297,7 +296,8 @@ class Plan:
             scope=record["bound_scope"],
             bound_source=bound_source(record),
             seconds=record["seconds"],
-            details=record.get("details", {}),
+            details={name: value for name, value in details.items() if name not in KEYS},
+            report=SearchReport.claimed(details),
             constraints=Constraints.claimed(found.graph, record.get("constraints")),
             claimed=(*found.doubts, *NEVER_CHECKED),
         )
@@ -311,8 +311,8 @@ class Plan:
             return f"plan: {self.method}"
         if self.solver != "auto":
             return f"plan: {self.method} (no schedule of {self.solver} is better)"
-        tried = self.details.get(TRIED)
-        count = f" ({counted(tried, 'solver')} tried)" if isinstance(tried, int) and tried else ""
+        tried = self.report.tried
+        count = f" ({counted(tried, 'solver')} tried)" if tried else ""
         return f"best plan: {self.method}{count}"
 
     def _rows(self) -> Iterator[tuple[str, str]]:
@@ -343,7 +343,7 @@ class Plan:
         yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
         if self.constraints is not None:
             yield "constraints", str(self.constraints)
-        searched, ended = self._searched(), self._ended()
+        searched, ended = self._searched(), self.report.ending()
         if not self.claimed:
             yield from searched
         if self.bound is not None:
@@ -358,41 +358,12 @@ class Plan:
 
     def _searched(self) -> Iterator[tuple[str, str]]:
         """What the solvers did and found, which nobody can check in a plan from a file."""
-        tried = self.details.get(TRIED)
-        if self.claimed and is_count(tried):
-            yield "tried", counted(tried, "solver")
+        if self.claimed and self.report.tried is not None:
+            yield "tried", counted(self.report.tried, "solver")
         solver = find_solver(self.method)
         if solver is not None:
             yield from solver.describe(self.graph, self.details)
-        if robust := robust_text(self.details.get(ROBUST)):
-            yield "cost noise", robust
-        if others := self._others():
-            yield "others", others
-
-    def _ended(self) -> Iterator[tuple[str, str]]:
-        """What was left out, and what stopped the search."""
-        skipped = self.details.get("skipped")
-        if isinstance(skipped, Mapping) and skipped:
-            yield "skipped", skipped_text(skipped)
-        if self.interrupted:
-            yield "stopped", "interrupted; this is the best plan found so far"
-        elif not self.details.get("complete", True):
-            exhausted = self.details.get(OUT_OF_MEMORY)
-            names = listed(exhausted) if isinstance(exhausted, list) else ""
-            reason = f"out of memory in {names}" if names else "time limit reached"
-            yield "stopped", f"{reason}; this is the best plan found so far"
-
-    def _others(self) -> str:
-        """What other solvers reached, the best of them: overheads, beside the peaks where the lowest was asked for."""
-        overheads, peaks = (
-            each if isinstance(each, Mapping) else {} for each in map(self.details.get, (OVERHEADS, PEAKS))
-        )
-        known = {name: extra for name, extra in overheads.items() if name != self.method and type(extra) is int}
-        shown = []
-        for name, extra in known.items():
-            peak = f"{format_bytes(peaks[name])} at " if is_count(peaks.get(name)) else ""
-            shown.append(f"{name} {peak}{percent(extra, self.graph.needed_compute)}")
-        return ", ".join(shown[:OTHERS_SHOWN]) + (f", {len(shown) - OTHERS_SHOWN} more" if shown[OTHERS_SHOWN:] else "")
+        yield from self.report.rows(self.method, one_pass=self.graph.needed_compute, peak=self.peak_memory)
 
     def _recomputed(self) -> str:
         """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""
@@ -436,27 +407,3 @@ class Plan:
             whose += " that keep to the constraints" if self.constraints is not None else ""
             excess = f"claimed by {self.method}, not proven here" if self.claimed else excess
             yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
-
-
-def robust_text(robust: Any) -> str:
-    """The quantile for which a plan was chosen, and that of the plan of least compute; "" of what is no such record."""
-    names = ("noise", "samples", "quantile", "nominal_overhead", "nominal_quantile")
-    figures: list[Any] = [robust.get(name) for name in names] if isinstance(robust, Mapping) else [None]
-    if not all(isinstance(figure, int | float) and abs(figure) < LARGEST_SUM for figure in figures):
-        return ""
-    noise, samples, quantile, nominal, nominal_quantile = figures
-    text = f"{100 * noise:g} %: {fine_percent(quantile, 1)} more than one pass, or less, in 90 % of {samples:,} samples"
-    if quantile == nominal_quantile:
-        return f"{text}; it is also the plan of least compute"
-    least = f"{fine_percent(nominal_quantile, 1)}, without noise {fine_percent(nominal, 1)}"
-    return f"{text}; of the plan of least compute {least}"
-
-
-def skipped_text(skipped: Mapping[str, int]) -> str:
-    """Schedules that a solver abandoned, and why."""
-    return ", ".join(f"{_counted(count)} {reason}" for reason, count in skipped.items())
-
-
-def _counted(number: Any) -> str:
-    """A number of schedules; as it stands where a plan from elsewhere has no number."""
-    return counted(number, "schedule") if isinstance(number, int) else shortened(number)

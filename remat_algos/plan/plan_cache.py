@@ -6,6 +6,7 @@ import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.plan import BOUND, OVERHEADS, PEAKS, TRIED, Plan
+from remat_algos.plan.plan import BOUND, Plan
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import near_lowest, solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
@@ -75,7 +77,7 @@ def solve_cached(
                 os.utime(file)  # the least recently used are removed first
             return _carried_over(found, graph, budget)
     plan = solve(graph, budget, solver=solver, effort=effort)
-    if plan.details.get("complete", True) and not plan.interrupted:
+    if plan.report.stop.complete:
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _carried_over(plan, canonical, limits).save(file)
@@ -104,11 +106,19 @@ def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGra
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
     """The plan for a graph of the same ids, with the proof of its bound and those details that name no nodes."""
-    details = {name: plan.details[name] for name in (TRIED, OVERHEADS, PEAKS) if name in plan.details}
+    details: dict[str, Any] = {}
+    report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     if BOUND in plan.details and plan.bound is not None:
         details[BOUND] = ComputeBound.claimed(plan.graph, plan.bound, plan.details[BOUND]).record(graph)
     simulation = simulate(graph, plan.schedule)
-    return replace(plan, graph=graph, budget=budget, simulation=simulation, details=details)
+    return replace(
+        plan,
+        graph=graph,
+        budget=budget,
+        simulation=simulation,
+        details=details,
+        report=report,
+    )
 
 
 def _cache_file(canonical: ComputationGraph, limits: Budget, solver: str, effort: str) -> Path | None:

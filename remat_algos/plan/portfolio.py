@@ -11,8 +11,8 @@ from typing import Any
 from remat_algos.context import Clock, Ending, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
-from remat_algos.plan.plan import OUT_OF_MEMORY
 from remat_algos.plan.problem import RULED_OUT, Problem
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
@@ -84,13 +84,11 @@ class SolverResult:
         """All of them."""
         return [*self.kept.items, *self.polished]
 
-    def details(self, candidate: Candidate) -> dict[str, Any]:
-        """The details that a plan records of one candidate."""
-        details = {**candidate.details, "simulated": self.simulated}
-        details["complete"] = self.stop.complete and self.error is None
-        if self.stop is Stop.OUT_OF_MEMORY:
-            details[OUT_OF_MEMORY] = [candidate.solver]
-        return details | {"skipped": dict(self.skipped)} if self.skipped else details
+    def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
+        """What a plan of this solver records of the run; `stop` is how the runs of all solvers ended."""
+        stop |= self.stop if self.error is None else self.stop | Stop.DEADLINE
+        names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
+        return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
 
 
 class Portfolio:
@@ -146,6 +144,7 @@ class Portfolio:
         )
         self.results: dict[str, SolverResult] = {}
         self.ending = Ending()
+        self.robust: Mapping[str, Any] | None = None  # quantiles of the best, under noise
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
@@ -284,12 +283,10 @@ class Portfolio:
         """The solvers that ran out of memory."""
         return [name for name, result in self.results.items() if result.stop is Stop.OUT_OF_MEMORY]
 
-    def details(self, candidate: Candidate) -> dict[str, Any]:
+    def report(self, candidate: Candidate) -> SearchReport:
         """What a plan records of the run that led to a candidate."""
-        details = self.results[candidate.solver].details(candidate)
-        if self.out_of_memory:
-            details[OUT_OF_MEMORY] = self.out_of_memory
-        return {**details, "complete": details["complete"] and self.stop.complete}
+        own = self.results[candidate.solver].report(candidate.solver, self.stop)
+        return replace(own, out_of_memory=tuple(self.out_of_memory), robust=self.robust)
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, of equals one with the largest bound; None if there is none."""

@@ -16,7 +16,8 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import BOUND, NARROWER, PEAK_BOUND, Plan, skipped_text
+from remat_algos.plan.plan import BOUND, NARROWER, PEAK_BOUND, Plan
+from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
@@ -130,7 +131,7 @@ class Problem:
         solver: str,
         options: Mapping[str, Any],
         seconds: float,
-        details: Mapping[str, Any],
+        report: SearchReport,
         bound: ComputeBound,
         reservation: Reservation | None = None,
     ) -> Plan:
@@ -141,7 +142,7 @@ class Problem:
         """
         own = self.own_bound(candidate)
         proven = bound.compute if own is None or candidate.scope != ANY_ORDER else max(own, bound.compute)
-        details = {name: value for name, value in details.items() if name not in (BOUND, NARROWER)}
+        details = {name: value for name, value in candidate.details.items() if name not in (BOUND, NARROWER)}
         if proven == bound.compute:
             details |= {BOUND: bound.record(self.graph)} if bound.nodes else {}
         if candidate.peak_bound is not None and candidate.peak_bound > least_peak_bound(self.graph)[0]:
@@ -161,6 +162,7 @@ class Problem:
             bound_source=bound.source if proven == bound.compute else candidate.solver,
             seconds=seconds,
             details=details,
+            report=report,
             reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
             constraints=self.constraints,
         )
@@ -239,7 +241,7 @@ class Problem:
             solver=lowest.solver,
             options={},
             seconds=0.0,
-            details=lowest.details,
+            report=SearchReport(),
             bound=ComputeBound(self.graph.needed_compute),
             reservation=reservation,
         )

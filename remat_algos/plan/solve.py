@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,9 +31,10 @@ from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
-from remat_algos.plan.plan import INTERRUPTED, OUT_OF_MEMORY, OVERHEADS, PEAKS, TOLERANCE, TRIED, Plan
+from remat_algos.plan.plan import TOLERANCE, Plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, as_schedule
 from remat_algos.schedule.simulation import simulate
@@ -253,7 +254,7 @@ def solve(
         best = _best(portfolio, closure)
         if noise is not None:
             with until_stopped(memory=True) as ending:
-                best = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
+                best, portfolio.robust = choose_robust(narrowed, [*portfolio.candidates, *portfolio.fitting], noise)
             if ending.stop is Stop.OUT_OF_MEMORY:  # the best at the costs of the graph is there
                 out_of_memory.append(SAMPLES)
             else:
@@ -283,27 +284,15 @@ def solve(
             goal=best.figures[1],
         )
         bound = max(tighter, bound, key=lambda each: each.compute)
-    details = dict(best.details)
-    if single is None:
-        bests, one_pass = searches.bests, graph.needed_compute
-        details |= {TRIED: searches.n_tried}
-        details[OVERHEADS] = {name: each.figures[1] - one_pass for name, each in bests.items()}
-        if problem.minimizes_peak:
-            details[PEAKS] = {name: each.figures[0] for name, each in bests.items()}
-    if Stop.INTERRUPTED in (searches.stop, stop):
-        details[INTERRUPTED] = True
-    else:
+    stop |= searches.stop
+    if stop is not Stop.INTERRUPTED:
         clock.finish()
-    if searches.stop is Stop.OUT_OF_MEMORY:
-        out_of_memory.append(reserving.name)
-    if out_of_memory:
-        details |= {"complete": False, OUT_OF_MEMORY: [*details.get(OUT_OF_MEMORY, []), *out_of_memory]}
     return problem.plan(
         best,
         solver=named,
         options=options,
         seconds=clock.elapsed,
-        details=details,
+        report=searches.report(best, single is None, [*out_of_memory], stop),
         bound=bound,
         reservation=reservation,
     )
@@ -462,6 +451,7 @@ class ReservedSearch:
         self.allocator, self.options = allocator, options
         self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
+        self.reports: dict[bytes, SearchReport] = {}  # of the searches that found the orders
         self.start: Candidate | None = None  # of the user, if it fits
         self.best: Reserved | None = None  # that fits
         self.lowest: Reserved | None = None
@@ -496,6 +486,20 @@ class ReservedSearch:
         if self.lowest is not None and not out_of_memory:
             raise self.problem.reserved_error(*self.lowest)
         raise failure or self.problem.budget_error([], {})
+
+    def report(self, best: Candidate, several: bool, out_of_memory: Sequence[str], stop: Stop) -> SearchReport:
+        """What the plan of the best records of the searches: `several` if no solver was named."""
+        report, one_pass = self.reports[_key(best)], self.problem.graph.needed_compute
+        names = [*report.out_of_memory, *out_of_memory]
+        names += [self.allocator.name] if self.stop is Stop.OUT_OF_MEMORY else []
+        memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
+        interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE  # a bound that was cut short leaves no plan out
+        report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
+        if not several:
+            return report
+        overheads = {name: each.figures[1] - one_pass for name, each in self.bests.items()}
+        peaks = {name: each.figures[0] for name, each in self.bests.items()} if self.problem.minimizes_peak else {}
+        return replace(report, tried=self.n_tried, overheads=overheads, peaks=peaks)
 
     def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
         """Run a part of the search; what ended it, if it was not the user or the deadline."""
@@ -582,14 +586,15 @@ class ReservedSearch:
         self.stop |= portfolio.ending.stop
         own = portfolio.results.get(START)
         if own is not None and own.kept.items and self.problem.fits(own.kept.items[0]):
-            self.start = replace(own.kept.items[0], details=portfolio.details(own.kept.items[0]))
+            self.start = own.kept.items[0]
+            self.reports[_key(self.start)] = portfolio.report(self.start)
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}
         fitting.pop(chosen.figures, None)
         others = sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates - 1]
         for candidate in (chosen, *others):
-            details = portfolio.details(candidate)
+            self.reports[_key(candidate)] = portfolio.report(candidate)
             bound, scope = (candidate.bound, candidate.scope) if problem is self.problem else (None, None)
-            self.pool[candidate.figures] = replace(candidate, details=details, bound=bound, scope=scope)
+            self.pool[candidate.figures] = replace(candidate, bound=bound, scope=scope)
         return self.pool[chosen.figures]
 
     def _reserve_best(self, problem: Problem, chosen: Candidate, limit: int | None = None) -> bool:

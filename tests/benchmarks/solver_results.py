@@ -229,7 +229,7 @@ def _solved(graph: ra.ComputationGraph, solver: str, budget: str, polished: bool
             "compute": compute,
             "overhead": round(100 * plan.overhead / max(1, compute - plan.overhead), 6),
             "order": hashlib.blake2b(order, digest_size=8).hexdigest(),
-            "complete": limit is None or bool(plan.details.get("complete", True)),
+            "complete": limit is None or bool(plan.report.stop.complete),
         }
     return row | {"seconds": round(seconds, 4)}
 

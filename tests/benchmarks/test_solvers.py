@@ -31,6 +31,6 @@ def test_solve(benchmark, solver, name):
         reads=graph.read_indices.size,
         budget=budget,
         overhead_share=plan.overhead / graph.needed_compute,
-        plans_simulated=plan.details.get("simulated", 1),
+        plans_simulated=plan.report.simulated or 1,
     )
     assert plan.peak_memory <= plan.limit

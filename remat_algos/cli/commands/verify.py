@@ -74,5 +74,5 @@ def _not_checked(plan: "Plan") -> list[str]:
     """The entries of the plan that are its word alone; of its details all but what proves the bound."""
     from remat_algos.plan.plan import BOUND
 
-    details = [f"details.{name}" for name in plan.details if name != BOUND]
+    details = [f"details.{name}" for name in plan.record()["details"] if name != BOUND]
     return [name for name in plan.claimed if name != "details"] + details

@@ -1,0 +1,146 @@
+"""What a search tried, what else it found, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from remat_algos.context import Stop
+from remat_algos.ir.arrays import by_fields
+from remat_algos.text.units import fine_percent, percent
+from remat_algos.text.wording import counted, listed
+
+OTHERS_SHOWN = 3
+KEYS = (
+    "simulated",
+    "complete",
+    "out_of_memory",
+    "skipped",
+    "robust",
+    "solvers_tried",
+    "overheads",
+    "peaks",
+    "interrupted",
+)
+"""What stands for the report in the details of the JSON of a plan, beside those of its solver."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SearchReport:
+    """What a search tried, what else it found, and how it ended.
+
+    Parameters
+    ----------
+    tried : int, optional
+        Number of solvers that ran; None where one was named.
+    overheads : mapping of str to int
+        By solver, the best first: the overhead of its best plan within the budget.
+    peaks : mapping of str to int
+        Bytes of the peaks of these plans, where the lowest peak was asked for.
+    simulated : int
+        Number of schedules of the solver whose plan it is.
+    skipped : mapping of str to int
+        Schedules that this solver abandoned, by reason.
+    stop : Stop
+        How the search ended.
+    out_of_memory : tuple of str
+        The solvers, and what else, that ran out of memory.
+    robust : mapping, optional
+        Quantiles of the overhead, for costs that are not exact (`CostNoise`).
+
+    Examples
+    --------
+    >>> report = SearchReport(2, {"chen_sqrt": 4, "no_remat": 0}, {"chen_sqrt": 7, "no_remat": 14})
+    >>> dict(report.rows("chen_sqrt", one_pass=20, peak=7))
+    {'others': 'no_remat 0.0 % at 2.00 x the peak'}
+    """
+
+    tried: int | None = None
+    overheads: Mapping[str, int] = field(default_factory=dict)
+    peaks: Mapping[str, int] = field(default_factory=dict)
+    simulated: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    stop: Stop = Stop.DONE
+    out_of_memory: tuple[str, ...] = ()
+    robust: Mapping[str, Any] | None = None
+
+    __reduce__ = by_fields
+
+    @classmethod
+    def claimed(cls, details: Mapping[str, Any]) -> SearchReport:
+        """From the details in the JSON of a plan, whose kinds were checked."""
+        stop = Stop.DONE if details.get("complete", True) else Stop.DEADLINE
+        stop |= Stop.OUT_OF_MEMORY if details.get("out_of_memory") else Stop.DONE
+        stop |= Stop.INTERRUPTED if details.get("interrupted") else Stop.DONE
+        return cls(
+            details.get("solvers_tried"),
+            details.get("overheads", {}),
+            details.get("peaks", {}),
+            details.get("simulated", 0),
+            details.get("skipped", {}),
+            stop,
+            tuple(details.get("out_of_memory", ())),
+            details.get("robust"),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The entries of the details in the JSON of a plan."""
+        record: dict[str, Any] = {"simulated": self.simulated, "complete": self.stop.complete} if self.simulated else {}
+        if not self.stop.complete:
+            record["complete"] = False
+        if self.stop is Stop.INTERRUPTED:
+            record["interrupted"] = True
+        known = {
+            "out_of_memory": list(self.out_of_memory),
+            "skipped": self.skipped,
+            "robust": self.robust,
+            "overheads": self.overheads,
+            "peaks": self.peaks,
+        }
+        record |= {name: value for name, value in known.items() if value}
+        return record if self.tried is None else {**record, "solvers_tried": self.tried}
+
+    def rows(self, method: str, *, one_pass: int, peak: int) -> Iterator[tuple[str, str]]:
+        """Label and text of the lines of a plan of this method and peak about what else was found."""
+        if robust := self._robust():
+            yield "cost noise", robust
+        others = [self._other(name, one_pass, peak) for name in self.overheads if name != method]
+        if others:
+            more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
+            yield "others", f"{', '.join(others[:OTHERS_SHOWN])}{more}"
+
+    def ending(self) -> Iterator[tuple[str, str]]:
+        """The same about what was left out, and what stopped the search."""
+        if self.skipped:
+            yield "skipped", skipped_text(self.skipped)
+        if self.stop.complete:
+            return
+        reason = {
+            Stop.INTERRUPTED: "interrupted",
+            Stop.OUT_OF_MEMORY: f"out of memory in {listed(list(self.out_of_memory))}",
+        }
+        yield "stopped", f"{reason.get(self.stop, 'time limit reached')}; this is the best plan found so far"
+
+    def _other(self, name: str, one_pass: int, peak: int) -> str:
+        """The best plan of another solver: its overhead, and its peak where that is higher."""
+        own = self.peaks.get(name, peak)
+        higher = f" at {own / max(1, peak):.2f} x the peak" if own > peak else ""
+        return f"{name} {percent(self.overheads[name], one_pass)}{higher}"
+
+    def _robust(self) -> str:
+        """The quantile for which the plan was chosen, and that of the plan of least compute."""
+        if self.robust is None:
+            return ""
+        names = ("noise", "samples", "quantile", "nominal_overhead", "nominal_quantile")
+        noise, samples, quantile, nominal, nominal_quantile = (self.robust[name] for name in names)
+        share = f"{fine_percent(quantile, 1)} more than one pass, or less, in 90 % of {samples:,} samples"
+        if quantile == nominal_quantile:
+            return f"{100 * noise:g} %: {share}; it is also the plan of least compute"
+        least = f"{fine_percent(nominal_quantile, 1)}, without noise {fine_percent(nominal, 1)}"
+        return f"{100 * noise:g} %: {share}; of the plan of least compute {least}"
+
+
+def skipped_text(skipped: Mapping[str, int]) -> str:
+    """Schedules that a solver abandoned, and why."""
+    return ", ".join(f"{counted(count, 'schedule')} {reason}" for reason, count in skipped.items())
