@@ -27,7 +27,6 @@ time, which is not always the main one.
 WHOLE = 1000
 """"In all" of a progress callback."""
 
-FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 SHORTEST = 0.1  # seconds that a command searches, however long it read
 WRITING = 0.3
 """Of the time of start-up and reading, for printing and writing: 0.26 to 0.29 on graphs of 100,000 and more nodes."""

@@ -5,14 +5,9 @@ from collections.abc import Iterator
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.memory import two_path_bound
 from remat_algos.bounds.moments import PROGRAMS, choose_moments, moment_bound
-from remat_algos.context import BEST, DEFAULT, EFFORTS, FAST, WHOLE, Clock
+from remat_algos.context import WHOLE, Clock
+from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.text.wording import quoted
-
-ONE_MOMENT = 2.0  # seconds for the integer program of one moment, 0.02 to 0.2 on networks of 300 to 800 nodes
-LARGE = 3_000  # nodes, beyond which only the effort "best" solves integer programs
-SEVERAL = 3  # moments at most; a fourth takes as long as these and raises few bounds
-SEVERAL_MOMENTS = 6.0  # seconds for choosing them: a few on networks of 300 to 800 nodes
 
 
 def rising_bounds(
@@ -55,8 +50,7 @@ def rising_bounds(
     >>> [bound.compute for bound in rising_bounds(chain, 7)]
     [25, 29]
     """
-    if effort not in EFFORTS:
-        raise ValueError(f"effort is {quoted(effort)}; use {', '.join(EFFORTS)}")
+    allowed = Effort.of(effort)
     clock = clock or Clock()
     peak, pair = two_path_bound(graph)
     if pair and limit is not None and limit < peak:
@@ -64,7 +58,7 @@ def rising_bounds(
         return
     best = start or closure or ComputeBound(graph.needed_compute)
     yield best
-    integers = limit is not None and effort != FAST and (effort != DEFAULT or graph.n_nodes <= LARGE)
+    integers = limit is not None and allowed.moments > 0 and graph.n_nodes <= allowed.moment_nodes
     if closure is None:
         clock.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
         for closure in closure_bounds(graph, limit, start=start, advance=clock.progress):
@@ -73,9 +67,8 @@ def rising_bounds(
                 yield best
     if limit is None or not integers or closure is None or closure.price is None:
         return
-    seconds = SEVERAL_MOMENTS if effort == BEST else ONE_MOMENT
-    seconds = seconds if clock.left is None else min(seconds, clock.left)
-    count = SEVERAL if effort == BEST else 1
+    seconds = allowed.moment_seconds if clock.left is None else min(allowed.moment_seconds, clock.left)
+    count = allowed.moments
     clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # one is begun where one is counted
 
     def look() -> None:

@@ -19,7 +19,7 @@ def add_seed(parser: argparse._ActionsContainer, help: str = RANDOM_SEED) -> Non
 
 def add_effort(parser: argparse._ActionsContainer) -> None:
     """--effort."""
-    from remat_algos.context import DEFAULT, EFFORTS
+    from remat_algos.effort import DEFAULT, EFFORTS
 
     work = "how much work goes into the solvers, the search and the lower bound (default: default)"
     parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)

@@ -17,7 +17,8 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import FAST, Clock, OutOfTime
+from remat_algos.context import Clock, OutOfTime
+from remat_algos.effort import FAST
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget

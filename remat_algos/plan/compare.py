@@ -9,7 +9,8 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.context import DEFAULT, FAST, Clock, Progress, Stop, until_stopped
+from remat_algos.context import Clock, Progress, Stop, until_stopped
+from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph

@@ -14,7 +14,7 @@ import remat_algos.kernels as kernels
 import remat_algos.plan as package
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.cache_folder import cache_folder
-from remat_algos.context import DEFAULT
+from remat_algos.effort import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph, check_graph

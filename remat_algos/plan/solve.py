@@ -14,18 +14,8 @@ from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
-from remat_algos.context import (
-    BEST,
-    DEFAULT,
-    FAST,
-    WHOLE,
-    Clock,
-    Interrupted,
-    Progress,
-    Stop,
-    interrupted_as,
-    until_stopped,
-)
+from remat_algos.context import WHOLE, Clock, Interrupted, Progress, Stop, interrupted_as, until_stopped
+from remat_algos.effort import DEFAULT, FAST, Effort
 from remat_algos.errors import AllocationError, BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -56,7 +46,7 @@ from remat_algos.text.wording import listed, quoted, shortened
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first
-SEARCH_SHARE = 0.6  # of the time that is left, for the search where effort is to go into the bound after it
+SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # of the progress: then comes the bound, or before it addresses
 NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 MAX_SEARCHES = 6  # for one limit, each for another peak
@@ -200,11 +190,17 @@ def solve(
             raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={quoted(allocator)}")
         problem = Problem.of(graph, budget, reserving, constraints)
         clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
+        allowed = Effort.of(effort)
         problem.check_regions()
         quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
         closure, stop = problem.compute_bound(quick, effort=FAST)
         bound = closure
-        if effort != FAST and closure.price is not None and graph.n_nodes > SMALL and stop is not Stop.INTERRUPTED:
+        if (
+            allowed.bounds_first
+            and closure.price is not None
+            and graph.n_nodes > SMALL
+            and stop is not Stop.INTERRUPTED
+        ):
             longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
             bound, stop = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
@@ -213,7 +209,7 @@ def solve(
     if noise is not None and target is not None:
         target = graph.needed_compute  # nothing else is the best at other costs too
     out_of_memory: list[str] = []
-    part = (SEARCH_SHARE if effort == BEST else 1.0) * (NOISE_SHARE if noise is not None else 1.0)
+    part = allowed.search_share * (NOISE_SHARE if noise is not None else 1.0)
     passes = not raw if polish is None else polish
     solvers = [*starts, *(default_solvers(graph, effort) if single is None else [single])]
 
@@ -236,7 +232,7 @@ def solve(
         ):
             return lowest_runs[0], _best(lowest_runs[0], closure)
         compared = 0 if noise is None else n_compared(graph)
-        done = SEARCH_SHARE if effort == BEST or reserving.name != PEAK else 0.9  # then come addresses or a bound
+        done = min(allowed.search_share, SEARCHING if reserving.name == PEAK else SEARCHING_FIRST)
         shared = clock.share(part, progress=clock.within_stage(done))
         # the same again for what an allocator adds: it improves what was found
         own = task if narrowed is problem else replace(task, effort=FAST)
@@ -272,7 +268,7 @@ def solve(
             error.plan = replace(error.plan, solver=named, options=options, seconds=clock.elapsed)
         raise
     proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
-    untried = effort == BEST or bound is closure
+    untried = allowed.bounds_last or bound is closure
     if untried and best.figures[1] > max(bound.compute, proven or 0):
         peak, known = best.figures[0], None if problem.minimizes_peak else closure
         interrupted = searches.stop is Stop.INTERRUPTED

@@ -11,7 +11,8 @@ from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.live_sets import live_set_graph, useful_values
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.bounds.potentials import BITS, MomentPotential, SearchGraph, moment_potentials
-from remat_algos.context import BEST, DEFAULT, FAST, Clock, OutOfTime
+from remat_algos.context import Clock, OutOfTime
+from remat_algos.effort import Effort
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -26,7 +27,6 @@ from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
 USUAL_VALUES = 64  # values of graphs on which the search often ends
-MAX_STATES = {FAST: 200_000, DEFAULT: 1_000_000, BEST: 2_000_000}  # sets of live values, by effort
 BEYOND = 10  # of more values, this part of it
 FRONTIER_SEARCHES = 4  # how many times as many sets for a whole frontier
 MAX_STATES_ALONE = 100_000  # before potentials are computed
@@ -118,7 +118,7 @@ class _Searches:
         self.task, self.clock = task, clock
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
         self.arrays = live_set_graph(graph, self.nodes)
-        usual = MAX_STATES[task.effort] // (1 if self.arrays.memory.size <= USUAL_VALUES else BEYOND)
+        usual = Effort.of(task.effort).live_sets // (1 if self.arrays.memory.size <= USUAL_VALUES else BEYOND)
         self.max_states = usual if max_states is None else int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
         self.known = [first]  # of this solver

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers as package
-from remat_algos.context import DEFAULT, FAST, Clock
+from remat_algos.context import Clock
+from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.schedule.schedule import Schedule
@@ -187,8 +188,10 @@ def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT
     Without a graph, those that "auto" runs on graphs of every size and form.
     """
 
+    most = Effort.of(effort).solver_price
+
     def chosen(solver: Solver) -> bool:
-        if effort == FAST and not (solver.cheap or solver.improves):
+        if solver.price > most and not solver.improves:
             return False
         if graph is None:
             return not (solver.narrow or solver.min_nodes)

@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import BEST, DEFAULT, FAST, Clock, Ending, until_stopped
+from remat_algos.context import Clock, Ending, until_stopped
+from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
@@ -23,14 +24,9 @@ from remat_algos.solvers.registry import BASELINE, START, Rows, solver
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
-WORK = {FAST: 6_000_000, DEFAULT: 90_000_000, BEST: 250_000_000}
-"""Changes of the profile and eight for each move, of which a core makes some 30 million a second."""
-USUAL_NODES, LARGE_NODES = 1_000, 20_000
-MORE_WORK = {FAST: 6, DEFAULT: 4, BEST: 7}  # times as much at the latter as at the former
-WORK_OF_NODE = {FAST: 50_000, DEFAULT: 250_000, BEST: 1_000_000}  # graphs with few nodes take no more
+USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)
 FIRST_WORK = 4_000  # for each node, in the first of the rounds
 MIN_FIRST = 4  # searches of the first round
-MAX_FIRST = {FAST: 8, DEFAULT: 8, BEST: 24}  # with more work each is no longer, but there are more
 ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.7, 0.005), (0.3, 0.2, 0.005))
 """Share of the work, first and last temperature in mean costs of a node."""
 COOL_NODES = 4_000  # nodes above which there are too few moves for each to begin hot
@@ -45,7 +41,6 @@ MAX_LOWER = 3  # of these
 LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Of that, what the first take, and each of the rounds that follow."""
-LOWEST_WORK_OF_NODE = {FAST: 2, DEFAULT: 1, BEST: 1}  # times the work of a node within one limit
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
 FEWER = 4  # searches of a round for each of the next
@@ -54,8 +49,7 @@ ALONE = 100
 `auto` is no worse than it alone. On more nodes each of the two searches for the lowest peak has half of the work."""
 OWN = (START, BASELINE)  # of no other solver
 ANY_GOAL = 2**62  # the first schedule within the limit ends a search
-FRONTIER_WORK = {FAST: 3, DEFAULT: 2.5, BEST: 2.5}  # times the work within one limit
-LOWEST_SHARE = 0.15  # of that: for the lowest peak, and for the minimum compute at it
+LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
 BENDS = 2  # limits that are evenly spaced for each of these
 WARM = (0.1, 0.005)  # first and last temperature from a neighbour on the frontier
@@ -184,9 +178,10 @@ class _Annealing:
         self.bound = least_peak_bound(graph)[0]
         self.kernel = self._kernel(task.seed)
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
-        work = int(WORK[task.effort] * (1 + larger * (MORE_WORK[task.effort] - 1)))
-        most = WORK_OF_NODE[task.effort] * self.kernel.nodes.size
-        self.work, lowest = min(work, most), min(work, LOWEST_WORK_OF_NODE[task.effort] * most)
+        self.effort = effort = Effort.of(task.effort)
+        work = int(effort.search_work * (1 + larger * (effort.search_work_when_large - 1)))
+        most = effort.search_work_of_node * self.kernel.nodes.size
+        self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
         if self.max_moves is not None:
             self.work = lowest = USUAL_WORK * self.max_moves
         self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
@@ -199,7 +194,7 @@ class _Annealing:
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
-        possible = max(WORK[FAST], int(self.part * left * WORK_A_SECOND))
+        possible = max(Effort.of(FAST).search_work, int(self.part * left * WORK_A_SECOND))
         if possible >= work:
             return work
         self.clock.cut()
@@ -242,7 +237,7 @@ class _Annealing:
         seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
         lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
         """
-        factor = 1 if self.max_moves is not None else FRONTIER_WORK[self.task.effort]
+        factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
         known = [each for each in self.task.candidates if each.simulation is not None and each.solver not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
@@ -352,7 +347,7 @@ class _Annealing:
         graph, best = self.graph, None
         rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
         enough = int(rounds[0][0] * total / (FIRST_WORK * self.kernel.nodes.size + 1))
-        count = max(MIN_FIRST, min(MAX_FIRST[self.task.effort], enough))
+        count = max(MIN_FIRST, min(self.effort.first_searches, enough))
         if lowest:
             goal = ANY_GOAL
         elif goal is None:

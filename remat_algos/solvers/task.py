@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from remat_algos.arguments import as_seed
-from remat_algos.context import DEFAULT, EFFORTS
+from remat_algos.effort import DEFAULT, Effort
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.text.wording import quoted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,5 +53,4 @@ class Task:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", as_seed(self.seed))
-        if self.effort not in EFFORTS:
-            raise ValueError(f"effort is {quoted(self.effort)}; use {', '.join(EFFORTS)}")
+        Effort.of(self.effort)

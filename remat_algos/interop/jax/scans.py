@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import DEFAULT, FAST
 from remat_algos.cost.roofline import Cost
+from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.jax.captured import CapturedFunction, capture
 from remat_algos.interop.jax.naming import Naming, Scan, is_discrete, is_loop, replaced

@@ -1,0 +1,133 @@
+"""What `effort` decides: every number of work that searches and lower bounds may do, in one table.
+
+It counts work, not seconds, so that a plan is the same on a busy machine; only the integer programs of lower bounds
+have time limits too, so that of a bound may not. Seconds below are of one core (x86-64) of two.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from remat_algos.text.wording import quoted
+
+FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
+UNLIMITED = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The numbers of one effort.
+
+    Parameters
+    ----------
+    search_work : int
+        Of `search` within one limit: changes of its profile of memory, and eight for each move. A core makes about 30
+        million a second.
+    search_work_when_large : int
+        Factor on it for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
+    search_work_of_node : int
+        At most so much work for each node: graphs below 120, 360 and 250 nodes need no more.
+    first_searches : int
+        Searches from seeds in the first of the rounds, of which the best go on.
+    lowest_work : int
+        Factor on `search_work_of_node` for the lowest peak.
+    frontier_work : float
+        Factor on the work within one limit for a whole frontier.
+    live_sets : int
+        Sets of live values that the exact search keeps: of graphs above 64 values a tenth, for a frontier four times as
+        many. A core visits about 0.5 million a second.
+    solver_price : float
+        Solvers that take more seconds for 1,000 nodes are left out, those apart that improve what others found.
+    moments : int
+        Nodes at whose first runs memory is counted by the moment bound; 0: closure bounds alone. A fourth takes as long
+        as three and raises few bounds.
+    moment_nodes : int
+        On graphs of more nodes there is no moment bound.
+    moment_seconds : float
+        Time limit of its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
+    search_share : float
+        Of the time that is left for the search: the rest is for the bound after it.
+    """
+
+    search_work: int
+    search_work_when_large: int
+    search_work_of_node: int
+    first_searches: int
+    lowest_work: int
+    frontier_work: float
+    live_sets: int
+    solver_price: float
+    moments: int
+    moment_nodes: int
+    moment_seconds: float
+    search_share: float
+
+    @property
+    def bounds_first(self) -> bool:
+        """Whether the search may end at a moment bound, which is then computed before it."""
+        return self.moments > 0
+
+    @property
+    def bounds_last(self) -> bool:
+        """Whether the bound is raised after the search, whatever was computed before it."""
+        return self.search_share < 1
+
+    @classmethod
+    def of(cls, name: str) -> "Effort":
+        """The numbers of an effort; ValueError if there is none of this name.
+
+        Examples
+        --------
+        >>> Effort.of("fast").search_work, Effort.of("best").moments
+        (6000000, 3)
+        """
+        if name not in EFFORTS:
+            raise ValueError(f"effort is {quoted(name)}; use {', '.join(EFFORTS)}")
+        return TABLE[name]
+
+
+TABLE = MappingProxyType(
+    {
+        FAST: Effort(
+            search_work=6_000_000,
+            search_work_when_large=6,
+            search_work_of_node=50_000,
+            first_searches=8,
+            lowest_work=2,
+            frontier_work=3,
+            live_sets=200_000,
+            solver_price=0.1,
+            moments=0,
+            moment_nodes=0,
+            moment_seconds=0.0,
+            search_share=1.0,
+        ),
+        DEFAULT: Effort(
+            search_work=90_000_000,
+            search_work_when_large=4,
+            search_work_of_node=250_000,
+            first_searches=8,
+            lowest_work=1,
+            frontier_work=2.5,
+            live_sets=1_000_000,
+            solver_price=UNLIMITED,
+            moments=1,
+            moment_nodes=3_000,
+            moment_seconds=2.0,
+            search_share=1.0,
+        ),
+        BEST: Effort(
+            search_work=250_000_000,
+            search_work_when_large=7,
+            search_work_of_node=1_000_000,
+            first_searches=24,
+            lowest_work=1,
+            frontier_work=2.5,
+            live_sets=2_000_000,
+            solver_price=UNLIMITED,
+            moments=3,
+            moment_nodes=UNLIMITED,
+            moment_seconds=6.0,
+            search_share=0.6,
+        ),
+    }
+)
