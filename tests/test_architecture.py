@@ -27,6 +27,7 @@ ROOMS = (
         "registry",
         "files",
         "context",
+        "effort",
         "operations",
         "ir",
         "cost",

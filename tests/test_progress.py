@@ -8,7 +8,8 @@ import pytest
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.output import progress_text
-from remat_algos.context import EFFORTS, WHOLE, Clock
+from remat_algos.context import WHOLE, Clock
+from remat_algos.effort import EFFORTS
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate

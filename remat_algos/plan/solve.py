@@ -195,12 +195,8 @@ def solve(
         quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
         closure, stop = problem.compute_bound(quick, effort=FAST)
         bound = closure
-        if (
-            allowed.bounds_first
-            and closure.price is not None
-            and graph.n_nodes > SMALL
-            and stop is not Stop.INTERRUPTED
-        ):
+        longer_pays = closure.price is not None and graph.n_nodes > SMALL
+        if allowed.bounds_first and longer_pays and stop is not Stop.INTERRUPTED:
             longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
             bound, stop = problem.compute_bound(longer, effort=DEFAULT, closure=closure)
     target = bound.compute if reserving.candidates == 1 and not raw else None
