@@ -73,7 +73,7 @@ def test_what_a_format_begins_with_is_enough_or_goes_before_its_sniff(formats, t
     (tmp_path / "edges.txt").write_text("A B\n")
     assert ra.read_graph(tmp_path / "edges.txt").memory.tolist() == [1, 1]
     assert asked == []
-    assert not registry.graph_formats()[0].claims("A B\n", ".toy")
+    assert not registry.claims(registry.graph_formats()[0], "A B\n", ".toy")
     assert asked == ["A B\n"]
     for begins, binary in (("toy", False), (start, True)):
         with pytest.raises(ValueError, match=r"format toy begins with is .*; give re\.compile\(.*, a pattern of "):
@@ -102,7 +102,8 @@ def test_no_two_formats_have_one_ending_or_claim_one_content():
         if written.write is not None:
             content = written.write(graph)
             rivals = [form for form in forms if form.binary == written.binary]
-            assert [form.name for form in rivals if form.claims(content, written.endings[0])] == [written.name]
+            ending = written.endings[0]
+            assert [form.name for form in rivals if registry.claims(form, content, ending)] == [written.name]
 
 
 # ---------------------------------------------------------------- precedence

@@ -21,7 +21,7 @@ from remat_algos.formats import csv_tables, foreign
 from remat_algos.formats.columns import ColumnTable, aliases
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
-from remat_algos.formats.registry import GraphFormat, graph_formats
+from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
@@ -234,7 +234,7 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
     """The format of a file, and its content, bytes or text."""
     data = _bytes(file)
     for form in graph_formats():
-        if form.binary and form.claims(data, _ending(file)):
+        if form.binary and claims(form, data, _ending(file)):
             return form, data
     text = _text(data, shortened_path(file.name))
     form = _format_of(text, file)
@@ -277,7 +277,7 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     """The format of a text; the file's name decides only between several possible ones."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
-        if form.claims(text, ending):
+        if claims(form, text, ending):
             return form
     named = next((form for form in forms if ending in form.endings), None)
     first = _QUOTED.sub("", _first_line(text))

@@ -3,7 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -57,7 +57,7 @@ class GraphFormat:
     read: Callable[..., Tables | ComputationGraph]
     write: Callable[[ComputationGraph], str | bytes] | None = None
     endings: tuple[str, ...] = ()
-    begins: re.Pattern[Any] | None = None
+    begins: re.Pattern[Any] | None = field(default=None, repr=False)
     sniff: Callable[[Any, str], bool] | None = None
     binary: bool = False
     dims: bool = False
@@ -76,14 +76,15 @@ class GraphFormat:
             fault = f"what format {shortened(self.name)} begins with is {quoted(self.begins)}"
             raise ValueError(f"{fault}; give re.compile({example}), a pattern of {kind.__name__}")
 
-    def claims(self, content: str | bytes, ending: str) -> bool:
-        """Whether a file is of this format and no other; by its ending, if the content does not tell."""
-        if self.begins is None and self.sniff is None:
-            return ending in self.endings
-        begins = self.begins is None or self.begins.match(content) is not None
-        if self.sniff is None:
-            return begins
-        return (begins or ending in self.endings) and self.sniff(content, ending)
+
+def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
+    """Whether a file is of that format and no other; by its ending, if the content does not tell."""
+    if form.begins is None and form.sniff is None:
+        return ending in form.endings
+    begins = form.begins is None or form.begins.match(content) is not None
+    if form.sniff is None:
+        return begins
+    return (begins or ending in form.endings) and form.sniff(content, ending)
 
 
 @checked_arguments

@@ -128,11 +128,12 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 def _is_pace(path: str) -> bool:
     from remat_algos.files import beginning
     from remat_algos.formats.graphs.pace_text import GRAPH_FORMAT
+    from remat_algos.formats.registry import claims
 
     file = Path(path)
     if file.name.endswith((".gr", ".gr.gz")) or not file.is_file():
         return file.name.endswith((".gr", ".gr.gz"))
-    return GRAPH_FORMAT.claims(beginning(file, BEGINNING), "")
+    return claims(GRAPH_FORMAT, beginning(file, BEGINNING), "")
 
 
 # ---------------------------------------------------------------- the bounds
