@@ -1,5 +1,6 @@
 """Settings and fixtures of all tests."""
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -56,6 +57,20 @@ def shared_graphs():
     if not folder.is_dir():
         pytest.skip("the folder shared/graphs does not lie beside the repository")
     return folder
+
+
+@pytest.fixture(scope="module")
+def short_searches():
+    """The solver `search` anneals for a tenth of its usual work.
+
+    For modules whose tests are about what is done with a plan, and hold however good it is: one solve of a graph with
+    few nodes takes a second otherwise, nearly all of it in that solver.
+    """
+    module = importlib.import_module("remat_algos.solvers.search")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("WORK", "WORK_OF_NODE"):
+            patch.setattr(module, name, {effort: work // 10 for effort, work in getattr(module, name).items()})
+        yield
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ COMMANDS = (
     *("sensitivity", "show", "simulate", "solve", "unroll", "verify", "width"),
 )
 UNET = str(Path(__file__).parent.parent / "examples/graphs/unet.nodes.csv")
+pytestmark = pytest.mark.usefixtures("short_searches")
 SOLVERS = sorted(solver.name for solver in default_solvers())
 DRAWN = re.compile("[\x1b─-╿]")  # escape sequences and box drawing
 

@@ -1,8 +1,9 @@
-"""Bad input through the command line, as a process: an exit code, one sentence, and no file.
+"""Bad input through the command line: an exit code, one sentence, and no file. Some of it in a process of its own.
 
 A case is a working folder, a command line that ends in it, and what the sentence must name.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -341,6 +343,22 @@ def run(folder, words):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=10, check=False)
 
 
+@pytest.fixture
+def run_here(remat, monkeypatch):
+    """The same command line in this process, which takes a tenth of the time; what it says is as if of a process."""
+    monkeypatch.delenv("REMAT_TRACEBACK", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def here(folder, words):
+        begun = time.process_time()
+        with contextlib.chdir(folder):
+            said = remat(*words)
+        assert time.process_time() - begun < 10
+        return subprocess.CompletedProcess(words, said.code, said.out, said.err)
+
+    return here
+
+
 def one_sentence(done):
     """The line on standard error, notes apart; standard output has nothing but, perhaps, that the graph was read."""
     assert "Traceback" not in done.stderr + done.stdout
@@ -353,11 +371,21 @@ def one_sentence(done):
     return lines[0]
 
 
-@pytest.mark.parametrize(
-    ("files", "words", "named", "code"),
-    [*STRUCTURE, *NUMBERS, *CELLS, *FILES, *BUDGETS, *OPTIONS, *OUTPUTS, *PLANS],
-)
-def test_bad_input_is_one_sentence_an_exit_code_and_no_file(tmp_path, files, words, named, code):
+KINDS = (STRUCTURE, NUMBERS, CELLS, FILES, BUDGETS, OPTIONS, OUTPUTS, PLANS)
+CASES = ("files", "words", "named", "code")
+
+
+@pytest.mark.parametrize(CASES, [each for kind in KINDS for each in kind])
+def test_bad_input_is_one_sentence_an_exit_code_and_no_file(tmp_path, run_here, files, words, named, code):
+    complains(tmp_path, run_here, files, words, named, code)
+
+
+@pytest.mark.parametrize(CASES, [each for kind in KINDS for each in (kind[0], kind[-1])])
+def test_so_it_is_in_a_process(tmp_path, files, words, named, code):
+    complains(tmp_path, run, files, words, named, code)
+
+
+def complains(tmp_path, run, files, words, named, code):
     lay(tmp_path, files)
     before = contents(tmp_path)
     done = run(tmp_path, words)
@@ -377,10 +405,10 @@ def test_bad_input_is_one_sentence_an_exit_code_and_no_file(tmp_path, files, wor
     ],
     ids=["infeasible", "wrong budget", "wrong solver", "cycle"],
 )
-def test_an_older_plan_survives_a_failure(tmp_path, files, words):
+def test_an_older_plan_survives_a_failure(tmp_path, run_here, files, words):
     lay(tmp_path, files | {"out.json": "the older plan"})
     before = contents(tmp_path)
-    assert run(tmp_path, [*SOLVE, *words]).returncode in (BAD, INFEASIBLE)
+    assert run_here(tmp_path, [*SOLVE, *words]).returncode in (BAD, INFEASIBLE)
     assert contents(tmp_path) == before
 
 

@@ -11,6 +11,7 @@ from remat_algos.cli.main import main
 from tests.command_line import runner
 from tests.test_cli import on_terminal
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 ROOT = Path(__file__).parent.parent
 COLUMNS = 80
 LONG = "encoder/stage_{}/attention/self/query_key_value/projection/MatMul"

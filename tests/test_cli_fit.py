@@ -13,6 +13,7 @@ from remat_algos.solvers.registry import default_solvers
 from remat_algos.text.units import parse_bytes
 from tests.test_cli_questions import complains
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 SOLVERS = [*(solver.name for solver in default_solvers()), "auto"]
 SMALL = "vgg11?image=32&width=8"
 ASK = ("fit", "--model", SMALL, "--vary", "batch", "--memory", "20MB")

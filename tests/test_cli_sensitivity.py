@@ -10,6 +10,8 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.sensitivity import sensitivity
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, remat):

@@ -191,7 +191,7 @@ def test_the_interpreter_gets_the_same_numbers_within_the_peak(name, budget, tmp
     console.prepare(tmp_path)
     training = ra.differentiate(ra.read_graph(tmp_path / f"{name}.nodes.csv"))
     training = training.with_costs(workspace=np.zeros(training.n_nodes, np.int64))  # the functions' own affair
-    plan, plain = ra.solve(training, budget), ra.solve(training, solver="no_remat")
+    plan, plain = ra.solve(training, budget, effort="fast"), ra.solve(training, solver="no_remat")
     results, most = interpreted(training, [f"{action} {name}\n" for action, name in plan.actions(names=True)])
     assert most == plan.peak_memory
     wanted, most = interpreted(training, [f"{action} {name}" for action, name in plain.actions(names=True)])
