@@ -27,6 +27,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "graphs"
 SHARED = ("googlenet", "resnet50", "unet", "vgg19")
 NODES = [*"abcde", "loss", "grad(loss)", *(f"grad({v})" for v in "edcba")]  # of the chain, differentiated
 BOUND = 4_000  # bytes that a file may have on a disk that is full
+pytestmark = pytest.mark.usefixtures("short_searches")
 ODD_NAMES = (
     *("[CLS]", "a b", "c,d", "e=f", "é → ü", "-dash", "#hash", "compute x", "free", "{brace", '"q"', "--keep", "%s"),
     *("0", "grad", "平均", "loss"),
@@ -67,7 +68,11 @@ def only_notes(said):
 # Every command on every graph
 
 
-@pytest.fixture(scope="module", params=[*SHARED, "examples/unet", "examples/lstm", "examples/transformer"])
+NETWORKS = [*SHARED, "examples/unet", "examples/lstm", "examples/transformer"]
+SLOW_NETWORKS = ("googlenet", "resnet50", "unet")  # to search their frontiers; the others are of the same kinds
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
 def network(request, tmp_path_factory):
     """A real graph, with two plans for it: a tight one and one that may take all."""
     name = request.param.removeprefix("examples/")
@@ -107,6 +112,11 @@ def test_every_question_is_answered_on_real_networks(remat, network, command):
     assert all(line == line.rstrip() for line in text.lines)
 
 
+@pytest.mark.parametrize(
+    "network",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW_NETWORKS else ()) for name in NETWORKS],
+    indirect=True,
+)
 def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
     record = remat("frontier", network[0], "--points", "5", "--json").record
     best = sorted((p["peak_memory"], p["compute"]) for p in record["points"] if p["best"])
