@@ -18,6 +18,8 @@ from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SIZES = {"peak", "max_live", "bound", "capacity", "alignment", "buffers", "fixed"}
 BARE_KEYS = SIZES | {"proven", "seconds", "fits", "method", "interrupted"}
 ARENAS_KEYS = BARE_KEYS - {"bound", "proven"} | {"arenas", "addresses"}

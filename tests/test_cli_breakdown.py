@@ -6,6 +6,8 @@ import pytest
 
 from remat_algos.formats.graph_files import read_graph
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 VGG = "model:vgg11?batch=1&image=64"
 WITHOUT = "model:vgg11?batch=1&image=64&parameter_gradients=true"
 

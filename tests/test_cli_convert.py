@@ -9,6 +9,8 @@ from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NOTES = (
     "sizes not given: every value counts as 1 byte; --nodes or a memory column gives them; "
     "costs not given: every node counts as 1; --nodes or a compute column gives them"

@@ -13,6 +13,8 @@ from tests.test_cli import process
 from tests.test_cli_questions import complains
 from tests.test_cli_startup import LOADED, SLOW, run
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SMALL = "model:vgg11?batch=2&image=32&width=8"
 
 

@@ -16,6 +16,8 @@ from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said
 from tests.test_cli_questions import complains
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 ASKED = {
     *("predicted_peak", "measured_peak", "pool_total", "device_peak", "residual"),
     *("first_difference", "mismatches", "time_predicted", "time_measured", "runs"),

@@ -13,6 +13,8 @@ from remat_algos.schedule.unrolling import unroll
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, process
 from tests.test_cli_questions import complains
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 COUNTS = "node,count\na,2\nb,1\nd,1\n"
 TWICE = [2, 1, 0, 1, 0, 0]
 ENDINGS = ["un.json", "un.npz", "un.graphml", "un.dot", "un.nodes.csv"]

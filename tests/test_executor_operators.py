@@ -28,6 +28,8 @@ from tests.oracles import mixing as oracle
 from tests.strategies import graphs, orders
 from tests.test_executor_run import cases, written_over
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SOURCE = files("remat_algos.kernels").joinpath("cuda/mixing.cu")
 NUMPY = backend("numpy")
 inputs = st.lists(st.binary(max_size=40), max_size=12)

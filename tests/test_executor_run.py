@@ -31,6 +31,8 @@ from remat_algos.schedule.simulation import simulate
 from tests.strategies import graphs, numbers, orders, training_graphs
 from tests.tampered import tampered
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SOME_BYTES = [8, 16, 512, 520, 1300, 8, 16]
 SIZES = st.sampled_from([*SOME_BYTES, 0])
 METHODS = {

@@ -9,6 +9,8 @@ import pytest
 import remat_algos as ra
 from remat_algos.errors import GraphError
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NODES = "name,memory,compute\nconv1,8,20\nrelu1,8,1\nconv2,8,20\nloss,1,1\n"
 EDGES = "src,dst\nconv1,relu1\nrelu1,conv2\nconv2,loss\n"
 

@@ -32,6 +32,8 @@ from remat_algos.solvers.registry import Solver, any_graph, default_solvers, lis
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import differentiation, graphs, rows, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 KEYS = [
     *("format", "version", "graph_hash", "differentiate", "solver", "method", "options", "budget", "limit"),
     *("schedule", "peak_memory", "peak_bound", "resident_memory", "compute", "overhead", "bound"),

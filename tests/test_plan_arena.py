@@ -26,6 +26,8 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import format_bytes
 from tests.strategies import graphs, orders, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 GRAPH = differentiate(u_shape(20, memory=10_000))
 DERIVED = {"used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation", "offsets"}
 KEYS = {"allocator", "packed_memory", "packed_bound", "alignment"}

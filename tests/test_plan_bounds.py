@@ -24,6 +24,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline_peak
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 GRAPH = differentiate(build("resnet18").graph)
 
 

@@ -31,6 +31,8 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @given(graph=graphs() | captured_graphs(), by=st.sampled_from(["layer", "operation"]), data=st.data())
 def test_every_byte_and_every_cost_is_told_once(graph, by, data):

@@ -18,6 +18,8 @@ from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from tests.strategies import graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):

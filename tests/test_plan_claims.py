@@ -22,6 +22,8 @@ from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver, any_graph
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 EDGES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e")]
 GRAPH = ra.ComputationGraph.from_edges(EDGES)
 TRAINING = ra.differentiate(GRAPH)

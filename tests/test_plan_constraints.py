@@ -16,6 +16,8 @@ from remat_algos.solvers.task import Task
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 EDGES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("a", "e"), ("e", "f")]
 TRAINING = ra.differentiate(ra.ComputationGraph.from_edges(EDGES, memory=2**20, compute=10))
 CONSTRAINTS = {"max_runs": 3, "fixed_order": True, "regions": {"front": (["a", "b", "c"], "2MiB")}}

@@ -31,6 +31,8 @@ from remat_algos.solvers.registry import Solver, any_graph
 from tests.oracles.cost_noise import sampled_costs, slow_overheads, slow_quantile
 from tests.strategies import graphs, orders, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FEW = settings(max_examples=30)
 CHAIN = differentiate(chain(12))
 

@@ -24,6 +24,8 @@ from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 PLAYED = settings(max_examples=25)
 
 

@@ -19,6 +19,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 NAMES = [solver.name for solver in default_solvers()]
 
 

@@ -26,6 +26,8 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 GRAPH = differentiate(chain(9))
 CHEN = ["chen_sqrt", "chen_greedy", "chen_recursive"]  # in the order in which they run
 STOPPED = "stopped interrupted; this is the best plan found so far"

@@ -30,6 +30,8 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.text.units import exact_bytes, format_bytes
 from tests.strategies import training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 UNET = differentiate(build("unet", batch=1).graph)
 GRAPH = differentiate(u_shape(20, memory=2**24))
 KEYS = {"allocator", "used_memory", "least_reserved_memory", "reserved_memory", "ties", "fragmentation"}

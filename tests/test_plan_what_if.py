@@ -21,6 +21,8 @@ from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import orders, rows, subsets, training_graphs, without_once
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 PLAYED = settings(max_examples=30)
 
 

@@ -7,6 +7,8 @@ import remat_algos as ra
 from remat_algos.formats.graphs.json_text import from_json
 from remat_algos.text.wording import LONGEST_NAME, shortened
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 LONG = "layer" * 2_000
 PAIR = [(f"{LONG}0", f"{LONG}1"), (f"{LONG}1", f"{LONG}2"), (f"{LONG}0", f"{LONG}2")]
 
