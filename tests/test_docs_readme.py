@@ -62,7 +62,15 @@ def test_the_readmes_own_graph_is_planned_run_and_drawn(folder):
     assert (folder / "memory.svg").exists()
 
 
-@pytest.mark.parametrize("command", [line for line in lines("models") if " fit " not in line])
+@pytest.mark.parametrize(
+    "command",
+    [
+        # tests/test_reproduce.py makes the same quick page
+        pytest.param(line, marks=pytest.mark.slow if " reproduce " in line else ())
+        for line in lines("models")
+        if " fit " not in line
+    ],
+)
 def test_the_readmes_models_are_built(folder, command):
     run(command)
 
