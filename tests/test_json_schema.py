@@ -12,6 +12,8 @@ from remat_algos.formats.graphs import json_text
 from remat_algos.plan.record import KINDS
 from tests.strategies import graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 jsonschema = pytest.importorskip("jsonschema")
 
 DOCS = Path(__file__).parent.parent / "docs"

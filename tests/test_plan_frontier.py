@@ -42,6 +42,8 @@ from remat_algos.solvers.task import Task
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 PLAYED = settings(max_examples=8)
 CHEN = ["chen_greedy", "chen_recursive", "chen_sqrt"]
 THAT_RECOMPUTE = [solver.name for solver in default_solvers() if solver.name != "no_remat"]

@@ -17,6 +17,8 @@ from remat_algos.solvers.task import Task
 from tests.strategies import training_graphs
 from tests.test_cli import CHAIN, CHAIN_EDGES
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 GRAPH = ra.differentiate(chain(16))
 OPTIMUM = ra.solve(GRAPH, "50%", solver="live_set_search")
 

@@ -44,6 +44,8 @@ from remat_algos.text.wording import shortened
 from tests.command_line import with_budget
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 PLOTS = {"memory": plot.memory, "schedule": plot.schedule, "graph": plot.graph}
 TEXTS = {"memory": memory_text, "schedule": schedule_text, "graph": graph_text}
 NAMES = (
@@ -110,8 +112,15 @@ def rendered(ax):
     return ax
 
 
+@cache
 def frontier_of(graph):
     return frontier(graph, points=4) if graph.n_nodes else Frontier(graph, {}, 0, 0, 0)
+
+
+@cache
+def curves():
+    """The frontier of a chain, with as many points as usual."""
+    return frontier(differentiate(chain(30, memory=1000)))
 
 
 def bands(ax):
@@ -280,7 +289,7 @@ def test_thousands_of_steps_and_nodes_share_cells():
 
 
 def test_the_stairs_stand_on_the_plans():
-    found = frontier(differentiate(chain(30, memory=1000)))
+    found = curves()
     ax = plot.frontier(found)
     for solver, curve in found.curves.items():
         x, y = line(ax, solver).get_data()
@@ -485,7 +494,7 @@ def test_no_text_lies_over_another(make, draw):
 
 
 def test_no_text_of_a_frontier_lies_over_another():
-    found = frontier(differentiate(chain(30, memory=1000)))
+    found = curves()
     assert overlapping(plot.frontier(found)) == []
 
 

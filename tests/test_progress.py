@@ -24,6 +24,8 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 CHAIN = differentiate(chain(16))
 LAYERED = differentiate(layered_dag(12, width=3, seed=5))
 SHORT = differentiate(chain(5))

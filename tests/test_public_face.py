@@ -25,6 +25,8 @@ from remat_algos.models.registry import build
 from remat_algos.solvers.registry import list_solvers
 from tests.public import PUBLIC
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 class World:
     """A network and what can be made of it."""
@@ -309,6 +311,8 @@ def call(name, base, other, parameter, folder):
     for p in parameters(function):
         if p.default is p.empty and p.name not in given and p.kind is not p.VAR_KEYWORD:
             given[p.name] = needed[p.name]
+        if p.name == "effort":
+            given[p.name] = "fast"
     if of_an_instance(name, function):
         kind, _, method = name.partition(".")
         function = getattr(base.instances[kind], method)
