@@ -43,6 +43,7 @@ from remat_algos.kernels.offsets_search import PackingSearch
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
 from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
+from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import N_EXPONENTIALS, ScheduleSearch
 from remat_algos.kernels.twremat import PLAIN, recursive_order
 
@@ -765,13 +766,11 @@ def search():
         """A chain and its gradients, within bytes that one pass exceeds."""
         reads, forward_of = backward_reads(n)
         ones, none = np.ones(2 * n, np.int32), np.zeros(0, np.int32)
-        flags = np.zeros(2 * n, np.uint8)
-        output = flags.copy()
-        output[-1] = 1
-        backward = (forward_of >= 0).view(np.uint8)
-        limited = np.full(2 * n, 5, np.int32), 0 * ones, flags, backward, none, none, none
-        graph = np.arange(2 * n + 1), *reads, ones, 0 * ones, np.ones(2 * n, np.int64), output, *limited
-        run = ScheduleSearch(*graph, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7)
+        graph = graph_arrays(2 * n, *reads, compute=np.ones(2 * n, np.int64))
+        flags = {"late": np.zeros(2 * n, np.uint8), "backward": (forward_of >= 0).view(np.uint8)}
+        pairs = {"rank": none, "update": none, "reader": none}
+        rules = ScheduleRules(graph, max_runs=5 * ones, region=0 * ones, **flags, **pairs)
+        run = ScheduleSearch(graph, rules, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7)
         run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1, False)
         run.advance(n_moves)
         return run.best_order().tolist(), run.figures

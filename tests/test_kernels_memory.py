@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -61,9 +62,10 @@ def test_lack_of_memory_is_an_error(case):
     assert outcomes[:4] == ["MemoryError"] * 4, outcomes
 
 
-def test_every_compiled_module_has_a_case():
+def test_every_compiled_module_that_python_calls_has_a_case():
     folder, cases = Path(kernels.__file__).parent, Path(kernel_cases.__file__).read_text(encoding="utf-8")
-    modules = sorted(source.stem for source in folder.glob("*.pyx"))
+    sources = {source.stem: source.read_text(encoding="utf-8") for source in folder.glob("*.pyx")}
+    modules = sorted(name for name, text in sources.items() if re.search(r"^ *def ", text, re.MULTILINE))
     assert modules
     assert [name for name in modules if f"from remat_algos.kernels.{name} import" not in cases] == []
 

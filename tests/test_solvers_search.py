@@ -242,19 +242,24 @@ def test_runs_are_spread_anew_where_slots_are_crowded():
 
 @pytest.mark.parametrize(
     ("array", "place", "changed", "fault"),
-    [("memory", 3, 9, 1), ("workspace", 3, 9, 1), ("compute", 3, 9, 3), ("output", 0, 1, 1), ("reads", -1, 5, 7)],
+    [
+        ("memory", 3, 9, 1),
+        ("workspace", 3, 9, 1),
+        ("compute", 3, 9, 3),
+        ("output", 0, 1, 1),
+        ("read_indices", -1, 5, 7),
+    ],
 )
 def test_the_check_finds_a_state_that_belongs_to_another_graph(monkeypatch, array, place, changed, fault):
     """The arrays of the graph are changed behind the kernel."""
     built = []
 
-    def noted(*arrays):
-        names = ["indptr", "read_indptr", "reads", "memory", "workspace", "compute", "output"]
-        built.append(dict(zip(names, arrays, strict=False)))
-        return real(*arrays)
+    def noted(**arrays):
+        built.append(arrays)
+        return real(**arrays)
 
-    real = search_kernel.ScheduleSearch
-    monkeypatch.setattr(search_kernel, "ScheduleSearch", noted)
+    real = search_kernel.GraphArrays
+    monkeypatch.setattr(search_kernel, "GraphArrays", noted)
     kernel = kernel_of(TRAINING)
     assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
     assert kernel.state.check() == 0

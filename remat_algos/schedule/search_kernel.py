@@ -11,6 +11,8 @@ from remat_algos.ir.csr import gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.ir.updates import updates_and_readers
+from remat_algos.kernels.graph import GraphArrays
+from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, ScheduleSearch
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
@@ -116,25 +118,27 @@ def _state(
     memory = -(-graph.memory[values] // unit)
     new_value = np.cumsum(values) - 1
     read_indptr, reads = gather_rows(graph.read_indptr, graph.read_indices, nodes)
-    return ScheduleSearch(
-        indptr_of(np.diff(graph.value_indptr)[nodes]),
-        read_indptr,
-        new_value[reads].astype(np.int32),
-        memory.astype(np.int32),
-        (-(-graph.workspace[nodes] // unit)).astype(np.int32),
-        np.ascontiguousarray(graph.compute[nodes]),
-        graph.output[values].view(np.uint8),
-        run_limit[nodes].astype(np.int32),
-        region[nodes].astype(np.int32),
-        ((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
-        (~graph.forward[nodes]).view(np.uint8),
-        rank_of_first,
-        update[both],
-        reader[both],
-        np.sqrt(memory.astype(np.float64)),
-        _exponentials(),
-        int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0]),
+    arrays = GraphArrays(
+        value_indptr=indptr_of(np.diff(graph.value_indptr)[nodes]),
+        read_indptr=read_indptr,
+        read_indices=new_value[reads].astype(np.int32),
+        memory=memory,
+        output=graph.output[values].view(np.uint8),
+        compute=graph.compute[nodes],
+        workspace=-(-graph.workspace[nodes] // unit),
     )
+    rules = ScheduleRules(
+        arrays,
+        max_runs=run_limit[nodes].astype(np.int32),
+        region=region[nodes].astype(np.int32),
+        late=((mark == RECOMPUTE) & graph.forward)[nodes].view(np.uint8),
+        backward=(~graph.forward[nodes]).view(np.uint8),
+        rank=rank_of_first,
+        update=update[both],
+        reader=reader[both],
+    )
+    first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
+    return ScheduleSearch(arrays, rules, np.sqrt(memory.astype(np.float64)), _exponentials(), first)
 
 
 @cache

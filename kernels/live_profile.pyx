@@ -1,0 +1,197 @@
+# distutils: language = c++
+"""The bytes that are live at each slot of a schedule: in blocks, with what is above a limit.
+
+A block has a lazy addend, its maximum, and its bytes above the limit. Bytes of regions have tracks of their own behind
+the first: slot s of track k is s + k * n_slots. Changes are collected as edges (slot, by how much), and applied all at
+once; what was applied since the last commit can be undone.
+"""
+
+cimport cython
+from libcpp.algorithm cimport sort
+from libcpp.vector cimport vector
+from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.types cimport int64_t
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+    #define REMAT_CLONES __attribute__((target_clones("avx2", "default")))
+    #else
+    #define REMAT_CLONES
+    #endif
+    REMAT_CLONES static void remat_add(int* m, long n, int by) {
+        for (long i = 0; i < n; i++) m[i] += by;
+    }
+    REMAT_CLONES static int remat_fold(int* m, int by) {  /* adds to a whole block; its maximum */
+        int top = -2147483647;
+        for (int i = 0; i < 128; i++) {
+            int x = m[i] + by;
+            m[i] = x;
+            top = x > top ? x : top;
+        }
+        return top;
+    }
+    REMAT_CLONES static int remat_top(const int* m) {
+        int top = -2147483647;
+        for (int i = 0; i < 128; i++) top = m[i] > top ? m[i] : top;
+        return top;
+    }
+    REMAT_CLONES static long long remat_excess(const int* m, int limit) {
+        long long sum = 0;
+        for (int i = 0; i < 128; i++) {
+            int above = m[i] - limit;
+            sum += above > 0 ? above : 0;
+        }
+        return sum;
+    }
+    """
+    void remat_add(int* m, long n, int by) noexcept nogil
+    int remat_fold(int* m, int by) noexcept nogil
+    int remat_top(const int* m) noexcept nogil
+    long long remat_excess(const int* m, int limit) noexcept nogil
+cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
+    """Rising: few edges, or some that are in order already, by insertion."""
+    cdef Py_ssize_t k = edges.size(), i, j
+    cdef int64_t* e = edges.data()
+    cdef int64_t edge
+    if k > 64:
+        sort(edges.begin(), edges.end())
+        return
+    for i in range(1, k):
+        edge = e[i]
+        j = i
+        while j > 0 and e[j - 1] > edge:
+            e[j] = e[j - 1]
+            j -= 1
+        e[j] = edge
+
+
+@cython.final
+cdef class LiveProfile:
+    """The bytes of one state of a search; its slots, tracks and limits.
+
+    Cost: about 4 bytes for each slot of each track. Applying k edges takes O(k log k) time, and O(BLOCK_SIZE) for each
+    block in which one stands, or which has bytes above its limit; others between two edges cost O(1).
+    """
+
+    cdef int start(self, Py_ssize_t n_slots, Py_ssize_t n_tracks) except -1 nogil:
+        """An empty profile."""
+        self.n_slots, self.n_tracks = n_slots, n_tracks
+        self.n_blocks = n_slots // BLOCK_SIZE * n_tracks
+        assign[vector[int], int](self.mem, self.n_blocks * BLOCK_SIZE, -PRESENT)
+        assign[vector[int], int](self.addend, self.n_blocks, 0)
+        assign[vector[int], int](self.top, self.n_blocks, -PRESENT)
+        assign[vector[int64_t], int64_t](self.excess, self.n_blocks, 0)
+        self.area = 0
+        self.commit()
+        return 0
+
+    cdef int set_limits(self) except -1 nogil:
+        """The limits of the blocks, where there are new blocks or limits of tracks."""
+        cdef Py_ssize_t block
+        if <Py_ssize_t>self.limit.size() != self.n_blocks:
+            self.limit.resize(self.n_blocks)
+        for block in range(self.n_blocks):
+            self.limit[block] = self.track_limit[block // (self.n_slots // BLOCK_SIZE)]
+        return 0
+
+    cdef int aim(self, int64_t limit) except -1 nogil:
+        """Another limit of the first track."""
+        cdef Py_ssize_t block
+        self.track_limit[0] = <int>max(-1, min(limit, <int64_t>LARGEST))
+        self.set_limits()
+        for block in range(self.n_slots // BLOCK_SIZE):
+            self.refresh(block)
+        return 0
+
+    cdef void refresh(self, Py_ssize_t block) noexcept nogil:
+        """Maximum and excess of a block, and its addend into its slots."""
+        cdef int* m = self.mem.data() + block * BLOCK_SIZE
+        cdef int64_t excess = 0
+        self.top[block] = remat_fold(m, self.addend[block]) if self.addend[block] else remat_top(m)
+        self.addend[block] = 0
+        if self.top[block] > self.limit[block]:
+            excess = remat_excess(m, self.limit[block])
+        self.area += excess - self.excess[block]
+        self.excess[block] = excess
+    cdef int fill(self) except -1 nogil:
+        """The collected edges into an empty profile."""
+        cdef vector[int64_t] changes
+        cdef Py_ssize_t i, slot, block
+        cdef int64_t live = 0
+        self.work += self.edges.size()
+        assign[vector[int64_t], int64_t](changes, self.n_blocks * BLOCK_SIZE + 1, 0)
+        for i in range(<Py_ssize_t>self.edges.size()):
+            slot = slot_of(self.edges[i])
+            changes[slot] += self.edges[i] - (<int64_t>slot << SHIFT_BITS)
+        for slot in range(self.n_blocks * BLOCK_SIZE):
+            live += changes[slot]
+            self.mem[slot] += <int>live
+        for block in range(self.n_blocks):
+            self.refresh(block)
+        return 0
+    cdef int apply(self) except -1 nogil:
+        """The collected edges, all at once: those at one slot are summed up, and each block is gone through once."""
+        cdef Py_ssize_t k = self.edges.size(), i = 0, n = 0, block, begin, at, slot, other
+        cdef int64_t* e
+        cdef int64_t by, live = 0
+        cdef int* m
+        sort_edges(self.edges)
+        self.work += k
+        e = self.edges.data()
+        while i < k:                                        # an edge with a negative change stands one slot too low
+            slot = slot_of(e[i])
+            by = 0
+            while i < k and slot_of(e[i]) == slot:
+                by += e[i] - (<int64_t>slot << SHIFT_BITS)
+                i += 1
+            if by:
+                e[n] = (<int64_t>slot << SHIFT_BITS) + by
+                n += 1
+        self.edges.resize(n)
+        i = 0
+        while i < n:
+            slot = slot_of(e[i])
+            block = slot // BLOCK_SIZE
+            if block >= self.n_blocks:
+                break
+            begin = block * BLOCK_SIZE
+            at = slot
+            m = self.mem.data()
+            if live and slot > begin:
+                remat_add(m + begin, slot - begin, <int>live)
+            while i < n:
+                slot = slot_of(e[i])
+                if slot >= begin + BLOCK_SIZE:
+                    break
+                if live and slot > at:
+                    remat_add(m + at, slot - at, <int>live)
+                at = slot
+                live += e[i] - (<int64_t>slot << SHIFT_BITS)
+                i += 1
+            if live:
+                remat_add(m + at, begin + BLOCK_SIZE - at, <int>live)
+            self.refresh(block)
+            if live:
+                slot = slot_of(e[i]) if i < n else 0
+                for other in range(block + 1, min(slot // BLOCK_SIZE, self.n_blocks)):
+                    self.addend[other] += <int>live
+                    self.top[other] += <int>live
+                    if self.top[other] > self.limit[other] or self.excess[other]:
+                        self.refresh(other)
+        for i in range(n):
+            self.applied.push_back(e[i])
+        self.edges.clear()
+        return 0
+    cdef int undo(self) except -1 nogil:
+        """Put back what was applied since the last commit."""
+        cdef Py_ssize_t i
+        cdef int64_t edge, slot
+        self.edges.clear()
+        if not self.applied.empty():
+            for i in range(<Py_ssize_t>self.applied.size()):
+                edge = self.applied[i]
+                slot = slot_of(edge)
+                self.edges.push_back((slot << SHIFT_BITS) - (edge - (slot << SHIFT_BITS)))
+            self.apply()
+        return 0

@@ -1,0 +1,473 @@
+# distutils: language = c++
+"""A schedule without useless runs that changes run by run, with the bytes that are live at each step.
+
+Runs stand in *slots* with gaps between them, so that inserting or removing one moves no other. A change is a
+transaction: runs are inserted and removed, runs that have become useless are removed, and the changes of the profile
+are collected before any of them is applied. It ends by `commit`, or is undone by `roll_back`, which does the reverse.
+"""
+
+import numpy as np
+
+cimport cython
+from libcpp.vector cimport vector
+from remat_algos.kernels.graph cimport GraphArrays
+from remat_algos.kernels.growing cimport assign
+from remat_algos.kernels.live_profile cimport BLOCK_SIZE, PRESENT, LiveProfile
+from remat_algos.kernels.types cimport Flags, Int32s, int64_t
+
+cdef inline int insert_slot(vector[int]& row, Py_ssize_t slot) except -1 nogil:
+    row.insert(row.begin() + place_after(row, slot), <int>slot)
+    return 0
+
+
+cdef inline void erase_slot(vector[int]& row, Py_ssize_t slot) noexcept nogil:
+    row.erase(row.begin() + (place_after(row, slot) - 1))
+
+
+@cython.final
+cdef class ScheduleRules:
+    """What a schedule of a graph has to keep to, beside bytes and reads.
+
+    max_runs : int32[n] at least 1; region : int32[n], 0 for none, else the track of the values of a node;
+    late : uint8[n] nodes whose first run no backward node may read from; backward : uint8[n];
+    rank : int32[n] of first runs that keep their order, or empty; update, reader : int32[k], pairs of which no run of
+    the reader may come behind the update
+
+    Cost: O(n log n + k log k) time, O(n + k) memory.
+    """
+
+    def __init__(self, GraphArrays graph not None, *, Int32s max_runs not None, Int32s region not None,
+                 Flags late not None, Flags backward not None, Int32s rank not None, Int32s update not None,
+                 Int32s reader not None):
+        cdef Py_ssize_t n = graph.n_nodes
+        if not n == max_runs.shape[0] == region.shape[0] == late.shape[0] == backward.shape[0] or (
+            rank.shape[0] not in (0, n) or update.shape[0] != reader.shape[0]
+        ):
+            raise ValueError("the arrays of the rules do not go together")
+        self.max_runs, self.region, self.late, self.backward = max_runs, region, late, backward
+        self.n_regions = np.asarray(region).max(initial=0)
+        guarded = np.asarray(late).copy()
+        self.earlier = self.later = np.full(n, -1, np.int32)
+        if rank.shape[0]:
+            order = np.argsort(rank).astype(np.int32)
+            earlier, later = np.full(n, -1, np.int32), np.full(n, -1, np.int32)
+            earlier[order[1:]] = order[:order.size - 1]
+            later[order[:order.size - 1]] = order[1:]
+            self.earlier, self.later = earlier, later
+            guarded[:] = 1
+        guarded[np.asarray(update)] = guarded[np.asarray(reader)] = 1
+        self.guarded = guarded
+        self.update_indptr, self.updates_of = _rows(reader, update, n)
+        self.reader_indptr, self.readers_of = _rows(update, reader, n)
+
+
+@cython.final
+cdef class ScheduleState:
+    """The runs of one schedule in their slots, the lives of values, and the transaction that is open.
+
+    Cost: O(n + runs + reads of all runs) memory. A run is inserted or removed in O(its reads and values) searches in
+    rows of slots, each O(log runs of that node or readers of that value), and a move of the rest of such a row.
+    """
+
+    def __init__(self, GraphArrays graph not None, ScheduleRules rules not None):
+        self.n_nodes, self.n_values = graph.n_nodes, graph.n_values
+        self.value_indptr, self.read_indptr = graph.value_indptr, graph.read_indptr
+        self.read_indices, self.producer = graph.read_indices, graph.producer
+        self.memory, self.workspace, self.compute_of = graph.memory, graph.workspace, graph.compute
+        self.output, self.rules, self.profile = graph.output, rules, LiveProfile()
+
+    # ---------------------------------------------------------------- runs and lives
+
+    cdef int occupy(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
+        """A run of v stands in a slot, or no longer does."""
+        cdef Py_ssize_t k
+        cdef int64_t at, by
+        for k in range(self.profile.n_tracks):
+            at = slot + k * self.n_slots
+            by = sign * (PRESENT + (self.workspace[v] if k == 0 or k == self.rules.region[v] else 0))
+            self.profile.add(at, at + 1, by)
+        return 0
+
+    cdef int add_use(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
+        """A run in a slot reads value x."""
+        cdef vector[int]* row = &self.uses[x]
+        cdef vector[int]* runs
+        cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot), i, end
+        row.insert(row.begin() + at, <int>slot)
+        self.last[x] = row.back()
+        if self.undoing:
+            return 0
+        if self.rules.late[p]:
+            self.suspect(p)
+        runs = &self.occ[p]
+        i = place_after(runs[0], slot) - 1
+        if i < 0:
+            return self.suspect(p)
+        if self.output[x]:
+            return 0
+        if at + 1 < <Py_ssize_t>row.size() and (i + 1 == <Py_ssize_t>runs.size() or row[0][at + 1] < runs[0][i + 1]):
+            return 0                                        # it is live there
+        end = runs[0][i] + 1
+        if at > 0 and row[0][at - 1] >= end:
+            end = row[0][at - 1] + 1
+        return self.change(p, end, slot + 1, self.memory[x])
+
+    cdef int remove_use(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil:
+        cdef vector[int]* row = &self.uses[x]
+        cdef vector[int]* runs
+        cdef Py_ssize_t p = self.producer[x], at = place_after(row[0], slot) - 1, i, end
+        row.erase(row.begin() + at)
+        self.last[x] = -1
+        if not row.empty():  # in one expression it would be a reference to what is gone
+            self.last[x] = row.back()
+        if self.undoing:
+            return 0
+        runs = &self.occ[p]
+        i = place_after(runs[0], slot) - 1
+        if i < 0 or self.output[x]:
+            return 0
+        if at < <Py_ssize_t>row.size() and (i + 1 == <Py_ssize_t>runs.size() or row[0][at] < runs[0][i + 1]):
+            return 0
+        end = runs[0][i] + 1
+        if at > 0 and row[0][at - 1] >= end:
+            end = row[0][at - 1] + 1
+        else:
+            self.checks.push_back(runs[0][i])
+        return self.change(p, end, slot + 1, -self.memory[x])
+
+    cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t i, int sign) except -1 nogil:
+        """What the values of v occupy with a run in a slot, the i-th of v, more than without (sign 1), or less."""
+        cdef vector[int]* runs = &self.occ[v]
+        cdef vector[int]* row
+        cdef Py_ssize_t k = runs.size(), before = runs[0][i - 1] if i else -1, x, at, behind, end, bytes
+        cdef Py_ssize_t following = runs[0][i + 1] if i + 1 < k else self.n_slots
+        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            bytes = sign * self.memory[x]
+            if self.output[x]:
+                if i:
+                    self.change(v, slot, slot + 1, bytes)
+                else:                                       # the next run made the copy that stays
+                    self.change(v, slot, following + 1 if k > 1 else self.n_slots, bytes)
+                continue
+            row = &self.uses[x]
+            at = place_after(row[0], slot)
+            behind = place_after(row[0], following)
+            if behind == at:                                # nothing reads it
+                self.change(v, slot, slot + 1, bytes)
+                continue
+            if before < 0:
+                self.change(v, slot, row[0][behind - 1] + 1, bytes)
+                continue
+            end = before + 1
+            if at > 0 and row[0][at - 1] >= end:
+                end = row[0][at - 1] + 1
+            self.change(v, end, slot, -bytes)
+        return 0
+
+    cdef int insert(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
+        """A run of v into an empty slot."""
+        cdef vector[int]* runs = &self.occ[v]
+        cdef Py_ssize_t i, j, k
+        self.run[slot] = <int>v
+        insert_slot(runs[0], slot)
+        self.first[v] = runs[0][0]
+        k = runs.size()
+        if k == 2:
+            self.repeat_at[v] = <int>self.repeats.size()
+            self.repeats.push_back(<int>v)
+        i = place_after(runs[0], slot) - 1
+        self.n_runs += 1
+        self.compute += self.compute_of[v]
+        if not self.undoing:
+            self.log.push_back((<int64_t>slot << 32) | (v << 1) | 1)
+            self.occupy(v, slot, 1)
+            self.change_instances(v, slot, i, 1)
+            if k > self.rules.max_runs[v]:
+                self.broken = True
+            self.checks.push_back(<int>slot)
+            if i:
+                self.checks.push_back(runs[0][i - 1])
+            elif k > 1:
+                self.checks.push_back(runs[0][1])
+            if self.rules.guarded[v]:
+                self.suspect(v)
+        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            self.add_use(self.read_indices[j], slot)
+        return 0
+
+    cdef int remove(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
+        cdef vector[int]* runs = &self.occ[v]
+        cdef Py_ssize_t i, j, k = runs.size(), last
+        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            self.remove_use(self.read_indices[j], slot)
+        i = place_after(runs[0], slot) - 1
+        if not self.undoing:
+            self.log.push_back((<int64_t>slot << 32) | (v << 1))
+            self.change_instances(v, slot, i, -1)
+            self.occupy(v, slot, -1)
+            if i == 0 or self.rules.guarded[v]:
+                self.suspect(v)
+        self.compute -= self.compute_of[v]
+        self.n_runs -= 1
+        runs.erase(runs.begin() + i)
+        if k > 1:
+            self.first[v] = runs[0][0]
+        self.run[slot] = -1
+        if k == 2:
+            last = self.repeats.back()
+            self.repeats[self.repeat_at[v]] = <int>last
+            self.repeat_at[last] = self.repeat_at[v]
+            self.repeats.pop_back()
+        return 0
+
+    cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
+        """Whether a run serves a reader, an output or a mark."""
+        cdef vector[int]* runs = &self.occ[v]
+        cdef vector[int]* row
+        cdef Py_ssize_t i = place_after(runs[0], slot), x, at
+        cdef Py_ssize_t following = runs[0][i] if i < <Py_ssize_t>runs.size() else self.n_slots
+        if i == 1 and self.rules.late[v]:                         # it makes the next one a second run
+            return True
+        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            if self.output[x]:
+                if i == 1:
+                    return True
+                continue
+            row = &self.uses[x]
+            at = place_after(row[0], slot)
+            if at < <Py_ssize_t>row.size() and row[0][at] < following:
+                return True
+        return False
+
+    # ---------------------------------------------------------------- the transaction
+
+    cdef int remove_useless(self) except -1 nogil:
+        """Remove runs that have become useless, and those that served only them."""
+        cdef Py_ssize_t slot, v
+        while not self.checks.empty():
+            slot = self.checks.back()
+            self.checks.pop_back()
+            v = self.run[slot]
+            if v >= 0 and not self.useful(v, slot):
+                self.remove(v, slot)
+        return 0
+
+    cdef bint valid(self) noexcept nogil:
+        """Whether all reads have an earlier run, and the constraints hold; looks at what has changed."""
+        cdef Py_ssize_t place, v, x, j
+        cdef vector[int]* runs
+        cdef vector[int]* row
+        if self.broken:
+            return False
+        for place in range(<Py_ssize_t>self.suspects.size()):
+            v = self.suspects[place]
+            runs = &self.occ[v]
+            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                row = &self.uses[x]
+                if runs.empty() and (self.output[x] or not row.empty()):
+                    return False
+                if not row.empty() and row[0][0] < runs[0][0]:
+                    return False
+                if self.rules.late[v]:
+                    for j in range(place_after(row[0], runs[0][0]) if not runs.empty() else 0, <Py_ssize_t>row.size()):
+                        if runs.size() > 1 and row[0][j] > runs[0][1] and not self.output[x]:
+                            break
+                        if self.rules.backward[self.run[row[0][j]]]:
+                            return False
+            if runs.empty():
+                continue
+            if self.rules.earlier[v] >= 0 and self.first_run(self.rules.earlier[v]) > runs[0][0]:
+                return False
+            if self.rules.later[v] >= 0 and self.first_run(self.rules.later[v]) < runs[0][0]:
+                return False
+            for j in range(self.rules.update_indptr[v], self.rules.update_indptr[v + 1]):
+                if self.first_run(self.rules.updates_of[j]) < runs.back():
+                    return False
+            for j in range(self.rules.reader_indptr[v], self.rules.reader_indptr[v + 1]):
+                row = &self.occ[self.rules.readers_of[j]]
+                if not row.empty() and row.back() > runs[0][0]:
+                    return False
+        return True
+
+    cdef int check_all(self) except -1 nogil:
+        """Look at all runs and nodes in the next `valid` and `remove_useless`."""
+        cdef Py_ssize_t i
+        for i in range(self.n_slots):
+            if self.run[i] >= 0:
+                self.checks.push_back(<int>i)
+        for i in range(self.n_nodes):
+            self.suspect(i)
+            if <int>self.occ[i].size() > self.rules.max_runs[i]:
+                self.broken = True
+        return 0
+
+    cdef int roll_back(self) except -1 nogil:
+        """Undo all since the last commit."""
+        cdef Py_ssize_t i, v
+        cdef int64_t entry, slot
+        cdef vector[int64_t]* log = &self.log
+        cdef Py_ssize_t k = log.size()
+        self.undoing = True                                 # the profile is put back by the edges that were applied
+        for i in range(k - 1, -1, -1):
+            entry = log[0][i]
+            slot = entry >> 32
+            v = (entry & <int64_t>0xFFFFFFFF) >> 1
+            if entry & 1:
+                self.remove(v, slot)
+            else:
+                self.insert(v, slot)
+        self.undoing = False
+        self.profile.undo()
+        self.commit()
+        return 0
+
+    # ---------------------------------------------------------------- the whole schedule
+
+    cdef int arrange(self, const int* order, Py_ssize_t m) except -1 nogil:
+        """The state of an order, its runs spread evenly over the slots."""
+        cdef Py_ssize_t i, j, v, x, slot, k, from_, end
+        cdef vector[int]* row
+        self.n_slots = (max(m, 1) * 5 // 2 + BLOCK_SIZE) // BLOCK_SIZE * BLOCK_SIZE
+        self.profile.start(self.n_slots, 1 + self.rules.n_regions)
+        assign[vector[int], int](self.run, self.n_slots, -1)
+        self.occ.resize(self.n_nodes)
+        self.uses.resize(self.n_values)
+        assign[vector[int], int](self.repeat_at, self.n_nodes, -1)
+        assign[vector[int], int](self.first, self.n_nodes, -1)
+        assign[vector[int], int](self.last, self.n_values, -1)
+        self.repeats.clear()
+        for v in range(self.n_nodes):
+            self.occ[v].clear()
+        for x in range(self.n_values):
+            self.uses[x].clear()
+        self.commit()
+        self.n_runs = m
+        self.compute = 0
+        for i in range(m):
+            v = order[i]
+            slot = (i * self.n_slots + self.n_slots // 2) // m
+            self.run[slot] = <int>v
+            self.compute += self.compute_of[v]
+            self.occ[v].push_back(<int>slot)
+            self.first[v] = self.occ[v][0]
+            if self.occ[v].size() == 2:
+                self.repeat_at[v] = <int>self.repeats.size()
+                self.repeats.push_back(<int>v)
+            for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+                self.uses[self.read_indices[j]].push_back(<int>slot)
+                self.last[self.read_indices[j]] = <int>slot
+            self.occupy(v, slot, 1)
+        for v in range(self.n_nodes):
+            k = self.occ[v].size()
+            for i in range(k):
+                from_ = self.occ[v][i]
+                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                    end = from_ + 1
+                    if self.output[x]:
+                        end = self.n_slots if i == 0 else end
+                    else:
+                        row = &self.uses[x]
+                        j = place_after(row[0], self.occ[v][i + 1] if i + 1 < k else self.n_slots)
+                        if j > 0 and row[0][j - 1] >= end:
+                            end = row[0][j - 1] + 1
+                    self.change(v, from_, end, self.memory[x])
+        self.profile.set_limits()
+        self.profile.fill()
+        self.commit()
+        return 0
+
+    cdef void bounds_of(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t* lo, Py_ssize_t* hi) noexcept nogil:
+        """The last run that a run reads from, and the first that reads from it."""
+        cdef Py_ssize_t j, x, at, k
+        cdef vector[int]* row
+        lo[0], hi[0] = -1, self.n_slots
+        for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+            row = &self.occ[self.producer[self.read_indices[j]]]
+            at = place_after(row[0], slot)
+            if at > 0 and row[0][at - 1] > lo[0]:
+                lo[0] = row[0][at - 1]
+        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            row = &self.uses[x]
+            at = place_after(row[0], slot)
+            if at < <Py_ssize_t>row.size() and row[0][at] < hi[0]:
+                hi[0] = row[0][at]
+
+    cdef int fault(self) except -1 nogil:
+        """What is wrong, found by a full evaluation: 0 nothing, 1 profile, 2 excess or maximum, 3 compute or count,
+        4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
+        cdef vector[int64_t] live, n_uses
+        cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track
+        cdef int64_t compute = 0, most, above, area = 0
+        assign[vector[int64_t], int64_t](live, self.n_slots * self.profile.n_tracks + 1, 0)
+        assign[vector[int64_t], int64_t](n_uses, self.n_values, 0)
+        for slot in range(self.n_slots):
+            v = self.run[slot]
+            if v < 0:
+                continue
+            count += 1
+            compute += self.compute_of[v]
+            for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
+                x = self.read_indices[j]
+                if self.occ[self.producer[x]][0] > slot:
+                    return 4
+                k = n_uses[x]
+                if k == <Py_ssize_t>self.uses[x].size() or self.uses[x][k] != slot:
+                    return 7
+                n_uses[x] += 1
+            if not self.useful(v, slot):
+                return 5
+        for x in range(self.n_values):
+            if n_uses[x] != <int64_t>self.uses[x].size():
+                return 7
+            if self.uses[x].empty() != (self.last[x] < 0):
+                return 7
+            if not self.uses[x].empty() and self.last[x] != self.uses[x].back():
+                return 7
+        for v in range(self.n_nodes):
+            k = self.occ[v].size()
+            if k and self.first[v] != self.occ[v][0]:
+                return 3
+            n_repeats += k > 1
+            if k > 1 and self.repeats[self.repeat_at[v]] != v:
+                return 6
+            for i in range(k):
+                slot = self.occ[v][i]
+                if self.run[slot] != v:
+                    return 3
+                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                    end = slot + 1
+                    for j in range(<Py_ssize_t>self.uses[x].size()):
+                        if self.uses[x][j] > slot and (i + 1 == k or self.uses[x][j] < self.occ[v][i + 1]):
+                            end = max(end, <Py_ssize_t>self.uses[x][j] + 1)
+                    if self.output[x]:
+                        end = self.n_slots if i == 0 else slot + 1
+                    for j in range(slot, end):
+                        live[j] += self.memory[x]
+                        if self.rules.region[v]:
+                            live[j + self.rules.region[v] * self.n_slots] += self.memory[x]
+                live[slot] += self.workspace[v]
+                if self.rules.region[v]:
+                    live[slot + self.rules.region[v] * self.n_slots] += self.workspace[v]
+        if count != self.n_runs or compute != self.compute or n_repeats != <Py_ssize_t>self.repeats.size():
+            return 3
+        for block in range(self.profile.n_blocks):
+            most, above = -(<int64_t>1 << 62), 0
+            for slot in range(block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE):
+                track = slot // self.n_slots
+                live[slot] -= 0 if self.run[slot - track * self.n_slots] >= 0 else PRESENT
+                if live[slot] != self.profile.mem[slot] + <int64_t>self.profile.addend[block]:
+                    return 1
+                most = max(most, live[slot])
+                above += max(live[slot] - self.profile.limit[block], 0)
+            area += above
+            if most != self.profile.top[block] or above != self.profile.excess[block]:
+                return 2
+        return 0 if area == self.profile.area else 2
+
+
+def _rows(keys, entries, n):
+    """Entries by key: (int64[n + 1], int32[k])."""
+    keys, entries = np.asarray(keys), np.asarray(entries)
+    order = np.argsort(keys, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))]).astype(np.int64)
+    return indptr, entries[order].astype(np.int32)
