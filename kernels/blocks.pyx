@@ -1,7 +1,23 @@
 # distutils: language = c++
 """Peak, cached bytes and recomputed work of one block of a canonical schedule, for pairs of lower sets L -> L'.
 
-`block_borders` says what each lower set borders on; `PairFigures` holds the graph and computes the figures.
+`block_borders` says what each lower set borders on; `BlockGraph` holds the graph, `PairFigures` computes the figures.
+
+While a pair is looked at, each node has a state:
+
+| state | nodes | when it is read |
+| --- | --- | --- |
+| outside | not in L' | it is at hand, is recomputed in passing, or L and L' do not tell: see `need` |
+| unsure | in L; whether it is kept depends on the chain | the pair is unusable |
+| missing | in the block, not kept | it is recomputed first |
+| charged | in L and kept | at hand; its bytes are counted in the block that it is of |
+| kept | in the block, kept | at hand, from the forward part on |
+| again | in the block, was recomputed | at hand until the block ends, longer where later blocks read it |
+| passing | outside, was recomputed for a node of the block | at hand for its own readers alone |
+| gradient | of the backward part | at hand: gradients are not recomputed |
+
+A new L sets outside, unsure and charged; a new L' missing and kept; `append` turns missing into again and outside into
+passing; `leave` undoes what L' and the order have changed.
 """
 
 import numpy as np
@@ -10,6 +26,7 @@ cimport cython
 from libc.stdint cimport uint64_t
 from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport bit_words, has_bit, is_subset, next_bit, remat_lowest, set_bit
+from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
@@ -64,12 +81,28 @@ cdef enum:
     for_good = 0x7FFFFFFF                 # a mark of all pairs: gradients that are live to the end of the block
 
 
-cdef class _BlockOrder:
-    """The graph, what its lower sets border on, and the order of the pair that is looked at.
+@cython.final
+cdef class BlockGraph:
+    """A training graph as figures of blocks need it.
 
-    A mark equal to `pair` is set; nothing is cleared between pairs but states. Reads are of unpinned values: `row`
-    is the row of forward values that a node reads, which gradients of one reader share. `PairFigures` says what the
-    arrays of the graph are.
+    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1, in its stead, is one more that runs
+    nothing and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
+
+    owner : int32[n] the node whose gradient each node is, -1: of the forward part
+    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
+        are stored once
+    upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
+    owned_indptr : int64[m + 1], owned_indices : gradients of each node, the first in the order first
+    reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
+    claim_indptr : int64[n + 1], claim_indices : of what v is and reads, the nodes with a gradient that reads v
+    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, which may run later
+    runs, fixed, never : uint8[m] nodes that run at all, are kept, or are not kept, whatever the chain
+    awaited : int64[m] bytes of each node that its own gradients read
+    gradient_reads : uint8[n_values] values that gradients read
+    lazy : whether a node is recomputed right before the first gradient that reads it
+
+    Reads are of unpinned values: `row` is the row of forward values that a node reads, which gradients of one reader
+    share.
     """
     cdef Int32s owner, producer, row, row_values, row_producers
     cdef Int32s upstream_values, owned_indices, reader_indices, claim_indices, external_indices
@@ -78,6 +111,71 @@ cdef class _BlockOrder:
     cdef Flags runs, fixed, never, output, gradient_reads
     cdef Int64s memory, compute, workspace, awaited
     cdef bint lazy
+
+    def __init__(
+        self,
+        GraphArrays graph not None,
+        *,
+        Int32s owner not None,
+        Int32s row not None,
+        Int64s row_indptr not None,
+        Int32s row_values not None,
+        Int64s upstream_indptr not None,
+        Int32s upstream_values not None,
+        Int64s owned_indptr not None,
+        Int32s owned_indices not None,
+        Int64s reader_indptr not None,
+        Int32s reader_indices not None,
+        Int64s claim_indptr not None,
+        Int32s claim_indices not None,
+        Int64s external_indptr not None,
+        Int32s external_indices not None,
+        Flags runs not None,
+        Flags fixed not None,
+        Flags never not None,
+        Int64s awaited not None,
+        Flags gradient_reads not None,
+        bint lazy,
+    ):
+        cdef Py_ssize_t n = graph.n_nodes, n_values = graph.n_values, m = runs.shape[0]
+        for name, size, expected in (
+            ("owner", owner.shape[0], n),
+            ("row", row.shape[0], n),
+            ("fixed", fixed.shape[0], m),
+            ("never", never.shape[0], m),
+            ("awaited", awaited.shape[0], m),
+            ("gradient_reads", gradient_reads.shape[0], n_values),
+        ):
+            _check_size(name, size, expected)
+        if not 1 <= m <= n + 1:
+            raise ValueError(f"runs has the length {m}, expected 1 to {n + 1}")
+        if not 1 <= row_indptr.shape[0] <= n + 1:
+            raise ValueError(f"row_indptr has the length {row_indptr.shape[0]}, expected 1 to {n + 1}")
+        _check_rows("row", row_indptr, row_indptr.shape[0] - 1, row_values)
+        _check_rows("upstream", upstream_indptr, n, upstream_values)
+        _check_rows("owned", owned_indptr, m, owned_indices)
+        _check_rows("reader", reader_indptr, n_values, reader_indices)
+        _check_rows("claim", claim_indptr, n, claim_indices)
+        _check_rows("external", external_indptr, n, external_indices)
+        self.owner, self.producer, self.value_indptr = owner, graph.producer, graph.value_indptr
+        self.memory, self.compute, self.workspace = graph.memory, graph.compute, graph.workspace
+        self.row, self.row_indptr, self.row_values = row, row_indptr, row_values
+        self.row_producers = np.asarray(graph.producer)[np.asarray(row_values)]
+        self.upstream_indptr, self.upstream_values = upstream_indptr, upstream_values
+        self.owned_indptr, self.owned_indices = owned_indptr, owned_indices
+        self.reader_indptr, self.reader_indices = reader_indptr, reader_indices
+        self.claim_indptr, self.claim_indices = claim_indptr, claim_indices
+        self.external_indptr, self.external_indices = external_indptr, external_indices
+        self.runs, self.fixed, self.never, self.awaited = runs, fixed, never, awaited
+        self.output, self.gradient_reads, self.lazy = graph.output, gradient_reads, lazy
+
+
+cdef class _BlockOrder:
+    """What the lower sets of a pair border on, and the order of its block.
+
+    A mark equal to `pair` is set; nothing is cleared between pairs but states.
+    """
+    cdef BlockGraph graph
     cdef int64_t max_peak, max_recompute    # bounds of a pair, for each L
     # rows: of L, of L', and of what they border on
     cdef const uint64_t *inside
@@ -102,11 +200,11 @@ cdef class _BlockOrder:
     cdef void enter(self, const uint64_t* edge) noexcept nogil:
         """States for a new L."""
         cdef Py_ssize_t v
-        for v in range(self.runs.shape[0] - 1):
+        for v in range(self.graph.runs.shape[0] - 1):
             if self.state[v] != gradient:
                 self.state[v] = outside
                 if has_bit(self.inside, v):
-                    self.state[v] = charged if has_bit(edge, v) or self.fixed[v] else unsure
+                    self.state[v] = charged if has_bit(edge, v) or self.graph.fixed[v] else unsure
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
@@ -122,18 +220,18 @@ cdef class _BlockOrder:
             while word:
                 v = (i << 6) + remat_lowest(word)
                 word &= word - 1
-                for j in range(self.owned_indptr[v], self.owned_indptr[v + 1]):
-                    set_bit(&self.pending[0], self.owned_indices[j])
-                if not self.runs[v]:
+                for j in range(self.graph.owned_indptr[v], self.graph.owned_indptr[v + 1]):
+                    set_bit(&self.pending[0], self.graph.owned_indices[j])
+                if not self.graph.runs[v]:
                     continue
                 self.members.push_back(<int>v)
                 self.state[v] = missing
                 on_edge = has_bit(self.edge_upto, v)
-                if self.never[v]:
+                if self.graph.never[v]:
                     sound = sound and not on_edge
-                elif on_edge or keep_all or self.fixed[v]:
+                elif on_edge or keep_all or self.graph.fixed[v]:
                     self.state[v] = kept
-                    self.first_need += self.awaited[v]
+                    self.first_need += self.graph.awaited[v]
         self.kept_need = self.first_need
         if not sound:
             for i in range(self.pending.shape[0]):
@@ -154,8 +252,8 @@ cdef class _BlockOrder:
     cdef bint claimed_outside(self, int u) noexcept nogil:
         """Whether a gradient outside L', of u or of what u reads, reads a value of u: its block has left u."""
         cdef int64_t j
-        for j in range(self.claim_indptr[u], self.claim_indptr[u + 1]):
-            if not has_bit(self.upto, self.claim_indices[j]):
+        for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
+            if not has_bit(self.upto, self.graph.claim_indices[j]):
                 return True
         return False
 
@@ -163,8 +261,8 @@ cdef class _BlockOrder:
     cdef bint claims(self, int u, int w) noexcept nogil:
         """Whether a gradient of u reads a value of w."""
         cdef int64_t j
-        for j in range(self.claim_indptr[w], self.claim_indptr[w + 1]):
-            if self.claim_indices[j] == u:
+        for j in range(self.graph.claim_indptr[w], self.graph.claim_indptr[w + 1]):
+            if self.graph.claim_indices[j] == u:
                 return True
         return False
 
@@ -175,7 +273,7 @@ cdef class _BlockOrder:
             return u
         if self.state[u] == unsure:
             return unknown
-        if self.fixed[u] or has_bit(self.beside_upto, u) and (not self.lazy or self.claimed_outside(u)):
+        if self.graph.fixed[u] or has_bit(self.beside_upto, u) and (not self.graph.lazy or self.claimed_outside(u)):
             return at_hand
         if self.state[v] != gradient and self.claims(u, v):    # where v was recomputed, u was too, and left
             return at_hand
@@ -185,11 +283,11 @@ cdef class _BlockOrder:
     cdef bint run(self, int v) except -1 nogil:
         """Append v to the sequence, preceded by what it misses; False if the pair does not determine that."""
         cdef int u = at_hand
-        cdef int64_t j = self.row_indptr[self.row[v]]
+        cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
-            while j < self.row_indptr[self.row[v] + 1] and u == at_hand:
-                if self.state[self.row_producers[j]] < charged:
-                    u = self.need(v, self.row_producers[j])
+            while j < self.graph.row_indptr[self.graph.row[v] + 1] and u == at_hand:
+                if self.state[self.graph.row_producers[j]] < charged:
+                    u = self.need(v, self.graph.row_producers[j])
                 j += 1
             if u == unknown:
                 self.path.clear()
@@ -198,7 +296,7 @@ cdef class _BlockOrder:
             if u >= 0:
                 self.path.push_back(v)
                 self.path_place.push_back(j)
-                v, j, u = u, self.row_indptr[self.row[u]], at_hand
+                v, j, u = u, self.graph.row_indptr[self.graph.row[u]], at_hand
                 continue
             self.append(v)
             if self.path.empty():
@@ -211,23 +309,23 @@ cdef class _BlockOrder:
     cdef void append(self, int v) noexcept nogil:
         self.sequence[self.steps] = v
         self.steps += 1
-        self.spent += self.compute[v] if self.state[v] != gradient else 0
+        self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
         if self.state[v] != outside:                           # what a transient reads need not be there for others
-            self.answered[self.row[v]] = self.pair
+            self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
-            self.first_need += 0 if self.begun else self.awaited[v]  # all is there when the first gradient runs
+            self.first_need += 0 if self.begun else self.graph.awaited[v]  # all is there when the first gradient runs
         elif self.state[v] == outside:
             self.state[v] = passing
             self.transient = True
-            self.transient_spent += self.compute[v]
+            self.transient_spent += self.graph.compute[v]
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
         """Whether b reads a gradient of a node of L, which would then run in this block."""
         cdef int64_t j
-        for j in range(self.external_indptr[b], self.external_indptr[b + 1]):
-            if self.state[self.external_indices[j]] == charged or self.state[self.external_indices[j]] == unsure:
+        for j in range(self.graph.external_indptr[b], self.graph.external_indptr[b + 1]):
+            if self.state[self.graph.external_indices[j]] in (charged, unsure):
                 return True
         return False
 
@@ -242,10 +340,10 @@ cdef class _BlockOrder:
         cdef Py_ssize_t i
         cdef int b
         cdef uint64_t word
-        cdef bint sound = True, any_external = self.external_indices.shape[0] > 0
+        cdef bint sound = True, any_external = self.graph.external_indices.shape[0] > 0
         self.steps, self.spent, self.transient_spent = 0, 0, 0
         self.begun, self.transient, self.first_gradient = False, False, -1
-        if not self.lazy:
+        if not self.graph.lazy:
             for i in range(<Py_ssize_t>self.members.size()):
                 if sound and self.state[self.members[i]] == missing:
                     sound = self.run(self.members[i]) and self.within_bounds()
@@ -259,7 +357,7 @@ cdef class _BlockOrder:
                     self.first_gradient = b
                 if any_external and self.too_early(b):
                     sound = False
-                elif self.answered[self.row[b]] == self.pair:  # all that it reads is there
+                elif self.answered[self.graph.row[b]] == self.pair:  # all that it reads is there
                     self.sequence[self.steps] = b
                     self.steps += 1
                 else:
@@ -270,24 +368,7 @@ cdef class _BlockOrder:
 
 @cython.final
 cdef class PairFigures(_BlockOrder):
-    """The figures of the blocks of a graph, for pairs of lower sets.
-
-    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1, in its stead, is one more that runs
-    nothing and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
-
-    owner : int32[n] the node whose gradient each node is, -1: of the forward part
-    producer : int32[n_values], value_indptr : int64[n + 1], memory : int64[n_values], compute, workspace : int64[n]
-    row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
-        are stored once
-    upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
-    owned_indptr : int64[m + 1], owned_indices : gradients of each node, the first in the order first
-    reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
-    claim_indptr : int64[n + 1], claim_indices : of what v is and reads, the nodes with a gradient that reads v
-    external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, which may run later
-    runs, fixed, never : uint8[m] nodes that run at all, are kept, or are not kept, whatever the chain
-    awaited : int64[m] bytes of each node that its own gradients read
-    output, gradient_reads : uint8[n_values] values that stay to the end; that gradients read
-    lazy : whether a node is recomputed right before the first gradient that reads it
+    """The figures of the blocks of a graph, for pairs of lower sets: PairFigures(graph).
 
     Every call of `figures` begins anew, also after a MemoryError.
     """
@@ -299,71 +380,9 @@ cdef class PairFigures(_BlockOrder):
     cdef const uint64_t *first_row
     cdef int64_t later_total
 
-    def __init__(
-        self,
-        *,
-        Int32s owner not None,
-        Int32s producer not None,
-        Int64s value_indptr not None,
-        Int64s memory not None,
-        Int64s compute not None,
-        Int64s workspace not None,
-        Int32s row not None,
-        Int64s row_indptr not None,
-        Int32s row_values not None,
-        Int64s upstream_indptr not None,
-        Int32s upstream_values not None,
-        Int64s owned_indptr not None,
-        Int32s owned_indices not None,
-        Int64s reader_indptr not None,
-        Int32s reader_indices not None,
-        Int64s claim_indptr not None,
-        Int32s claim_indices not None,
-        Int64s external_indptr not None,
-        Int32s external_indices not None,
-        Flags runs not None,
-        Flags fixed not None,
-        Flags never not None,
-        Int64s awaited not None,
-        Flags output not None,
-        Flags gradient_reads not None,
-        bint lazy,
-    ):
-        cdef Py_ssize_t n = owner.shape[0], n_values = memory.shape[0], m = runs.shape[0]
-        for name, size, expected in (
-            ("producer", producer.shape[0], n_values),
-            ("value_indptr", value_indptr.shape[0], n + 1),
-            ("compute", compute.shape[0], n),
-            ("workspace", workspace.shape[0], n),
-            ("row", row.shape[0], n),
-            ("fixed", fixed.shape[0], m),
-            ("never", never.shape[0], m),
-            ("awaited", awaited.shape[0], m),
-            ("output", output.shape[0], n_values),
-            ("gradient_reads", gradient_reads.shape[0], n_values),
-        ):
-            _check_size(name, size, expected)
-        if not 1 <= m <= n + 1:
-            raise ValueError(f"runs has the length {m}, expected 1 to {n + 1}")
-        if not 1 <= row_indptr.shape[0] <= n + 1:
-            raise ValueError(f"row_indptr has the length {row_indptr.shape[0]}, expected 1 to {n + 1}")
-        _check_rows("row", row_indptr, row_indptr.shape[0] - 1, row_values)
-        _check_rows("upstream", upstream_indptr, n, upstream_values)
-        _check_rows("owned", owned_indptr, m, owned_indices)
-        _check_rows("reader", reader_indptr, n_values, reader_indices)
-        _check_rows("claim", claim_indptr, n, claim_indices)
-        _check_rows("external", external_indptr, n, external_indices)
-        self.owner, self.producer, self.value_indptr = owner, producer, value_indptr
-        self.memory, self.compute, self.workspace = memory, compute, workspace
-        self.row, self.row_indptr, self.row_values = row, row_indptr, row_values
-        self.row_producers = np.asarray(producer)[np.asarray(row_values)]
-        self.upstream_indptr, self.upstream_values = upstream_indptr, upstream_values
-        self.owned_indptr, self.owned_indices = owned_indptr, owned_indices
-        self.reader_indptr, self.reader_indices = reader_indptr, reader_indices
-        self.claim_indptr, self.claim_indices = claim_indptr, claim_indices
-        self.external_indptr, self.external_indices = external_indptr, external_indices
-        self.runs, self.fixed, self.never, self.awaited = runs, fixed, never, awaited
-        self.output, self.gradient_reads, self.lazy = output, gradient_reads, lazy
+    def __init__(self, BlockGraph graph not None):
+        cdef Py_ssize_t n = graph.owner.shape[0], n_values = graph.memory.shape[0]
+        self.graph = graph
         self.state, self.sequence = np.empty(n, np.int32), np.empty(n, np.int32)
         self.answered, self.shown = np.empty(n, np.int32), np.empty(n, np.int32)
         self.seen, self.marked, self.extender = (np.empty(n_values, np.int32) for _ in range(3))
@@ -396,15 +415,14 @@ cdef class PairFigures(_BlockOrder):
         the blocks before each set, -1: no chain reaches it; updated here, so targets come after their sources; of
         length 0, the bounds are those of each pair
         Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 where the pair is unusable.
-        Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words where
-        sets are compared; O(m + n_values + p) memory. Nothing is known of pairs of which a smaller block exceeds the
-        bounds already.
+        Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
+        where sets are compared; O(m + n_values + p) memory.
         """
         cdef Py_ssize_t k = words.shape[0], w = words.shape[1], source, t
         cdef bint along = cached_before.shape[0] > 0
         cdef int64_t p, peak, stays = 0, before = 0, spent_before = 0
         for name, size, expected in (
-            ("words", w, bit_words(self.runs.shape[0])),
+            ("words", w, bit_words(self.graph.runs.shape[0])),
             ("boundary", boundary.shape[0], k),
             ("boundary", boundary.shape[1], w),
             ("after", after.shape[0], k),
@@ -475,11 +493,11 @@ cdef class PairFigures(_BlockOrder):
         self.path_place.clear()
         for i in range(self.pending.shape[0]):
             self.pending[i] = 0
-        for v in range(self.owner.shape[0]):
-            self.state[v] = outside if self.owner[v] < 0 else gradient
+        for v in range(self.graph.owner.shape[0]):
+            self.state[v] = outside if self.graph.owner[v] < 0 else gradient
             self.answered[v] = self.shown[v] = 0
-            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-                self.seen[x] = for_good if self.output[x] and self.owner[v] >= 0 else 0
+            for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
+                self.seen[x] = for_good if self.graph.output[x] and self.graph.owner[v] >= 0 else 0
                 self.marked[x] = self.counted[x] = self.read[x] = 0
                 self.later[x] = False
 
@@ -496,8 +514,8 @@ cdef class PairFigures(_BlockOrder):
         self.pair = <int>(-1 - source)
         v = next_bit(self.inside, w, 0)
         while v >= 0:
-            for j in range(self.owned_indptr[v], self.owned_indptr[v + 1]):
-                self.look_at(self.owned_indices[j])
+            for j in range(self.graph.owned_indptr[v], self.graph.owned_indptr[v + 1]):
+                self.look_at(self.graph.owned_indices[j])
             v = next_bit(self.inside, w, v + 1)
         while not self.todo.empty():
             v = self.todo.back()
@@ -507,31 +525,31 @@ cdef class PairFigures(_BlockOrder):
     cdef int look_at(self, int v) except -1 nogil:
         cdef int64_t j
         cdef int x, u
-        for j in range(self.upstream_indptr[v], self.upstream_indptr[v + 1]):
-            x = self.upstream_values[j]
-            if not self.later[x] and not has_bit(self.inside, self.owner[self.producer[x]]):
+        for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
+            x = self.graph.upstream_values[j]
+            if not self.later[x] and not has_bit(self.inside, self.graph.owner[self.graph.producer[x]]):
                 self.hold(x)
-        if self.shown[self.row[v]] == self.pair:
+        if self.shown[self.graph.row[v]] == self.pair:
             return 0
-        self.shown[self.row[v]] = self.pair
-        for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-            x = self.row_values[j]
-            u = self.row_producers[j]
+        self.shown[self.graph.row[v]] = self.pair
+        for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+            x = self.graph.row_values[j]
+            u = self.graph.row_producers[j]
             if not self.later[x] and not has_bit(self.inside, u):
                 self.hold(x)
-                if not self.fixed[u] and has_bit(self.after, u):
+                if not self.graph.fixed[u] and has_bit(self.after, u):
                     self.todo.push_back(u)
 
     cdef int hold(self, int x) except -1 nogil:
         self.later[x] = True
-        if self.state[self.producer[x]] == gradient:
+        if self.state[self.graph.producer[x]] == gradient:
             self.seen[x] = for_good
         self.later_values.push_back(x)
-        self.later_total += self.memory[x]
+        self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
         """Whether a value of u that is needed later, for a gradient of L, is left at the end of the block."""
-        if not self.lazy and self.state[u] != gradient and not self.fixed[u]:
+        if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
             return self.state[u] != missing and has_bit(self.beside, u)  # to the letter, kept or not
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
@@ -540,8 +558,8 @@ cdef class PairFigures(_BlockOrder):
         cdef int64_t live = pinned + self.later_total
         cdef size_t i
         for i in range(self.later_values.size()):
-            if not self.goes_on(self.producer[self.later_values[i]]):
-                live -= self.memory[self.later_values[i]]
+            if not self.goes_on(self.graph.producer[self.later_values[i]]):
+                live -= self.graph.memory[self.later_values[i]]
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
@@ -552,17 +570,17 @@ cdef class PairFigures(_BlockOrder):
             return 0
         before = max(self.extends[w], self.keeps[w])
         self.extender[x] = -1
-        self.extends[w] -= self.memory[x]
-        return self.memory[x] + max(self.extends[w], self.keeps[w]) - before
+        self.extends[w] -= self.graph.memory[x]
+        return self.graph.memory[x] + max(self.extends[w], self.keeps[w]) - before
 
     cdef int64_t add_reads(self, int v) noexcept nogil:
         """Bytes of forward values that v reads last."""
         cdef int64_t needs = 0, j
         cdef int x, u
         if self.state[v] != passing:
-            self.shown[self.row[v]] = self.pair
-        for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-            u, x = self.row_producers[j], self.row_values[j]
+            self.shown[self.graph.row[v]] = self.pair
+        for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+            u, x = self.graph.row_producers[j], self.graph.row_values[j]
             if self.state[u] == charged:
                 continue
             if self.seen[x] == self.pair:
@@ -571,7 +589,7 @@ cdef class PairFigures(_BlockOrder):
             elif not (self.later[x] and self.goes_on(u)):
                 self.seen[x] = self.pair
                 self.extender[x] = v if self.state[v] == passing else -1
-                needs += self.memory[x]
+                needs += self.graph.memory[x]
         return needs
 
     cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
@@ -585,17 +603,17 @@ cdef class PairFigures(_BlockOrder):
         cdef Py_ssize_t i
         for i in range(self.steps - 1, -1, -1):
             v = self.sequence[i]
-            scratch, produced = self.workspace[v], 0
-            if self.shown[self.row[v]] != self.pair:
+            scratch, produced = self.graph.workspace[v], 0
+            if self.shown[self.graph.row[v]] != self.pair:
                 live += self.add_reads(v)
             if self.state[v] == gradient:                      # without branches, which cannot be predicted
-                for j in range(self.upstream_indptr[v], self.upstream_indptr[v + 1]):
-                    x = self.upstream_values[j]
-                    live += self.memory[x] * (self.seen[x] < self.pair)
+                for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
+                    x = self.graph.upstream_values[j]
+                    live += self.graph.memory[x] * (self.seen[x] < self.pair)
                     self.seen[x] = max(self.seen[x], self.pair)
-                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-                    produced += self.memory[x] * (self.seen[x] >= self.pair)
-                    scratch += self.memory[x] * (self.seen[x] < self.pair)
+                for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
+                    produced += self.graph.memory[x] * (self.seen[x] >= self.pair)
+                    scratch += self.graph.memory[x] * (self.seen[x] < self.pair)
             else:
                 if self.transient:
                     live += self.release_values(v)
@@ -605,28 +623,28 @@ cdef class PairFigures(_BlockOrder):
                 break
             live -= produced
             if self.state[v] == passing:
-                live += self.stand_in(v, produced if self.lazy else 0)
+                live += self.stand_in(v, produced if self.graph.lazy else 0)
         return peak
 
     cdef int64_t recomputed_bytes(self, int v, int64_t* scratch) noexcept nogil:
         """Bytes that are live from the run of v on; `scratch` grows by those that are not read."""
         cdef int64_t produced = 0
         cdef int x
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-            if self.output[x]:                                 # a second copy
-                scratch[0] += self.memory[x]
+        for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
+            if self.graph.output[x]:                                 # a second copy
+                scratch[0] += self.graph.memory[x]
             elif self.later[x] and self.goes_on(v):
-                produced += 0 if self.state[v] == passing else self.memory[x]
+                produced += 0 if self.state[v] == passing else self.graph.memory[x]
             elif self.seen[x] == self.pair:
-                produced += self.memory[x]
+                produced += self.graph.memory[x]
             else:
-                scratch[0] += self.memory[x]
+                scratch[0] += self.graph.memory[x]
         return produced
 
     cdef int64_t release_values(self, int v) noexcept nogil:
         cdef int64_t change = 0
         cdef int x
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+        for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
             if self.seen[x] == self.pair:
                 change += self.release(x)
         return change
@@ -634,9 +652,9 @@ cdef class PairFigures(_BlockOrder):
     cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
         """The change of what is counted before the run of a transient."""
         cdef int64_t needs = 0, j
-        for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-            if self.seen[self.row_values[j]] == self.pair and self.extender[self.row_values[j]] == v:
-                needs += self.memory[self.row_values[j]]
+        for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+            if self.seen[self.graph.row_values[j]] == self.pair and self.extender[self.graph.row_values[j]] == v:
+                needs += self.graph.memory[self.graph.row_values[j]]
         self.extends[v], self.keeps[v] = needs, produced
         return max(needs, produced) - needs
 
@@ -647,18 +665,18 @@ cdef class PairFigures(_BlockOrder):
         cdef size_t i
         for i in range(self.members.size()):
             v = self.members[i]
-            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-                if self.output[x] or self.state[v] == kept and (
-                    self.gradient_reads[x] or self.later[x] or self.seen[x] == self.pair or self.read_outside(x)
+            for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
+                if self.graph.output[x] or self.state[v] == kept and (
+                    self.graph.gradient_reads[x] or self.later[x] or self.seen[x] == self.pair or self.read_outside(x)
                 ):
                     self.marked[x] = self.pair
-                    total += self.memory[x]
+                    total += self.graph.memory[x]
         return total
 
     cdef bint read_outside(self, int x) noexcept nogil:
         cdef int64_t j
-        for j in range(self.reader_indptr[x], self.reader_indptr[x + 1]):
-            if not has_bit(self.upto, self.reader_indices[j]):
+        for j in range(self.graph.reader_indptr[x], self.graph.reader_indptr[x + 1]):
+            if not has_bit(self.upto, self.graph.reader_indices[j]):
                 return True
         return False
 
@@ -669,17 +687,17 @@ cdef class PairFigures(_BlockOrder):
         cdef Py_ssize_t i
         for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
             v = self.members[i]
-            scratch, produced = self.workspace[v], 0
-            for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-                x = self.row_values[j]
-                if self.marked[x] != self.pair and self.state[self.row_producers[j]] != charged:
+            scratch, produced = self.graph.workspace[v], 0
+            for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+                x = self.graph.row_values[j]
+                if self.marked[x] != self.pair and self.state[self.graph.row_producers[j]] != charged:
                     self.marked[x] = self.pair
-                    live += self.memory[x]
-            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                    live += self.graph.memory[x]
+            for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
                 if self.marked[x] == self.pair:
-                    produced += self.memory[x]
+                    produced += self.graph.memory[x]
                 else:
-                    scratch += self.memory[x]
+                    scratch += self.graph.memory[x]
             peak = max(peak, live + scratch)
             live -= produced
         return peak
@@ -701,14 +719,14 @@ cdef class PairFigures(_BlockOrder):
         for i in range(self.steps):
             v = self.sequence[i]
             if self.state[v] == gradient:
-                for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-                    x = self.row_values[j]
+                for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+                    x = self.graph.row_values[j]
                     if self.read[x] != self.pair:
                         self.read[x], self.first_read[x] = self.pair, <int>i
         if complete:
             for i in range(<Py_ssize_t>self.later_values.size()):
                 x = self.later_values[i]
-                v = self.producer[x]
+                v = self.graph.producer[x]
                 if self.runs_early(v) if self.state[v] == gradient else has_bit(self.beside, v) and (
                     self.state[v] == again or self.read[x] == self.pair
                 ):
@@ -717,19 +735,19 @@ cdef class PairFigures(_BlockOrder):
             v = self.sequence[i]
             produced = 0
             if self.state[v] == gradient:
-                for j in range(self.row_indptr[self.row[v]], self.row_indptr[self.row[v] + 1]):
-                    x = self.row_values[j]
-                    if self.state[self.row_producers[j]] != charged:
+                for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
+                    x = self.graph.row_values[j]
+                    if self.state[self.graph.row_producers[j]] != charged:
                         live += self.count(x)
-                        if self.first_read[x] == i and self.state[self.row_producers[j]] != again:
+                        if self.first_read[x] == i and self.state[self.graph.row_producers[j]] != again:
                             self.first_read[x] = -1
-                            produced += self.memory[x]
-                for j in range(self.upstream_indptr[v], self.upstream_indptr[v + 1]):
-                    if self.runs_early(self.producer[self.upstream_values[j]]):
-                        live += self.count(self.upstream_values[j])
+                            produced += self.graph.memory[x]
+                for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
+                    if self.runs_early(self.graph.producer[self.graph.upstream_values[j]]):
+                        live += self.count(self.graph.upstream_values[j])
             if self.state[v] == gradient or self.state[v] == again:
-                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-                    produced += self.memory[x] * (self.counted[x] == self.pair)
+                for x in range(self.graph.value_indptr[v], self.graph.value_indptr[v + 1]):
+                    produced += self.graph.memory[x] * (self.counted[x] == self.pair)
             if live > self.max_peak:
                 return True
             live -= produced
@@ -737,7 +755,7 @@ cdef class PairFigures(_BlockOrder):
 
     cdef bint runs_early(self, int v) noexcept nogil:
         """Whether the gradient v is of the block or runs before it, whatever larger block it is of."""
-        cdef int owner = self.owner[v]
+        cdef int owner = self.graph.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
     cdef int64_t count(self, int x) noexcept nogil:
@@ -745,7 +763,7 @@ cdef class PairFigures(_BlockOrder):
         if self.counted[x] == self.pair:
             return 0
         self.counted[x] = self.pair
-        return self.memory[x]
+        return self.graph.memory[x]
 
     cdef bint is_hopeless(self, Py_ssize_t w) noexcept nogil:
         """Whether L' contains a set whose block exceeded a bound for good."""

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from remat_algos.kernels.blocks import PairFigures, block_borders
+from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.kernels.closure import ClosureSearch, forced_bytes, two_path_bytes
 from remat_algos.kernels.decomposition import (
     bags_to_tree,
@@ -681,13 +681,10 @@ def pair_figures(n, row_ends, reads, owner, begin):
     forward = reader < n
     borders = block_borders(sets, reader[forward], reads[forward], np.zeros(n + 1, np.int64))
     borders = dict(zip(("boundary", "after", "beside", "pinned"), borders, strict=True))
-    pairs = PairFigures(
+    arrays = graph_arrays(n + 1, row_indptr, reads, compute=ones, workspace=ones, output=zeros)
+    graph = BlockGraph(
+        arrays,
         owner=np.append(np.full(n, -1), owner).astype(np.int32),
-        producer=nodes,
-        value_indptr=np.arange(n + 2),
-        memory=ones,
-        compute=ones,
-        workspace=ones,
         row=nodes,
         row_indptr=row_indptr,
         row_values=reads,
@@ -705,10 +702,10 @@ def pair_figures(n, row_ends, reads, owner, begin):
         fixed=zeros,
         never=zeros,
         awaited=ones,
-        output=zeros,
         gradient_reads=zeros,
         lazy=True,
     )
+    pairs = PairFigures(graph)
     rows, before = {"indptr": np.array([0, 1, 1]), "target": np.array([1], np.int32)}, np.zeros(0, np.int64)
     bounds = {"max_peak": 2**62, "max_recompute": 2**62, "cached_before": before, "recompute_before": before}
 

@@ -11,7 +11,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.ir.csr import check_indptr, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.blocks import PairFigures, block_borders
+from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
 from remat_algos.schedule.mirror import honoured
 
 UNUSABLE = 2**62
@@ -214,13 +214,9 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
     external_indptr, external_indices = _external(
         graph, reader[~of_forward], owner, producer[value[~of_forward]], m - 1
     )
-    return PairFigures(
+    block_graph = BlockGraph(
+        graph.arrays,
         owner=owner,
-        producer=producer,
-        value_indptr=graph.value_indptr,
-        memory=graph.memory,
-        compute=graph.compute,
-        workspace=graph.workspace,
         row=row,
         row_indptr=row_indptr,
         row_values=row_values,
@@ -238,10 +234,10 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
         fixed=fixed.view(np.uint8),
         never=never.view(np.uint8),
         awaited=_total(np.where(own, graph.memory, 0), producer, owner, m),
-        output=graph.output.view(np.uint8),
         gradient_reads=gradient_reads.view(np.uint8),
         lazy=lazy,
     )
+    return PairFigures(block_graph)
 
 
 def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
