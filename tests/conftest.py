@@ -1,9 +1,9 @@
 """Settings and fixtures of all tests."""
 
-import importlib
 import importlib.util
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -66,10 +66,14 @@ def short_searches():
     For modules whose tests are about what is done with a plan, and hold however good it is: one solve of a graph with
     few nodes takes a second otherwise, nearly all of it in that solver.
     """
-    module = importlib.import_module("remat_algos.solvers.search")
+    from remat_algos import effort
+
+    shorter = {
+        name: replace(each, search_work=each.search_work // 10, search_work_of_node=each.search_work_of_node // 10)
+        for name, each in effort.TABLE.items()
+    }
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("WORK", "WORK_OF_NODE"):
-            patch.setattr(module, name, {effort: work // 10 for effort, work in getattr(module, name).items()})
+        patch.setattr(effort, "TABLE", shorter)
         yield
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError, RematError
 from remat_algos.formats.graphs.json_text import from_json, to_json
 from remat_algos.ir.backward import Backward
@@ -86,7 +87,7 @@ def plant(monkeypatch, function, **facts):
     monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
 
 
-def another(graph, limit, context):
+def another(graph, task, clock):
     """A solver that bounds schedules of a scope that the test names."""
     yield Candidate(baseline(graph).schedule)
 
@@ -126,7 +127,7 @@ def test_a_record_has_the_figures_of_the_oracle():
     assert made["gap"] == (slow.compute - PLAN.bound) / PLAN.bound
     assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
     assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
-    assert made["details"] == dict(PLAN.details)
+    assert made["details"] == {**PLAN.details, **PLAN.report.record()}
 
 
 def test_frees_are_the_ends_of_lives_but_for_outputs():
@@ -173,12 +174,14 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "scope", "seconds", "details", "reservation", "bound_source", "constraints", "claimed"),
+        *("options", "bound", "scope", "seconds", "details", "report", "reservation", "bound_source", "constraints"),
+        "claimed",
     ]
     for name in ("budget", "limit", "solver", "method", "bound", "scope", "bound_source"):
         assert getattr(loaded, name) == getattr(plan, name), name
     assert dict(loaded.options) == dict(plan.options)
     assert dict(loaded.details) == dict(plan.details)
+    assert loaded.report.record() == plan.report.record()
     assert loaded.reservation == plan.reservation
     assert (plan.claimed, loaded.claimed[-5:]) == ((), ("solver", "method", "options", "seconds", "details"))
     assert loaded.seconds == pytest.approx(plan.seconds, abs=1e-6)
@@ -565,7 +568,7 @@ def test_a_bound_names_its_source(monkeypatch, tmp_path):
     plan = solve(GRAPH, "100%", solver="chen_sqrt")
     assert (plan.bound, plan.bound_source) == (GRAPH.needed_compute, "one pass")
 
-    def bounded(graph, limit, context):
+    def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), bound=graph.needed_compute + 5, scope="any order")
 
@@ -597,7 +600,7 @@ def test_large_sizes_are_said_twice():
 
 @pytest.mark.parametrize("scope", ["fixed order", "canonical", "chain"])
 def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch, tmp_path, scope):
-    def bounded(graph, limit, context):
+    def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), bound=graph.needed_compute + 25, scope=scope)
 
@@ -614,14 +617,15 @@ def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch,
 
 
 def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
-    def bounded(graph, limit, context):
+    def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
         yield Candidate(Schedule(order), {"tried": 3}, bound=graph.needed_compute + 5, scope="any order")
 
     plant(monkeypatch, bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
     assert plan.gap == 20 / (GRAPH.needed_compute + 5)
-    assert plan.details == {"tried": 3, "simulated": 1, "complete": True}
+    assert plan.details == {"tried": 3}
+    assert (plan.report.simulated, plan.report.stop) == (1, Stop.PROVEN)
 
 
 def test_a_graph_without_cost_has_no_gap_to_speak_of():
@@ -817,8 +821,8 @@ def stairs(calls):
     """A solver of three plans: the less memory, the more nodes are recomputed."""
     found = sorted({(p, o, tuple(order)) for p, o, order in of_chain(differentiate(nameless()))})
 
-    def climbing(graph, limit, context):
-        calls.append(limit)
+    def climbing(graph, task, clock):
+        calls.append(task.limit)
         for peak, _, order in found:
             yield Candidate(Schedule(order), {"peak": peak})
 
@@ -892,7 +896,7 @@ def test_compare_has_an_entry_for_every_solver_the_cheapest_first():
 
 
 def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
-    def twice(graph, limit, context):
+    def twice(graph, task, clock):
         order = baseline(graph).schedule.order.tolist()
         yield Schedule([order[0], *order])
 
@@ -902,7 +906,7 @@ def test_compare_shows_what_each_solver_can_do_itself(monkeypatch):
 
 
 def test_compare_says_why_there_is_no_plan(monkeypatch):
-    def unsound(graph, limit, context):
+    def unsound(graph, task, clock):
         yield Schedule([])
 
     plant(monkeypatch, unsound)

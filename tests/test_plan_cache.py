@@ -11,11 +11,13 @@ from hypothesis import HealthCheck, given, settings
 
 import remat_algos as ra
 from remat_algos.cache_folder import cache_folder
+from remat_algos.context import Stop
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.models.registry import build
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
+from remat_algos.plan.search_report import SearchReport
 from tests.strategies import graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -187,7 +189,7 @@ def test_a_file_is_verified(solved, folder, damage):
 
 def test_a_stopped_search_is_not_cached(monkeypatch, folder):
     graph = training()
-    stopped = replace(ra.solve(graph, "70%"), details={"complete": False})
+    stopped = replace(ra.solve(graph, "70%"), report=SearchReport(stop=Stop.DEADLINE))
     monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: stopped)
     assert solve_cached(graph, "70%") is stopped
     assert not list(folder.iterdir())
@@ -260,7 +262,10 @@ def test_the_plan_from_the_cache_equals_the_one_found(graph):
     first = solve_cached(graph, "least", effort="fast")
     again = solve_cached(graph, "least", effort="fast")
     assert again.schedule.order.tolist() == first.schedule.order.tolist()
-    assert again.record() | {"seconds": 0} == replace(first, details=again.details, seconds=0).record()
+    assert (
+        again.record() | {"seconds": 0}
+        == replace(first, details=again.details, report=again.report, seconds=0).record()
+    )
 
 
 def test_a_cached_plan_says_no_more_than_its_file(folder):

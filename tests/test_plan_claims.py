@@ -150,7 +150,7 @@ def plant(monkeypatch, function, **facts):
     monkeypatch.setitem(registry.SOLVERS.entries, function.__name__, Solver(function, **known))
 
 
-def believer(graph, limit, context):
+def believer(graph, task, clock):
     """A solver that is said to prove bounds, and proves none here."""
     yield Candidate(baseline(graph).schedule)
 
@@ -299,7 +299,7 @@ def test_a_bound_of_an_arena_is_one_that_is_proven_here(tmp_path):
 
 def test_what_json_cannot_hold_is_not_written():
     odd = replace(plan("auto"), details={"share": math.inf, "shares": [math.nan, 0.5]})
-    assert odd.record()["details"] == {"share": None, "shares": [None, 0.5]}
+    assert {"share": None, "shares": [None, 0.5]}.items() <= odd.record()["details"].items()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         verify(GRAPH, odd)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -15,6 +16,7 @@ from remat_algos.ir.resident import Resident
 from remat_algos.models.random import chain
 from remat_algos.plan import fit as room
 from remat_algos.plan.fit import CACHED_GRAPHS, fit
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
@@ -252,7 +254,7 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
 def test_a_plan_that_was_cut_short_counts_and_ends_the_search(monkeypatch):
     def cut_short(graph, budget, **options):
         plan = solve(graph, budget, **options)
-        return replace(plan, details={"interrupted": True}) if graph.n_nodes == 6 else plan
+        return replace(plan, report=SearchReport(stop=Stop.INTERRUPTED)) if graph.n_nodes == 6 else plan
 
     monkeypatch.setattr(room, "solve", cut_short)
     (found,) = fit(training, 9, solvers=["no_remat"], values=[1, 3, 5, 7, 9])

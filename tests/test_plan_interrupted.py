@@ -266,7 +266,7 @@ def test_auto_asks_nobody_after_the_interrupt(sweep, monkeypatch):
 def test_what_a_solver_yielded_before_the_interrupt_is_kept(plant):
     """A solver is interrupted as it makes its third candidate."""
 
-    def patient(graph, limit, context):
+    def patient(graph, task, clock):
         for distance in 2, 3:
             yield checkpoint_schedule(graph, np.arange(graph.n_nodes) % distance == 0)
         raise KeyboardInterrupt
@@ -332,7 +332,7 @@ def test_curves_found_before_the_interrupt_stay_and_nobody_is_asked_after_it(swe
 
 
 def test_a_reason_told_before_the_interrupt_stays(plant):
-    def stopped(graph, limit, context):
+    def stopped(graph, task, clock):
         raise KeyboardInterrupt
         yield
 

@@ -85,7 +85,7 @@ class SearchReport:
         )
 
     def record(self) -> dict[str, Any]:
-        """The entries of the details in the JSON of a plan."""
+        """The entries of the details in the JSON of a plan; a search that ended with a proof is complete there."""
         record: dict[str, Any] = {"simulated": self.simulated, "complete": self.stop.complete} if self.simulated else {}
         if not self.stop.complete:
             record["complete"] = False
