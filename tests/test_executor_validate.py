@@ -36,9 +36,12 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import list_solvers
 from tests.tampered import tampered
 
+pytestmark = pytest.mark.usefixtures("short_searches")
 EXAMPLES = Path(__file__).parent.parent / "examples" / "graphs"
 ZOO = ("feed_forward", "googlenet", "gpt2", "llama", "mobilenet_v2", "resnet_cifar", "transformer", "vgg", "vit")
 GRAPHS = ("lstm", "transformer", "unet", *(f"model:{name}" for name in ZOO))  # three examples, nine of the zoo
+# the others are of the same kinds: convolutions and residual blocks, attention, recurrence
+SLOW_GRAPHS = tuple(f"model:{name}" for name in ("googlenet", "llama", "mobilenet_v2", "vgg", "vit"))
 BUDGETS = ("90%", "70%", "50%", "30%", "least")
 SECONDS = 0.5  # that a solver may take for a plan: only `exact_dp` takes it all, and falls back on a smaller family
 PEAK = 30_000  # bytes, without rematerialization: small, and few sizes are multiples of 512 or of 4
@@ -91,7 +94,9 @@ def test_there_are_twelve_graphs():
     assert len(set(GRAPHS)) == 12
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_GRAPHS else ()) for name in GRAPHS]
+)
 def test_every_plan_of_every_solver_takes_what_was_predicted(name):
     graph = graph_of(name)
     plans, gave = plans_of(graph)

@@ -15,6 +15,8 @@ from remat_algos.operations.kind import operation_kind
 from remat_algos.solvers.registry import default_solvers
 from tests.oracles.simulation import peak_memory
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 FAMILIES = [family.name for family in list_families()]
 LARGE = 1500  # operations; of larger models only the published numbers are looked at
 
@@ -129,7 +131,7 @@ def test_every_fast_solver_plans_it(training, share):
 
 def attempt(graph, budget, solver):
     try:
-        return ra.solve(graph, budget, solver=solver), None
+        return ra.solve(graph, budget, solver=solver, effort="fast"), None
     except BudgetError as error:
         return None, error
 
