@@ -12,9 +12,8 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.flow cimport FlowNetwork
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
-from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
+from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 
-cdef int64_t ALL = (<int64_t>1) << 62          # more than any flow
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
@@ -250,10 +249,93 @@ cdef class _Walk:
 # ---------------------------------------------------------------- cuts
 
 @cython.final
+cdef class _PricedNetwork:
+    """Arcs whose capacity is fixed or the price of bytes, and their minimum cuts; most : of a price.
+
+    Vertex 0 is the source, 1 the sink. cut_cost and cut_bytes are those of the last cut, not rounded; `work` is in
+    units of about a nanosecond.
+    """
+    cdef FlowNetwork flow
+    cdef int n_vertices
+    cdef vector[int] tail, head
+    cdef vector[int64_t] bytes, fixed, capacity    # of each arc; see `arc`
+    cdef int64_t most, cut_cost, cut_bytes, work
+
+    def __init__(self, int64_t most):
+        none = np.zeros(0, np.int32)
+        self.flow, self.most = FlowNetwork(2, none, none, 0, 1), most
+
+    cdef void start(self, int n_vertices) noexcept nogil:
+        """Without arcs."""
+        self.tail.clear()
+        self.head.clear()
+        self.bytes.clear()
+        self.fixed.clear()
+        self.n_vertices = n_vertices
+
+    cdef int add_vertex(self) noexcept nogil:
+        self.n_vertices += 1
+        return self.n_vertices - 1
+
+    cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
+        """`fixed` is the capacity, or -1 where the bytes have a price."""
+        self.tail.push_back(tail)
+        self.head.push_back(head)
+        self.bytes.push_back(bytes)
+        self.fixed.push_back(fixed)
+
+    cdef int load(self) except -1 nogil:
+        """After the last arc."""
+        self.capacity.resize(self.tail.size())
+        self.flow.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
+        self.work += 20 * <int64_t>self.tail.size()
+
+    cdef int64_t cut(self, int64_t price, int shift) noexcept nogil:
+        """The capacity of a minimum cut."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = self.fixed[i]
+            if self.fixed[i] < 0:
+                self.capacity[i] = priced(price, self.bytes[i], shift, self.most)
+        return self.finish()
+
+    cdef int64_t finish(self) noexcept nogil:
+        cdef size_t i
+        self.flow.cut(self.capacity.data(), ENDLESS)
+        self.cut_cost = self.cut_bytes = 0
+        for i in range(self.tail.size()):
+            if self.flow.on_source_side(self.tail[i]) and not self.flow.on_source_side(self.head[i]):
+                if self.fixed[i] < 0:
+                    self.cut_bytes += self.bytes[i]
+                else:
+                    self.cut_cost += self.fixed[i]
+        self.work += 100 * <int64_t>self.tail.size()
+        return self.flow.value()
+
+    cdef int64_t fewest_bytes(self) noexcept nogil:
+        """The bytes that must be live beside those that are forced, whatever is recomputed."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
+            if self.fixed[i] >= 0 and self.fixed[i] < ENDLESS:
+                self.capacity[i] = 0
+        return self.finish()
+
+    cdef int64_t bytes_of_one_pass(self) noexcept nogil:
+        """The fewest bytes beside those that are forced where nothing is recomputed that costs anything."""
+        cdef size_t i
+        for i in range(self.tail.size()):
+            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ENDLESS if self.fixed[i] else 0
+        self.finish()
+        return self.cut_bytes
+
+
+@cython.final
 cdef class ClosureSearch:
     """ClosureSearch(graph, single, cost, bits=, step=, most=).
 
-    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : whole units of compute; every overhead is a multiple.
+    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : whole units of
+    compute; every overhead is a multiple.
     (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
 
     When node v runs first, its ancestors have run and its descendants have not; other nodes, here called free, may
@@ -273,33 +355,30 @@ cdef class ClosureSearch:
     cdef Flags single
     cdef Int64s cost
     cdef int bits
-    cdef int64_t step, most, threshold       # a value above the threshold is a better bound
+    cdef int64_t step, threshold             # a value above the threshold is a better bound
     cdef readonly int64_t limit, overhead, price, excessive
     cdef readonly int node, shift, too_large
-    cdef FlowNetwork network
+    cdef _PricedNetwork network
     cdef _Walk walk
     cdef vector[unsigned char] state       # of each value
     cdef vector[int] vertex, vertices      # of each node, 0: none; its node
     cdef vector[int] not_before            # of each of `vertices`, the second vertex of a free node; 0: it is not free
     cdef vector[int] pinned                # needed nodes with an output
     cdef bint any_free
-    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, and how many may read it again
-    cdef vector[int64_t] later, bytes, fixed, capacity    # bytes from the source into each vertex; of arcs: see `arc`
-    cdef vector[int] tail, head
-    cdef int n_vertices
-    cdef int64_t forced, cut_cost, cut_bytes
+    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, how many may read it again
+    cdef vector[int64_t] later             # bytes from the source into each vertex
+    cdef int64_t forced
     cdef int64_t passing, all_cost, single_bytes    # of the first two lines, where no node is free
-    cdef readonly int64_t work
+    cdef int64_t looked                    # at nodes and values, of the work
 
-    def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits, int64_t step,
-                 int64_t most):
+    def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
+                 int64_t step, int64_t most):
         cdef Py_ssize_t n = graph.n_nodes, n_values = graph.n_values
         if not n == single.shape[0] == cost.shape[0]:
             raise ValueError("the arrays of nodes differ in length")
         self.graph, self.single, self.cost = graph, single, cost
-        self.bits, self.step, self.most = bits, step, most
-        none = np.zeros(0, np.int32)
-        self.network, self.walk = FlowNetwork(2, none, none, 0, 1), _Walk()
+        self.bits, self.step = bits, step
+        self.network, self.walk = _PricedNetwork(most), _Walk()
         cdef Py_ssize_t x
         with nogil:
             for x in range(n_values):
@@ -333,12 +412,17 @@ cdef class ClosureSearch:
         cdef Py_ssize_t i
         for i in range(begin, nodes.shape[0]):
             self.check(nodes[i])
-        self.work = 0
+        self.looked = self.network.work = 0
         with nogil:
-            while begin < nodes.shape[0] and self.work < work and self.too_large < 0:
+            while begin < nodes.shape[0] and self.looked + self.network.work < work and self.too_large < 0:
                 self.improve(nodes[begin])
                 begin += 1
         return begin
+
+    @property
+    def work(self):
+        """Of the last `visit`."""
+        return self.looked + self.network.work
 
     def start(self, int v, int64_t price, int shift):
         """One moment at one price, 0 to 2**62; `overhead` and `too_large` are set as by `visit`."""
@@ -360,11 +444,11 @@ cdef class ClosureSearch:
         self.check(v)
         self.build(v)
         self.connect()
-        self.cut(price, shift)
+        self.network.cut(price, shift)
         forced = [x for x in self.marked if self.state[x] == FORCED]
-        after = {i for k, i in enumerate(self.vertices) if self.network.on_source_side(k + 2)}
+        after = {i for k, i in enumerate(self.vertices) if self.network.flow.on_source_side(k + 2)}
         free = [(i, self.not_before[k]) for k, i in enumerate(self.vertices) if self.not_before[k]]
-        before = [i for i, other in free if not self.network.on_source_side(other)]
+        before = [i for i, other in free if not self.network.flow.on_source_side(other)]
         again = after.difference(i for i, _ in free) | after.intersection(before)
         live = [
             x
@@ -372,12 +456,14 @@ cdef class ClosureSearch:
             if self.graph.producer[x] not in after and (
                 self.state[x] == READ_LATER
                 or self.state[x] == READ_AGAIN and any(
-                    self.graph.reader_indices[j] in after for j in range(self.graph.reader_indptr[x], self.graph.reader_indptr[x + 1])
+                    self.graph.reader_indices[j] in after
+                    for j in range(self.graph.reader_indptr[x], self.graph.reader_indptr[x + 1])
                 )
             )
         ]
         for i in before:
-            live += [x for x in range(self.graph.value_indptr[i], self.graph.value_indptr[i + 1]) if self.graph.output[x]]
+            values = range(self.graph.value_indptr[i], self.graph.value_indptr[i + 1])
+            live += [x for x in values if self.graph.output[x]]
         return self.forced, *(np.array(sorted(ids), np.int32) for ids in (forced, again, live, before))
 
     # ------------------------------------------------------------ the moment of a node
@@ -427,7 +513,7 @@ cdef class ClosureSearch:
                 self.all_cost += self.cost[u]
             for j in range(self.graph.read_indptr[u], self.graph.read_indptr[u + 1]):
                 self.read_again(self.graph.read_indices[j])
-        self.work += 8 * (self.walk.work + <int64_t>(self.vertices.size() + self.marked.size()))
+        self.looked += 8 * (self.walk.work + <int64_t>(self.vertices.size() + self.marked.size()))
         self.walk.work = 0
 
     cdef int force(self, int x) except -1 nogil:
@@ -478,38 +564,34 @@ cdef class ClosureSearch:
     cdef int connect(self) except -1 nogil:
         """Arcs: source 0, sink 1, nodes, free nodes again, values that several nodes read."""
         cdef size_t k
-        cdef int64_t j, x, output_bytes, cost
+        cdef int64_t j, x, output_bytes, cost, first, last
         cdef int u, v, w
-        self.tail.clear()
-        self.head.clear()
-        self.bytes.clear()
-        self.fixed.clear()
-        self.n_vertices = <int>self.vertices.size() + 2
+        self.network.start(<int>self.vertices.size() + 2)
         assign(self.not_before, self.vertices.size(), 0)
         if self.any_free:
             for k in range(self.vertices.size()):
                 if self.is_free(self.vertices[k]):
-                    self.not_before[k] = self.n_vertices
-                    self.n_vertices += 1
+                    self.not_before[k] = self.network.add_vertex()
         for k in range(self.vertices.size()):
             u, v = self.vertices[k], <int>k + 2
-            cost = ALL if self.single[u] else self.cost[u]
+            cost = ENDLESS if self.single[u] else self.cost[u]
             if self.later[k] > 0:
-                self.arc(0, v, self.later[k], -1)
+                self.network.arc(0, v, self.later[k], -1)
             if self.not_before[k]:
-                self.arc(v, self.not_before[k], 0, cost)
-                self.arc(self.not_before[k], v, 0, ALL)
+                self.network.arc(v, self.not_before[k], 0, cost)
+                self.network.arc(self.not_before[k], v, 0, ENDLESS)
                 output_bytes = 0
                 for x in range(self.graph.value_indptr[u], self.graph.value_indptr[u + 1]):
                     output_bytes += self.graph.memory[x] if self.graph.output[x] else 0
                 if output_bytes:
-                    self.arc(0, self.not_before[k], output_bytes, -1)
-                for j in range(self.graph.reader_indptr[self.graph.value_indptr[u]], self.graph.reader_indptr[self.graph.value_indptr[u + 1]]):
+                    self.network.arc(0, self.not_before[k], output_bytes, -1)
+                first, last = self.graph.value_indptr[u], self.graph.value_indptr[u + 1]
+                for j in range(self.graph.reader_indptr[first], self.graph.reader_indptr[last]):
                     w = self.graph.reader_indices[j]
                     if self.graph.needed[w] and self.is_free(w):
-                        self.arc(self.not_before[k], self.not_before[self.vertex[w] - 2], 0, ALL)
+                        self.network.arc(self.not_before[k], self.not_before[self.vertex[w] - 2], 0, ENDLESS)
             else:
-                self.arc(v, 1, 0, cost)
+                self.network.arc(v, 1, 0, cost)
                 if self.single[u]:
                     continue
             for j in range(self.graph.read_indptr[u], self.graph.read_indptr[u + 1]):
@@ -517,68 +599,19 @@ cdef class ClosureSearch:
                 if self.state[x] != READ_AGAIN:
                     continue
                 if self.times[x] == 1:
-                    self.arc(v, self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
+                    self.network.arc(v, self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
                     continue
                 if self.junction[x] == 0:
-                    self.junction[x] = self.n_vertices
-                    self.n_vertices += 1
-                    self.arc(self.junction[x], self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
-                self.arc(v, self.junction[x], 0, ALL)
-        self.capacity.resize(self.tail.size())
-        self.network.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
-        self.work += 20 * <int64_t>self.tail.size()
-
-    cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
-        """`fixed` is the capacity, or -1 where the bytes have a price."""
-        self.tail.push_back(tail)
-        self.head.push_back(head)
-        self.bytes.push_back(bytes)
-        self.fixed.push_back(fixed)
+                    self.junction[x] = self.network.add_vertex()
+                    self.network.arc(self.junction[x], self.vertex[self.graph.producer[x]], self.graph.memory[x], -1)
+                self.network.arc(v, self.junction[x], 0, ENDLESS)
+        self.network.load()
 
     # ------------------------------------------------------------ prices
 
-    cdef int64_t cut(self, int64_t price, int shift) noexcept nogil:
-        """The capacity of a minimum cut; cut_cost and cut_bytes are its cost and bytes, not rounded."""
-        cdef size_t i
-        for i in range(self.tail.size()):
-            self.capacity[i] = self.fixed[i]
-            if self.fixed[i] < 0:
-                self.capacity[i] = priced(price, self.bytes[i], shift, self.most)
-        return self.finish()
-
-    cdef int64_t finish(self) noexcept nogil:
-        cdef size_t i
-        self.network.cut(self.capacity.data(), ALL)
-        self.cut_cost = self.cut_bytes = 0
-        for i in range(self.tail.size()):
-            if self.network.on_source_side(self.tail[i]) and not self.network.on_source_side(self.head[i]):
-                if self.fixed[i] < 0:
-                    self.cut_bytes += self.bytes[i]
-                else:
-                    self.cut_cost += self.fixed[i]
-        self.work += 100 * <int64_t>self.tail.size()
-        return self.network.value()
-
-    cdef int64_t fewest_bytes(self) noexcept nogil:
-        """The bytes that must be live beside those that are forced, whatever is recomputed."""
-        cdef size_t i
-        for i in range(self.tail.size()):
-            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
-            if self.fixed[i] >= 0 and self.fixed[i] < ALL:
-                self.capacity[i] = 0
-        return self.finish()
-
-    cdef int64_t bytes_of_one_pass(self) noexcept nogil:
-        """The fewest bytes beside those that are forced where nothing is recomputed that costs anything."""
-        cdef size_t i
-        for i in range(self.tail.size()):
-            self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ALL if self.fixed[i] else 0
-        self.finish()
-        return self.cut_bytes
-
     cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
         """Take the moment and the price if they prove more than the best so far."""
-        cdef int64_t value = self.cut(price, shift) - priced(price, self.limit - self.forced, shift, ALL)
+        cdef int64_t value = self.network.cut(price, shift) - priced(price, self.limit - self.forced, shift, ENDLESS)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
             self.overhead = self.rounded(value)
@@ -609,16 +642,16 @@ cdef class ClosureSearch:
         other_cost, other_bytes = self.all_cost, self.single_bytes   # all is
         if self.any_free:
             self.connect()
-            bytes = self.bytes_of_one_pass()
+            bytes = self.network.bytes_of_one_pass()
         over = self.forced + bytes - self.limit
         if over <= 0:
             return 0
         if self.any_free:
-            other_bytes = self.fewest_bytes()
+            other_bytes = self.network.fewest_bytes()
             if self.forced + other_bytes > self.limit:
                 self.too_large, self.excessive = v, self.forced + other_bytes
                 return 0
-            other_cost, other_bytes = self.cut_cost, self.cut_bytes
+            other_cost, other_bytes = self.network.cut_cost, self.network.cut_bytes
             if no_larger(over, other_cost, self.threshold, bytes - other_bytes):
                 return 0
         elif self.forced + other_bytes <= self.limit:
@@ -627,11 +660,11 @@ cdef class ClosureSearch:
             self.connect()
         else:
             self.connect()
-            other_bytes = self.fewest_bytes()
+            other_bytes = self.network.fewest_bytes()
             if self.forced + other_bytes > self.limit:
                 self.too_large, self.excessive = v, self.forced + other_bytes
                 return 0
-            other_cost, other_bytes = self.cut_cost, self.cut_bytes
+            other_cost, other_bytes = self.network.cut_cost, self.network.cut_bytes
         price, shift = self.price, self.shift
         for i in range(MAX_CUTS):
             if met:
@@ -642,14 +675,14 @@ cdef class ClosureSearch:
                     return 0
                 price = quotient(other_cost - cost, bytes - other_bytes, &shift)
             self.evaluate(v, price, shift)
-            if (self.cut_cost == cost and self.cut_bytes == bytes) or (
-                self.cut_cost == other_cost and self.cut_bytes == other_bytes
+            if (self.network.cut_cost == cost and self.network.cut_bytes == bytes) or (
+                self.network.cut_cost == other_cost and self.network.cut_bytes == other_bytes
             ):
                 if met:
                     return 0
             met = True
-            if self.forced + self.cut_bytes > self.limit:
-                cost, bytes = self.cut_cost, self.cut_bytes
+            if self.forced + self.network.cut_bytes > self.limit:
+                cost, bytes = self.network.cut_cost, self.network.cut_bytes
                 over = self.forced + bytes - self.limit
             else:
-                other_cost, other_bytes = self.cut_cost, self.cut_bytes
+                other_cost, other_bytes = self.network.cut_cost, self.network.cut_bytes

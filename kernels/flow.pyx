@@ -6,9 +6,7 @@ import numpy as np
 cimport cython
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
-from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
-
-cdef int64_t ALL = (<int64_t>1) << 62          # more than any flow
+from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s, int64_t
 
 
 def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, int sink):
@@ -28,8 +26,8 @@ def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, i
     cdef unsigned char[::1] source_side = near, sink_side = far
     check_length(capacity, m)
     with nogil:
-        network.cut(&capacity[0] if m else NULL, ALL)
-        network.run(source, ALL)           # excess that cannot reach the sink returns
+        network.cut(&capacity[0] if m else NULL, ENDLESS)
+        network.run(source, ENDLESS)           # excess that cannot reach the sink returns
         for v in range(n):
             source_side[v] = 0
         for i in range(network.reach(source, False)):
@@ -66,7 +64,7 @@ cdef class FlowNetwork:
         with nogil:
             self.load(n, m, &tail[0] if m else NULL, &head[0] if m else NULL, source, sink)
 
-    def minimum_cut(self, Int64s capacity, int64_t enough=ALL):
+    def minimum_cut(self, Int64s capacity, int64_t enough=ENDLESS):
         """A minimum cut for new capacities, or any flow of at least `enough`.
 
         capacity : int64[m] 0 or more; those of the arcs out of the source sum up to less than 2**62

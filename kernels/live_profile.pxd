@@ -1,7 +1,7 @@
 # The bytes live at each slot, for kernels that search over schedules.
 cimport cython
 from libcpp.vector cimport vector
-from remat_algos.kernels.types cimport int64_t
+from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
     BLOCK_SIZE = 128        # as in the loops of live_profile.pyx
@@ -47,7 +47,7 @@ cdef class LiveProfile:
     cdef inline Py_ssize_t highest(self, int64_t* over) noexcept nogil:
         """The block that is furthest above its limit, or nearest to it, and by how much."""
         cdef Py_ssize_t block, top_block = 0
-        cdef int64_t most = -(<int64_t>1 << 62), by
+        cdef int64_t most = -ENDLESS, by
         for block in range(self.n_blocks):
             by = <int64_t>self.top[block] - self.limit[block]
             if by > most:

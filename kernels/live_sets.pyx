@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport mix_word, remat_lowest
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
-from remat_algos.kernels.types cimport Int32s, Int64s
+from remat_algos.kernels.types cimport ENDLESS, Int32s, Int64s
 
 cdef extern from *:
     """
@@ -22,14 +22,13 @@ cdef extern from *:
     int remat_highest(uint64_t word) nogil       # place of the highest bit; word must not be 0
 
 cdef enum:
-    max_values = 128
+    VALUE_BITS = 128
 
-cdef uint32_t closed_bit = <uint32_t>1 << 31
-cdef uint32_t no_state = closed_bit - 1
-cdef int64_t far = <int64_t>1 << 62
+cdef uint32_t CLOSED_BIT = <uint32_t>1 << 31
+cdef uint32_t NO_STATE = CLOSED_BIT - 1
 
-MAX_VALUES = max_values
-MAX_STATES = int(no_state)
+MAX_VALUES = VALUE_BITS
+MAX_STATES = int(NO_STATE)
 SOLVED, RUNNING, EXHAUSTED, FULL = 1, 0, -1, -2
 
 cdef struct LiveSet:
@@ -113,8 +112,8 @@ cdef class LiveSetSearch:
     2**n_values of them. Beyond some forty nodes it seldom ends, but the key is a lower bound all the time.
     """
     cdef vector[LiveNode] nodes
-    cdef int64_t memory[max_values]
-    cdef Py_ssize_t producer[max_values]
+    cdef int64_t memory[VALUE_BITS]
+    cdef Py_ssize_t producer[VALUE_BITS]
     cdef LiveSet outputs, weightless
     cdef int64_t limit, ceiling
     cdef bint any_once, lowest
@@ -122,7 +121,7 @@ cdef class LiveSetSearch:
     cdef bint wide                        # sets have more than 64 values
     cdef vector[uint64_t] low, high
     cdef vector[uint32_t] key_low, key_high, before
-    cdef vector[uint32_t] slots           # open addressing, linear probing; no_state: empty
+    cdef vector[uint32_t] slots           # open addressing, linear probing; NO_STATE: empty
     cdef uint64_t mask
     # queue: states by the highest bit in which their key differs from the current one
     cdef vector[uint32_t] queue[65]
@@ -143,8 +142,8 @@ cdef class LiveSetSearch:
         cdef Py_ssize_t n = graph.n_nodes, n_values = graph.n_values, v, x
         cdef int64_t j
         cdef LiveNode node
-        if n_values > max_values:
-            raise ValueError(f"{n_values} values; {max_values} is the maximum")
+        if n_values > VALUE_BITS:
+            raise ValueError(f"{n_values} values; {VALUE_BITS} is the maximum")
         if not (own.shape[0] == n and spoiled_indptr.shape[0] == n + 1):
             raise ValueError("arrays of different lengths")
         self.limit, self.ceiling, self.lowest = limit, ceiling, lowest
@@ -174,9 +173,9 @@ cdef class LiveSetSearch:
             for j in range(spoiled_indptr[v], spoiled_indptr[v + 1]):
                 self.nodes[spoiled[j]].stops = either(self.nodes[spoiled[j]].stops, both(self.nodes[v].values, self.outputs))
         self.mask = 1023
-        assign(self.slots, self.mask + 1, no_state)
+        assign(self.slots, self.mask + 1, NO_STATE)
         self.key = self.n_expanded = 0
-        self.goal = no_state
+        self.goal = NO_STATE
         self.verdict = 0
         self.missing = LiveSet(0, 0)
         self.alive = self.useful = LiveSet(0, 0)
@@ -232,18 +231,18 @@ cdef class LiveSetSearch:
         cdef int64_t until = self.n_expanded + n_steps
         cdef bint full = False
         cdef LiveSet reads
-        if max_states > no_state:
-            max_states = no_state
+        if max_states > NO_STATE:
+            max_states = NO_STATE
         with nogil:
             if not self.begun:
                 self.begun = True
-                self.insert(LiveSet(0, 0), 0, no_state, self.needed_by(self.outputs, LiveSet(0, 0), &reads))
+                self.insert(LiveSet(0, 0), 0, NO_STATE, self.needed_by(self.outputs, LiveSet(0, 0), &reads))
             while self.verdict == 0 and self.n_expanded < until:
                 if <int64_t>self.low.size() >= max_states:
                     full = True
                     break
                 state = self.pop()
-                if state == no_state:
+                if state == NO_STATE:
                     self.verdict = -1
                 elif is_empty(without(self.outputs, self.set_of(state))):
                     self.goal = state
@@ -258,9 +257,9 @@ cdef class LiveSetSearch:
         cdef uint32_t state = self.goal, before
         cdef LiveSet new
         cdef Py_ssize_t i
-        while state != no_state:
-            before = self.before[state] & ~closed_bit
-            if before != no_state:
+        while state != NO_STATE:
+            before = self.before[state] & ~CLOSED_BIT
+            if before != NO_STATE:
                 new = without(self.set_of(state), self.set_of(before))
                 if not is_empty(new):
                     runs.push_back(<int>self.producer[first_of(new)])
@@ -465,10 +464,10 @@ cdef class LiveSetSearch:
         if overhead >= self.ceiling:
             return 0
         at = mix_word(live.low ^ mix_word(live.high)) & self.mask
-        while self.slots[at] != no_state:
+        while self.slots[at] != NO_STATE:
             state = self.slots[at]
             if self.low[state] == live.low and (not self.wide or self.high[state] == live.high):
-                if self.before[state] & closed_bit or self.key_of(state) <= overhead:
+                if self.before[state] & CLOSED_BIT or self.key_of(state) <= overhead:
                     return 0
                 key += self.to_come(live, needed)
                 if self.key_of(state) <= key:
@@ -498,11 +497,11 @@ cdef class LiveSetSearch:
         """A table twice as large."""
         cdef uint32_t state
         cdef uint64_t at
-        assign(self.slots, 2 * (self.mask + 1), no_state)
+        assign(self.slots, 2 * (self.mask + 1), NO_STATE)
         self.mask = 2 * self.mask + 1
         for state in range(<uint32_t>self.low.size()):
             at = mix_word(self.low[state] ^ mix_word(self.high[state] if self.wide else 0)) & self.mask
-            while self.slots[at] != no_state:
+            while self.slots[at] != NO_STATE:
                 at = (at + 1) & self.mask
             self.slots[at] = state
         return 0
@@ -512,7 +511,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef uint32_t pop(self) except? 0 nogil:
-        """Close the next set and return it; no_state if there is none. A set that was given a smaller key stands there twice."""
+        """Close the next set and return it, or NO_STATE. A set that was given a smaller key stands there twice."""
         cdef uint32_t state
         cdef Py_ssize_t i, j
         cdef int64_t least
@@ -520,24 +519,24 @@ cdef class LiveSetSearch:
             while not self.queue[0].empty():
                 state = self.queue[0].back()
                 self.queue[0].pop_back()
-                if not self.before[state] & closed_bit:
-                    self.before[state] |= closed_bit
+                if not self.before[state] & CLOSED_BIT:
+                    self.before[state] |= CLOSED_BIT
                     self.n_expanded += 1
                     return state
             i = 1
             while i < 65 and self.queue[i].empty():
                 i += 1
             if i == 65:
-                return no_state
-            least = far
+                return NO_STATE
+            least = ENDLESS
             for j in range(<Py_ssize_t>self.queue[i].size()):
                 state = self.queue[i][j]
-                if not self.before[state] & closed_bit:
+                if not self.before[state] & CLOSED_BIT:
                     least = min(least, self.key_of(state))
-            if least < far:
+            if least < ENDLESS:
                 self.key = least
                 for j in range(<Py_ssize_t>self.queue[i].size()):
                     state = self.queue[i][j]
-                    if not self.before[state] & closed_bit:
+                    if not self.before[state] & CLOSED_BIT:
                         self.enqueue(state, self.key_of(state))
             self.queue[i].clear()

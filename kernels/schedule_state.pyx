@@ -13,7 +13,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.live_profile cimport BLOCK_SIZE, PRESENT, LiveProfile
-from remat_algos.kernels.types cimport Flags, Int32s, int64_t
+from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, int64_t
 
 cdef inline int insert_slot(vector[int]& row, Py_ssize_t slot) except -1 nogil:
     row.insert(row.begin() + place_after(row, slot), <int>slot)
@@ -451,7 +451,7 @@ cdef class ScheduleState:
         if count != self.n_runs or compute != self.compute or n_repeats != <Py_ssize_t>self.repeats.size():
             return 3
         for block in range(self.profile.n_blocks):
-            most, above = -(<int64_t>1 << 62), 0
+            most, above = -ENDLESS, 0
             for slot in range(block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE):
                 track = slot // self.n_slots
                 live[slot] -= 0 if self.run[slot - track * self.n_slots] >= 0 else PRESENT

@@ -16,6 +16,7 @@ from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.live_profile cimport BLOCK_SIZE, LARGEST, LiveProfile
 from remat_algos.kernels.schedule_state cimport ScheduleRules, ScheduleState, order_of, place_after
+from remat_algos.kernels.types cimport ENDLESS
 
 cdef enum:
     MOVES_OF_WEIGHT = 1024  # between two changes of the weight of bytes above the limit
@@ -27,8 +28,6 @@ cdef enum:
     MAX_DRAWN_LONG = 8      # the same in a long swap
     MAX_DROPS_LONG = 12
     QUANTILES = 1 << 14
-
-cdef int64_t NONE = <int64_t>1 << 62
 
 BLOCK, PERIOD, LARGEST_LIMIT = BLOCK_SIZE, MOVES_OF_WEIGHT, LARGEST
 MOVES = ("drop", "delete", "swap", "shift", "group", "double")
@@ -172,9 +171,9 @@ cdef class ScheduleSearch:
     exponentials : float64[N_EXPONENTIALS] quantiles of the exponential distribution
     seed : of random choices
 
-    Cost: a move looks up the reads and values of the runs that it changes, O(log m) each, and goes through the blocks of
-    128 slots where bytes change: some microseconds. O(n + m + reads of all runs) memory. It proves nothing, so it is the
-    wrong method for a bound.
+    Cost: a move looks up the reads and values of the runs that it changes, O(log m) each, and goes through the blocks
+    of 128 slots where bytes change: some microseconds. O(n + m + reads of all runs) memory. It proves nothing, so it is
+    the wrong method for a bound.
     """
 
     cdef ScheduleState state
@@ -611,7 +610,7 @@ cdef class ScheduleSearch:
     def forget(self):
         """No schedule is the best so far."""
         self.journal.forget()
-        self.fits, self.best_compute, self.best_peak = False, NONE, NONE
+        self.fits, self.best_compute, self.best_peak = False, ENDLESS, ENDLESS
 
     def weigh(self, double factor):
         """Multiply the weight of bytes above the limit."""

@@ -2,7 +2,13 @@
 #
 # Ids are int32, pointers into rows, steps, bytes and costs int64, flags uint8.
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
+
+cdef extern from *:
+    """
+    #define REMAT_ENDLESS ((long long)1 << 62)
+    """
+    const int64_t ENDLESS "REMAT_ENDLESS"   # more than any sum of bytes, of costs or of flows
 
 ctypedef const int64_t[::1] Int64s
 ctypedef const int[::1] Int32s
