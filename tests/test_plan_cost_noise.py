@@ -403,7 +403,7 @@ def test_samples_that_need_too_much_memory_leave_the_plan_of_least_compute(monke
     def exhausting(problem, candidates, noise):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.plan.solve.choose_robust", exhausting)
+    monkeypatch.setattr("remat_algos.plan.plan_search.choose_robust", exhausting)
     plan, usual = solve(CHAIN, "70%", cost_noise=0.2), solve(CHAIN, "70%")
     assert plan.overhead == usual.overhead
     assert plan.report.robust is None

@@ -19,11 +19,12 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import layered_dag, u_shape
 from remat_algos.models.registry import build
-from remat_algos.plan import solve as solve_module
+from remat_algos.plan import reserved_search
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
-from remat_algos.plan.solve import ReservedSearch, solve
+from remat_algos.plan.reserved_search import ReservedSearch
+from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
@@ -128,8 +129,8 @@ def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monke
     wasteful(lambda found: 2 * found if found > 0.9 * alone.peak_memory else 0)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.reservation.memory <= plan.limit
-    monkeypatch.setattr(solve_module, "MAX_FITTING", 0)
-    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 2)
+    monkeypatch.setattr(reserved_search, "MAX_FITTING", 0)
+    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 2)
     first = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
     assert plan.simulation.compute < first.simulation.compute
 
@@ -142,7 +143,7 @@ def test_another_schedule_of_the_same_search_may_be_held(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 1)
     alone = solve(GRAPH, "70%")
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.reservation.memory == plan.peak_memory == asked[1] <= plan.limit
@@ -379,7 +380,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
         return 10**12 if len(asked) == 1 else peak
 
     replace_pools(monkeypatch, reserved, base=True)
-    monkeypatch.setattr(solve_module, "MAX_SEARCHES", 1)
+    monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 1)
     plan = solve(GRAPH, "70%", allocator="cupy_pool")
     assert plan.interrupted
     assert plan.peak_memory in asked

@@ -14,10 +14,13 @@ from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.infeasible import RULED_OUT, budget_error
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan_search import BOUNDING
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
-from remat_algos.plan.problem import RULED_OUT, Problem
-from remat_algos.plan.solve import BOUNDING, allocator_options, solve
+from remat_algos.plan.problem import Problem
+from remat_algos.plan.request import allocator_options
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
@@ -267,7 +270,7 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
         return Entry(solver.name, None, f"{RULED_OUT}: {violation}")
     if best is None and result.reason:
         return Entry(solver.name, None, result.reason, getattr(result.error, "reached", None))
-    error = problem.budget_error(result.candidates, {}, result.skipped, late=result.stop is Stop.DEADLINE)
+    error = budget_error(problem, result.candidates, {}, result.skipped, late=result.stop is Stop.DEADLINE)
     return Entry(solver.name, None, str(error), error.reached)
 
 

@@ -13,6 +13,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.infeasible import budget_error
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import solve
@@ -246,7 +247,7 @@ def _plan(
         return graph
     problem = Problem.of(graph, budget)
     if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
-        return str(problem.budget_error([], {}))
+        return str(budget_error(problem, [], {}))
     limits: dict[str, Any] = {"time_limit": clock.left, "progress": clock.report}
     try:
         return solve(graph, budget, solver=solver, seed=seed, **limits)

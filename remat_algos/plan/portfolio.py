@@ -1,6 +1,6 @@
 """Runs solvers, and simulates, ranks, keeps and polishes the candidates that they yield."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -11,12 +11,13 @@ from typing import Any
 from remat_algos.context import Clock, Ending, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
-from remat_algos.plan.problem import RULED_OUT, Problem
+from remat_algos.plan.infeasible import RULED_OUT
+from remat_algos.plan.polishing import polished
+from remat_algos.plan.problem import Problem
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import ParetoSet
 from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream
@@ -31,9 +32,6 @@ PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it m
 PROGRESS_LOWEST = 0.4  # of what is left, for the lowest peak
 MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
-MAX_OTHERS = 12  # of these are polished beside the best
-MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
-POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
 RAN_OUT = "it ran out of memory"
 NOT_TRIED = "not tried within the time limit"
@@ -333,8 +331,9 @@ class Portfolio:
         finally:
             result.skipped, result.seconds = solving.skipped, clock.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
+            passes = clock.share(progress=clock.within_stage())
             try:
-                for candidate in self._polished(result, clock.share(progress=clock.within_stage())):
+                for candidate in polished(self.problem, [*result.kept.items], passes, budgets=self.budgets):
                     if not self._allowed(candidate, result):
                         continue
                     result.polished.append(candidate)
@@ -453,63 +452,6 @@ class Portfolio:
 
         return forward
 
-    # ---------------------------------------------------------------- polishing
-
-    def _polished(self, result: SolverResult, clock: Clock) -> Iterator[Candidate]:
-        """The best candidates of a solver after the passes."""
-        n_steps, max_steps = 0, MAX_POLISHED_STEPS * (1 + bool(self.budgets))
-        waiting = list(self._worth_polishing(result))
-        clock.stage(min(max_steps, sum(len(candidate.schedule) for candidate, _ in waiting)), "polishing")
-        for candidate, limit in waiting:
-            length = len(candidate.schedule)
-            n_steps += length
-            if n_steps > max_steps and n_steps > length:
-                return
-            if clock.left is not None and length / POLISHED_A_SECOND > clock.left:
-                continue
-            start = candidate.simulated
-            better = self._passes(start, limit)
-            if better is not start:
-                yield _improved(candidate, better)
-            clock.progress(n_steps)
-
-    def _worth_polishing(self, result: SolverResult) -> Iterator[tuple[Candidate, int | None]]:
-        """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
-        problem, kept = self.problem, list(result.kept.items)
-        if self.budgets and kept:
-            yield from self._along_the_curve(kept)
-        elif problem.minimizes_peak:
-            yield from ((candidate, None) for candidate in sorted(kept, key=problem.rank))
-        elif kept:
-            best = kept.index(min(kept, key=problem.rank))
-            fits = problem.limit is not None and kept[best].figures[0] <= problem.limit
-            others = kept[: best : 1 + best // MAX_OTHERS] if fits else kept[1:MAX_OTHERS]
-            yield from ((each, problem.limit) for each in sorted([kept[best], *others], key=problem.rank))
-
-    def _along_the_curve(self, kept: Sequence[Candidate]) -> Iterator[tuple[Candidate, int | None]]:
-        """The best for each budget; each within its own peak; then others for each budget.
-
-        None below its own peak: the run for the lowest peak has done so.
-        """
-        budgets = [self.problem.base * i // self.budgets for i in range(self.budgets, 0, -1)]
-        within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]
-        for budget, candidates in zip(budgets, within, strict=True):
-            yield from ((each, budget) for each in candidates[-1:])
-        stride = 1 + sum(len(candidate.schedule) for candidate in kept) // MAX_POLISHED_STEPS
-        for candidate in kept[::stride]:
-            yield candidate, candidate.figures[0]
-        for budget, candidates in zip(budgets, within, strict=True):
-            others = candidates[-2 :: -(1 + len(candidates) // MAX_OTHERS)]
-            yield from ((each, budget) for each in others)
-
-    def _passes(self, simulation: Simulation, limit: int | None) -> Simulation:
-        """A simulation after the passes: first a lower peak where it is above the limit, then less compute."""
-        graph, problem = self.problem.graph, self.problem
-        too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
-        if too_high:
-            simulation = polish(graph, simulation, 0)
-        return polish(graph, simulation, max(limit or 0, simulation.peak_memory))
-
 
 def lowest_run(
     problem: Problem,
@@ -530,16 +472,3 @@ def lowest_run(
             portfolio.guard()
         portfolio.ending.stop |= ending.stop
     return portfolio
-
-
-def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """A candidate after the passes; its bound is dropped where it is below it."""
-    beaten = candidate.bound is not None and candidate.bound > simulation.compute
-    return replace(
-        candidate,
-        schedule=simulation.schedule,
-        details={**candidate.details, "polished": True},
-        bound=None if beaten else candidate.bound,
-        scope=None if beaten else candidate.scope,
-        simulation=simulation,
-    )

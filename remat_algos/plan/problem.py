@@ -1,34 +1,29 @@
 """The limits that a plan must meet, and how candidates are ranked."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import ComputeBound, forced_values
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.bounds.memory import least_peak_bound, two_path_bound
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.ir.budget import LEAST, Budget
+from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import BOUND, NARROWER, PEAK_BOUND, Plan
-from remat_algos.plan.search_report import SearchReport, skipped_text
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import rank
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE, find_solver
-from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, listed, shortened
-
-FORCING_NODES_NAMED = 3
-FORCED_VALUES_NAMED = 3
-RULED_OUT = "its schedules violate a constraint"
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE
+from remat_algos.text.units import exact_bytes
+from remat_algos.text.wording import shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,93 +162,6 @@ class Problem:
             constraints=self.constraints,
         )
 
-    def budget_error(
-        self,
-        candidates: Sequence[Candidate],
-        reasons: Mapping[str, str],
-        skipped: Mapping[str, int] = MappingProxyType({}),
-        *,
-        late: bool = False,
-        proof: ComputeBound | None = None,
-        dropped: Sequence[Candidate] = (),
-        least: Candidate | None = None,
-    ) -> BudgetError:
-        """The error that states the lowest peak reached, the lower bound, and its reason.
-
-        `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
-        that of the budget "least", where it is known.
-        """
-        graph = self.graph
-        bound, nodes = least_peak_bound(graph)
-        if proof is not None and proof.forced > bound:
-            bound, nodes = proof.forced, list(proof.nodes)
-        lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
-        within = [each.figures[1] for each in candidates if self.limit is None or each.figures[0] <= self.limit]
-        if self.limit is not None and self.limit < 0:
-            resident = format_bytes(graph.resident_memory)
-            message = (
-                f"the device budget {shortened(self.budget.device)} is less than the residents, {resident}; give more"
-            )
-        elif within:
-            extra = min(within) - graph.needed_compute
-            limit = graph.labels.compute(self.overhead_limit or 0)
-            message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
-        elif self.limit is None:
-            message = "no schedule was found"
-        else:
-            message = f"no schedule within {exact_bytes(self.limit)} was found"
-            exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
-            if bound > self.limit or (proof is not None and proof.infeasible):
-                message = f"no schedule within {exact_bytes(self.limit)} exists"
-            elif exact is not None and _peak_bound(exact) > self.limit:
-                message += f", and none of any order exists, which {shortened(exact.solver)} proved"
-            if lowest is not None:
-                message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
-        violation = self._constrained(candidates, dropped)
-        message += violation
-        known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
-        known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
-        for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
-            names = listed([name for name in known if known[name] == reason])
-            message += f"; {reason} (no plan from {names})"
-        if late:
-            message += "; the time limit cut the search short"
-        if skipped:
-            message += f"; skipped: {skipped_text(skipped)}"
-        message += f"; no schedule goes below {format_bytes(bound)}, needed while {self._named(nodes)}"
-        if graph.mark is not None:
-            message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
-        if lowest is not None and not within and (self.limit or 0) >= 0:
-            message += '; budget "least" gives the lowest peak found'
-        plan = self.lowest_plan([] if lowest is None else [lowest])
-        return BudgetError(
-            message, lowest.figures[0] if lowest else self.base, bound, nodes, plan, graph.labels.names_of(nodes)
-        )
-
-    def lowest_plan(self, candidates: Sequence[Candidate], reservation: Reservation | None = None) -> Plan | None:
-        """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
-        lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
-        if lowest is None:
-            return None
-        unlimited = replace(self, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-        return unlimited.plan(
-            replace(lowest, bound=None, scope=None),  # which are of the limit
-            solver=lowest.solver,
-            options={},
-            seconds=0.0,
-            report=SearchReport(),
-            bound=ComputeBound(self.graph.needed_compute),
-            reservation=reservation,
-        )
-
-    def _constrained(self, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
-        """The constraint that stands in the way, where without it there would be a plan, or any schedule at all."""
-        constraints, best = self.constraints, min(dropped, key=self.rank, default=None)
-        if constraints is None or best is None or not (self.fits(best) or not candidates):
-            return ""
-        fits = " fits but" if self.fits(best) else ""
-        return f"; a schedule of {best.solver}{fits} violates a constraint: {constraints.violation(best.simulated)}"
-
     def check_regions(self) -> None:
         """BudgetError if no schedule keeps the limit of a region."""
         bound = self.constraints.region_bound() if self.constraints is not None else None
@@ -265,39 +173,3 @@ class Problem:
         message = f"no schedule keeps region {shortened(name)} within {limit}: {at}; give it that or more"
         lower_bound, nodes = least_peak_bound(self.graph)
         raise BudgetError(message, self.base, lower_bound, nodes, names=self.graph.labels.names_of(nodes))
-
-    def reserved_error(self, candidate: Candidate, least: Reservation) -> BudgetError:
-        """The error where the peak fits the budget, but what the allocator reserves does not."""
-        bound, nodes = least_peak_bound(self.graph)
-        peak = candidate.figures[0]
-        message = (
-            f"{least.missed(self.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
-            f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
-        )
-        plan = self.lowest_plan([candidate], least)
-        return BudgetError(message, peak, bound, nodes, plan, self.graph.labels.names_of(nodes))
-
-    def _named(self, nodes: Sequence[int]) -> str:
-        """The nodes that force a peak, and the largest values that are live while the first of them runs."""
-        graph = self.graph
-        if nodes and [*nodes] == two_path_bound(graph)[1]:
-            return f"{' or '.join(shortened(graph.labels[v]) for v in nodes)} runs"
-        names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
-        values = forced_values(graph, nodes[0]) if nodes else []
-        largest = sorted(values, key=lambda x: -graph.memory[x])
-        live = listed(
-            [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest[:FORCED_VALUES_NAMED]],
-            FORCED_VALUES_NAMED,
-            len(largest),
-        )
-        return f"{names} {'runs' if len(nodes) == 1 else 'run'}" + (f", with {live} live" if live else "")
-
-
-def _is_exact(name: str) -> bool:
-    """Whether a solver is an exact search over all orders; that a graph is too large for one explains nothing."""
-    found = find_solver(name)
-    return found is not None and found.optimal_in == ANY_ORDER
-
-
-def _peak_bound(candidate: Candidate) -> int:
-    return candidate.peak_bound or 0

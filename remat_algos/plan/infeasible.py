@@ -1,0 +1,152 @@
+"""Why no plan was found, and the lowest peak that was reached."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from remat_algos.allocate.reservation import Reservation
+from remat_algos.bounds.compute import ComputeBound, forced_values
+from remat_algos.bounds.memory import least_peak_bound, two_path_bound
+from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import LEAST, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.problem import Problem
+from remat_algos.plan.search_report import SearchReport, skipped_text
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import ANY_ORDER, find_solver
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import counted, listed, shortened
+
+FORCING_NODES_NAMED = 3
+FORCED_VALUES_NAMED = 3
+RULED_OUT = "its schedules violate a constraint"
+
+
+def budget_error(
+    problem: Problem,
+    candidates: Sequence[Candidate],
+    reasons: Mapping[str, str],
+    skipped: Mapping[str, int] = MappingProxyType({}),
+    *,
+    late: bool = False,
+    proof: ComputeBound | None = None,
+    dropped: Sequence[Candidate] = (),
+    least: Candidate | None = None,
+) -> BudgetError:
+    """The error that states the lowest peak reached, the lower bound, and its reason.
+
+    `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
+    that of the budget "least", where it is known.
+    """
+    graph = problem.graph
+    bound, nodes = least_peak_bound(graph)
+    if proof is not None and proof.forced > bound:
+        bound, nodes = proof.forced, list(proof.nodes)
+    lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
+    within = [each.figures[1] for each in candidates if problem.limit is None or each.figures[0] <= problem.limit]
+    if problem.limit is not None and problem.limit < 0:
+        resident = format_bytes(graph.resident_memory)
+        message = (
+            f"the device budget {shortened(problem.budget.device)} is less than the residents, {resident}; give more"
+        )
+    elif within:
+        extra = min(within) - graph.needed_compute
+        limit = graph.labels.compute(problem.overhead_limit or 0)
+        message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
+    elif problem.limit is None:
+        message = "no schedule was found"
+    else:
+        message = f"no schedule within {exact_bytes(problem.limit)} was found"
+        exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
+        if bound > problem.limit or (proof is not None and proof.infeasible):
+            message = f"no schedule within {exact_bytes(problem.limit)} exists"
+        elif exact is not None and _peak_bound(exact) > problem.limit:
+            message += f", and none of any order exists, which {shortened(exact.solver)} proved"
+        if lowest is not None:
+            message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
+    violation = _constrained(problem, candidates, dropped)
+    message += violation
+    known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
+    known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
+    for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
+        names = listed([name for name in known if known[name] == reason])
+        message += f"; {reason} (no plan from {names})"
+    if late:
+        message += "; the time limit cut the search short"
+    if skipped:
+        message += f"; skipped: {skipped_text(skipped)}"
+    message += f"; no schedule goes below {format_bytes(bound)}, needed while {_named(graph, nodes)}"
+    if graph.mark is not None:
+        message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
+    if lowest is not None and not within and (problem.limit or 0) >= 0:
+        message += '; budget "least" gives the lowest peak found'
+    plan = lowest_plan(problem, [] if lowest is None else [lowest])
+    return BudgetError(
+        message, lowest.figures[0] if lowest else problem.base, bound, nodes, plan, graph.labels.names_of(nodes)
+    )
+
+
+def lowest_plan(
+    problem: Problem, candidates: Sequence[Candidate], reservation: Reservation | None = None
+) -> Plan | None:
+    """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
+    lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
+    if lowest is None:
+        return None
+    unlimited = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+    return unlimited.plan(
+        replace(lowest, bound=None, scope=None),  # which are of the limit
+        solver=lowest.solver,
+        options={},
+        seconds=0.0,
+        report=SearchReport(),
+        bound=ComputeBound(problem.graph.needed_compute),
+        reservation=reservation,
+    )
+
+
+def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
+    """The constraint that stands in the way, where without it there would be a plan, or any schedule at all."""
+    constraints, best = problem.constraints, min(dropped, key=problem.rank, default=None)
+    if constraints is None or best is None or not (problem.fits(best) or not candidates):
+        return ""
+    fits = " fits but" if problem.fits(best) else ""
+    return f"; a schedule of {best.solver}{fits} violates a constraint: {constraints.violation(best.simulated)}"
+
+
+def reserved_error(problem: Problem, candidate: Candidate, least: Reservation) -> BudgetError:
+    """The error where the peak fits the budget, but what the allocator reserves does not."""
+    bound, nodes = least_peak_bound(problem.graph)
+    peak = candidate.figures[0]
+    message = (
+        f"{least.missed(problem.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
+        f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
+    )
+    plan = lowest_plan(problem, [candidate], least)
+    return BudgetError(message, peak, bound, nodes, plan, problem.graph.labels.names_of(nodes))
+
+
+def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:
+    """The nodes that force a peak, and the largest values that are live while the first of them runs."""
+    if nodes and [*nodes] == two_path_bound(graph)[1]:
+        return f"{' or '.join(shortened(graph.labels[v]) for v in nodes)} runs"
+    names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
+    values = forced_values(graph, nodes[0]) if nodes else []
+    largest = sorted(values, key=lambda x: -graph.memory[x])
+    live = listed(
+        [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest[:FORCED_VALUES_NAMED]],
+        FORCED_VALUES_NAMED,
+        len(largest),
+    )
+    return f"{names} {'runs' if len(nodes) == 1 else 'run'}" + (f", with {live} live" if live else "")
+
+
+def _is_exact(name: str) -> bool:
+    """Whether a solver is an exact search over all orders; that a graph is too large for one explains nothing."""
+    found = find_solver(name)
+    return found is not None and found.optimal_in == ANY_ORDER
+
+
+def _peak_bound(candidate: Candidate) -> int:
+    return candidate.peak_bound or 0

@@ -1,0 +1,197 @@
+"""Runs of solvers for one request, and the lower bounds before and after them."""
+
+from collections import Counter
+from dataclasses import replace
+
+from remat_algos.allocate.reservation import PEAK
+from remat_algos.bounds.compute import MOMENTS, ComputeBound
+from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
+from remat_algos.effort import DEFAULT, FAST
+from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.plan.cost_noise import choose_robust, n_compared
+from remat_algos.plan.infeasible import budget_error, lowest_plan
+from remat_algos.plan.plan import TOLERANCE
+from remat_algos.plan.portfolio import Portfolio, lowest_run
+from remat_algos.plan.problem import Problem
+from remat_algos.plan.request import Request
+from remat_algos.plan.reserved_search import STOPPED
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import ANY_ORDER, Solver
+
+BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
+LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first
+SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # of the progress: then comes the bound, or before it addresses
+NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
+SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
+SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
+BOUNDING = "lower bound: "  # in the words of the progress
+
+
+class BoundSearch:
+    """The lower bounds on compute of a request: those before the search, at which it may end, and those after it.
+
+    Parameters
+    ----------
+    request : Request
+    problem : Problem
+    clock : Clock
+    """
+
+    def __init__(self, request: Request, problem: Problem, clock: Clock) -> None:
+        self.request, self.problem, self.clock = request, problem, clock
+        quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
+        self.closure, self.stop = problem.compute_bound(quick, effort=FAST)
+        self.best = self.closure
+        pays = self.closure.price is not None and request.graph.n_nodes > SMALL
+        if request.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
+            longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
+            self.best, self.stop = problem.compute_bound(longer, effort=DEFAULT, closure=self.closure)
+
+    @property
+    def goal(self) -> int | None:
+        """Compute at which the search may end; None where it is not alone what counts."""
+        request, one_pass = self.request, self.request.graph.needed_compute
+        if request.allocator.candidates > 1 or request.raw:
+            return None
+        if request.noise is not None:
+            return one_pass  # nothing else is the best at other costs too
+        return self.best.compute + (int(TOLERANCE * one_pass) if self.best.source == MOMENTS else 0)
+
+    def raised(self, found: Candidate, stop: Stop) -> ComputeBound:
+        """The bound after a search that ended in this way, with the time that is left, up to what it found."""
+        problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
+        proven = problem.own_bound(found) if found.scope == ANY_ORDER else None
+        peak, compute = found.figures
+        untried = self.request.effort.bounds_last or self.best is self.closure
+        if not untried or compute <= max(self.best.compute, proven or 0):
+            return self.best
+        tighter, self.stop = problem.compute_bound(
+            clock.share(progress=None if interrupted else clock.within_stage(name=BOUNDING)),
+            effort=FAST if interrupted else self.request.task.effort,
+            peak=peak,
+            closure=None if problem.minimizes_peak else self.closure,
+            goal=compute,
+        )
+        return max(tighter, self.best, key=lambda each: each.compute)
+
+
+class PlanSearch:
+    """The runs of the solvers of a request: within its limit or a lower one, and for the lowest peak, which runs once.
+
+    Parameters
+    ----------
+    request : Request
+    problem : Problem
+    clock : Clock
+    bounds : BoundSearch
+    """
+
+    def __init__(self, request: Request, problem: Problem, clock: Clock, bounds: BoundSearch) -> None:
+        self.request, self.problem, self.clock, self.bounds = request, problem, clock, bounds
+        self.out_of_memory: list[str] = []  # beside solvers and allocators
+        self._lowest: Portfolio | None = None
+        self._part = request.effort.search_share * (NOISE_SHARE if request.noise is not None else 1.0)
+
+    def lowest(self, report: Progress | None) -> Portfolio:
+        """The run for the budget "least"."""
+        if self._lowest is None:
+            request, clock = self.request, self.clock.share(LOWEST_SHARE * self._part, report)
+            settings = {"polish": request.polish, "bound": self.bounds.goal}
+            self._lowest = lowest_run(
+                self.problem, request.solvers, clock, request.task, request.options, guard=not request.raw, **settings
+            )
+        return self._lowest
+
+    def within(self, problem: Problem, stop: Stop) -> tuple[Portfolio, Candidate]:
+        """A run for a problem, and its best candidate; after an interrupt of what needs no search.
+
+        Raises
+        ------
+        BudgetError
+            If nothing fits.
+        Interrupted
+            If nothing fits after an interrupt.
+        """
+        request, interrupted = self.request, stop is Stop.INTERRUPTED
+        least = problem.minimizes_peak and problem.overhead_limit is None
+        if least and self._lowest is not None and not interrupted:
+            return self._lowest, _best(self._lowest, self.bounds.closure)
+        portfolio = self._portfolio(problem)
+        if interrupted:
+            portfolio.ending.stop, portfolio.lowest = stop, None
+        portfolio.run(request.starts if interrupted else request.solvers, request.options)
+        if request.solver is not None and not interrupted:
+            _check_served(request.solver, portfolio)
+        if not request.raw:
+            with until_stopped() as ending:
+                portfolio.guard()
+            portfolio.ending.stop |= ending.stop
+        best = _best(portfolio, self.bounds.closure)
+        return portfolio, best if request.noise is None else self._robust(portfolio, best)
+
+    def _portfolio(self, problem: Problem) -> Portfolio:
+        request = self.request
+        done = min(request.effort.search_share, SEARCHING if request.allocator.name == PEAK else SEARCHING_FIRST)
+        clock = self.clock.share(self._part, self.clock.within_stage(done))
+        # the same again for what an allocator adds: it improves what was found
+        task = request.task if problem is self.problem else replace(request.task, effort=FAST)
+        compared = 0 if request.noise is None else n_compared(request.graph)
+        goal = self.bounds.goal
+        return Portfolio(
+            problem, clock, task, polish=request.polish, bound=goal, n_fitting=compared, lowest=self.lowest
+        )
+
+    def _robust(self, portfolio: Portfolio, best: Candidate) -> Candidate:
+        """The best for costs that are not exact, or the best for those of the graph if that cannot be found."""
+        assert self.request.noise is not None
+        with until_stopped(memory=True) as ending:
+            compared = [*portfolio.candidates, *portfolio.fitting]
+            best, portfolio.robust = choose_robust(portfolio.problem, compared, self.request.noise)
+        if ending.stop is Stop.OUT_OF_MEMORY:
+            self.out_of_memory.append(SAMPLES)
+        else:
+            portfolio.ending.stop |= ending.stop
+        return best
+
+
+def _check_served(solver: Solver, portfolio: Portfolio) -> None:
+    """Raise what kept the one solver from yielding candidates."""
+    reason, result = solver.needs(portfolio.problem.graph), portfolio.results.get(solver.name)
+    if reason is not None:
+        raise GraphError(f"{solver.name} cannot serve this graph: {reason}")
+    if result is None:  # it was not run: the start meets the bound
+        return
+    error = result.error
+    if isinstance(error, ScheduleError):
+        raise ScheduleError(f"{solver.name} cannot serve this graph: {error}", error.step, error.node) from error
+    if error is not None and not (
+        isinstance(error, MemoryError) and any(map(portfolio.problem.fits, result.candidates))
+    ):
+        if isinstance(error, BudgetError) and error.plan is None:
+            error.plan = lowest_plan(portfolio.problem, portfolio.candidates)
+        raise error
+
+
+def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
+    """The candidate that ranks first, if it keeps to the budget."""
+    problem, best = portfolio.problem, portfolio.best()
+    if best is not None and problem.fits(best):
+        return best
+    if portfolio.ending.stop is Stop.INTERRUPTED:
+        raise Interrupted(STOPPED)
+    errors = [result.error for result in portfolio.results.values() if isinstance(result.error, ScheduleError)]
+    if best is None and errors:
+        raise errors[-1]
+    skipped = Counter[str]()
+    for result in portfolio.results.values():
+        skipped.update(result.skipped)
+    raise budget_error(
+        problem,
+        portfolio.candidates,
+        portfolio.reasons,
+        skipped,
+        late=Stop.DEADLINE in portfolio.stops,
+        proof=proof,
+        dropped=portfolio.dropped,
+        least=portfolio.least,
+    )
