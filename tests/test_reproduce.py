@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from matplotlib.text import Text
 
 from remat_algos.cli.main import main
+from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT, Case
 from remat_algos.reproduce.chen2016 import study as chen2016
@@ -298,7 +300,7 @@ def test_a_strategy_is_a_solver_with_options_and_its_plan_as_it_is():
 
 def test_an_interrupted_solver_stops_the_page(monkeypatch):
     def interrupted(graph, *given, **more):
-        return replace(solve(graph, *given, **more), details={"interrupted": True})
+        return replace(solve(graph, *given, **more), report=SearchReport(stop=Stop.INTERRUPTED))
 
     monkeypatch.setattr("remat_algos.reproduce.case.solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.models.random import chain
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.reproduce.case import NO_REMAT
 from remat_algos.reproduce.growth import exponent
@@ -74,7 +76,7 @@ def test_a_schedule_without_end_is_given_up(paper, monkeypatch):
 
 def test_an_interrupted_solver_stops_the_page(paper, monkeypatch):
     def interrupted(graph, *given, **more):
-        return replace(solve(graph, *given, **more), details={"interrupted": True})
+        return replace(solve(graph, *given, **more), report=SearchReport(stop=Stop.INTERRUPTED))
 
     monkeypatch.setattr(kumar2019_algorithms, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):

@@ -735,8 +735,8 @@ def test_a_thinned_sweep_grows_geometrically():
 def test_a_sweep_cut_by_the_deadline_leaves_segmentations_spread_over_all_budgets(monkeypatch, exact_share):
     walk = Walk([1] * 1000, range(1000))
     clock = Clock(100)
-    clock = itertools.count(clock.started, 100 / 60)  # looked at before every step
-    monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(clock))
+    now = itertools.count(clock.started, 100 / 60)  # looked at before every step
+    monkeypatch.setattr("remat_algos.context.time.monotonic", lambda: next(now))
     found, kind = exact_sweep(walk, 1000, 100, clock.share(exact_share))
     budgets = [segmentation.budget for segmentation in found]
     assert kind == "thinned"

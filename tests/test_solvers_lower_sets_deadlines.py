@@ -26,7 +26,7 @@ ALL = (*FORMULAS, "liveness_dp")
 
 
 class Stopped(Clock):
-    """A context whose time is over after some looks at it."""
+    """A clock whose time is over after some looks at it."""
 
     def __init__(self, looks):
         super().__init__()
@@ -54,7 +54,7 @@ def graph_of(branches):
 
 def found_until(graph, name, limit, looks, **options):
     """Candidates, and whether the deadline ended them."""
-    stream, found = get_solver(name).candidates(graph, limit, Stopped(looks), options), []
+    stream, found = get_solver(name).candidates(graph, Task(limit), Stopped(looks), options), []
     try:
         for candidate in stream:
             found.append(candidate)

@@ -70,9 +70,9 @@ class GraphFormat:
         if not all(isinstance(ending, str) and _ENDING.fullmatch(ending) for ending in endings):
             remedy = 'a tuple of endings in lower case, each with its only dot in front, such as (".json",)'
             raise ValueError(f"the endings of format {shortened(self.name)} are {quoted(self.endings)}; give {remedy}")
-        kind = bytes if self.binary else str
+        kind = bytes if self.binary is True else str
         if self.begins is not None and not isinstance(getattr(self.begins, "pattern", None), kind):
-            example = 'b"MAGIC"' if self.binary else 'r"magic\\b"'
+            example = 'b"MAGIC"' if kind is bytes else 'r"magic\\b"'
             fault = f"what format {shortened(self.name)} begins with is {quoted(self.begins)}"
             raise ValueError(f"{fault}; give re.compile({example}), a pattern of {kind.__name__}")
 

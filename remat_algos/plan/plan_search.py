@@ -57,11 +57,11 @@ class BoundSearch:
             return one_pass  # nothing else is the best at other costs too
         return self.best.compute + (int(TOLERANCE * one_pass) if self.best.source == MOMENTS else 0)
 
-    def raised(self, found: Candidate, stop: Stop) -> ComputeBound:
-        """The bound after a search that ended in this way, with the time that is left, up to what it found."""
+    def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
+        """The bound after a search that ended so, raised up to the compute of its best in the time that is left."""
         problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
-        proven = problem.own_bound(found) if found.scope == ANY_ORDER else None
-        peak, compute = found.figures
+        proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
+        peak, compute = best.figures
         untried = self.request.effort.bounds_last or self.best is self.closure
         if not untried or compute <= max(self.best.compute, proven or 0):
             return self.best

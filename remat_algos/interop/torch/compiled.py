@@ -11,7 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     DataDependent,
@@ -36,7 +36,7 @@ class TorchBackend:
 
     Parameters
     ----------
-    request : Request
+    request : TrainingRequest
         `backend` makes one.
 
     Attributes
@@ -45,7 +45,7 @@ class TorchBackend:
         One per graph and shape, as they were compiled.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: TrainingRequest) -> None:
         self._partitioner = Partitioner(request)
         self.__name__ = "remat"  # what PyTorch calls it in messages
 
@@ -93,7 +93,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
         Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on and for every model: its setting `allow_rnn`.
     **options
         `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
-        `Request`.
+        `TrainingRequest`.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
         return InductorBackend(budget, **options)
     if compiler != "eager":
         raise ValueError(f"the compiler {quoted(compiler)} is not known; use 'eager' or 'inductor'")
-    return TorchBackend(Request.of(budget, **options))
+    return TorchBackend(TrainingRequest.of(budget, **options))
 
 
 def remat(
@@ -188,7 +188,7 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     Partitioner
         Called with `(joint, inputs, *, num_fwd_outputs, ...)` it gives the forward and the backward module.
     """
-    return Partitioner(Request.of(budget, **options))
+    return Partitioner(TrainingRequest.of(budget, **options))
 
 
 @checked_arguments
@@ -226,7 +226,7 @@ def capture(
     >>> graph.node_names()
     ['0.addmm', '1.relu', 'boundary', '1.threshold_backward', '0.mm', '0.sum_1']
     """
-    request = Request.of("100%", rng=rng, cost=cost, workspace=workspace)
+    request = TrainingRequest.of("100%", rng=rng, cost=cost, workspace=workspace)
     with contextlib.ExitStack() as stack:
         joint = export(stack, model, inputs, keywords or {})
         return request.capture(joint.graph_module, _forward_outputs(joint.graph_module))

@@ -9,7 +9,7 @@ from torch import fx
 
 from remat_algos.errors import BackendError
 from remat_algos.interop.torch.peaks import allocator_peak
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest
 from remat_algos.interop.torch.private import (
     CustomPartitioner,
     InputMutation,
@@ -41,7 +41,7 @@ class InductorPartitioner(CustomPartitioner):
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         if options.get("rng", "once") != "once":
             raise ValueError('inductor replays no random operators; leave rng out, or give "once"')
-        self.partitioner = Partitioner(Request.of(budget, **{**options, "rng": "once"}))
+        self.partitioner = Partitioner(TrainingRequest.of(budget, **{**options, "rng": "once"}))
 
     @property
     def reports(self) -> list[GraphReport]:

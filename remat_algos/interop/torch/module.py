@@ -12,7 +12,7 @@ from remat_algos.errors import GraphError, warn
 from remat_algos.interop.torch.compiled import export
 from remat_algos.interop.torch.draws import is_draw
 from remat_algos.interop.torch.guards import check_before_backward
-from remat_algos.interop.torch.planning import GraphReport, Partitioner, Request, box
+from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
     FakeTensor,
     InputMutation,
@@ -55,7 +55,7 @@ class Rematerialized(nn.Module):
     Parameters
     ----------
     model : torch.nn.Module
-    request : Request
+    request : TrainingRequest
         What to plan for.
     specs : list of (str, str)
         Name and description of each input.
@@ -63,7 +63,7 @@ class Rematerialized(nn.Module):
         Whether each capture is compared with the model.
     """
 
-    def __init__(self, model: nn.Module, request: Request, specs: list[tuple[str, str]], check: bool) -> None:
+    def __init__(self, model: nn.Module, request: TrainingRequest, specs: list[tuple[str, str]], check: bool) -> None:
         training = model.training
         self.__dict__["_original"] = model  # no submodule
         super().__init__()
@@ -231,7 +231,7 @@ def rematerialize(
     416
     """
     args, kwargs = tuple(inputs), dict(keywords or {})
-    planned = Rematerialized(model, Request.of(budget, **options), describe(args, kwargs), check)
+    planned = Rematerialized(model, TrainingRequest.of(budget, **options), describe(args, kwargs), check)
     if planned.plan_mode(args, kwargs) is None:
         raise GraphError("nothing of the model has a gradient; there is nothing to plan")
     return planned

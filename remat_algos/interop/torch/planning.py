@@ -56,7 +56,7 @@ CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class TrainingRequest:
     """What to plan for.
 
     Parameters
@@ -111,7 +111,7 @@ class Request:
             raise ValueError(f"reserve {shortened(self.reserve)} is above device {shortened(device)}; nothing is left")
 
     @classmethod
-    def of(cls, budget: Budget | Amount, **options: Any) -> "Request":
+    def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
         """A request from what users pass; TypeError for an option that is not known."""
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
@@ -289,7 +289,7 @@ class Partitioner:
     share is of each graph's own peak. Without torch.compile all are taken for shapes of one graph.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: TrainingRequest) -> None:
         self.request = request
         self.reports: list[GraphReport] = []
         self.reread: Reread = {}  # of the graph that was planned last
