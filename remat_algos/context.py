@@ -41,14 +41,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Stop(Enum):
-    """How a search ended; `a | b` is how two of them did, the later of the list below.
+    """How a search ended; `a | b` combines two endings: the one listed later wins.
 
     Attributes
     ----------
     DONE
         It tried all that it had to try.
     PROVEN
-        What it found meets a bound, so nothing else was tried.
+        What it found, or a part of it, meets a bound: no more was tried there.
     DEADLINE
         The time limit left something out.
     OUT_OF_MEMORY
@@ -219,6 +219,7 @@ class Clock:
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.skipped = Counter[str]()
         self.stop = Stop.DONE  # as far as it is known
+        self._noting = threading.Lock()
         self._stages = _Stages(progress)
 
     @property
@@ -286,12 +287,12 @@ class Clock:
                 if n_threads > 1:
                     calls = [pool.submit(call).result for call in calls]
             except KeyboardInterrupt:  # the calls are made here, and end at once
-                self.stop = Stop.INTERRUPTED
+                self.note(Stop.INTERRUPTED)
             while len(results) < len(calls):
                 try:
                     results.append(calls[len(results)]())
                 except KeyboardInterrupt:
-                    self.stop = Stop.INTERRUPTED
+                    self.note(Stop.INTERRUPTED)
         return results
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
@@ -347,9 +348,14 @@ class Clock:
         with suppress(KeyboardInterrupt), self._stages.lock:
             self._stages.notify(1.0, self._stages.reported[1])
 
+    def note(self, stop: Stop) -> None:
+        """Note what stopped a part of the search, beside what is known; several threads may call it."""
+        with self._noting:
+            self.stop |= stop
+
     def cut(self) -> None:
         """Note that candidates were left out for lack of time."""
-        self.stop |= Stop.DEADLINE
+        self.note(Stop.DEADLINE)
 
     def skip(self, reason: str) -> None:
         """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""

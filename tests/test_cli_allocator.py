@@ -135,7 +135,7 @@ def test_simulate_holds_the_budget_against_what_is_reserved(remat, graph):
 
 
 def test_simulate_says_where_ties_decide(remat, folder, monkeypatch):
-    def cupy_pool(simulation, context):
+    def cupy_pool(simulation, clock):
         return Reservation("cupy_pool", 20_000, 1000, 10_000, 2)
 
     monkeypatch.setitem(

@@ -1,5 +1,6 @@
 """The one clock of a search: deadlines, shares of the time, stages of progress."""
 
+import threading
 import time
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.context import SHORTEST, WHOLE, WRITING, Clock, OutOfTime, time_left
+from remat_algos.context import SHORTEST, WHOLE, WRITING, Clock, OutOfTime, Stop, time_left
 from remat_algos.solvers.task import Task
 
 
@@ -143,3 +144,28 @@ def test_abandoned_schedules_are_counted():
     clock.skip("too long")
     clock.skip("too long")
     assert clock.skipped == {"too long": 2}
+
+
+def test_an_interrupt_that_one_thread_notes_is_not_lost_by_others():
+    for _ in range(100):
+        clock, started = Clock(), threading.Barrier(3)
+
+        def note(stop, times, clock=clock, started=started):
+            started.wait()
+            for _ in range(times):
+                clock.note(stop)
+
+        threads = [threading.Thread(target=note, args=(Stop.DONE, 50)) for _ in range(2)]
+        threads.append(threading.Thread(target=note, args=(Stop.INTERRUPTED, 1)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert clock.stop is Stop.INTERRUPTED
+
+
+@pytest.mark.parametrize("first", Stop)
+@pytest.mark.parametrize("second", Stop)
+def test_of_two_endings_the_later_of_the_list_counts(first, second):
+    assert (first | second) is (second | first) is [*Stop][max([*Stop].index(first), [*Stop].index(second))]
+    assert first.complete == (first in (Stop.DONE, Stop.PROVEN))

@@ -23,6 +23,9 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.plan.compare import compare
 from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import SEARCH_DETAILS
+from remat_algos.plan.search_report import KEYS as KEYS_OF_REPORTS
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
@@ -972,3 +975,17 @@ def test_all_errors_of_this_page_are_for_users():
     assert issubclass(PlanError, RematError)
     assert issubclass(ClaimError, PlanError)
     assert issubclass(BudgetError, RematError)
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_what_a_report_writes_is_checked_when_it_is_read():
+    assert {*KEYS_OF_REPORTS, "peak_bound"} == SEARCH_DETAILS.keys()
+
+
+def test_a_report_without_a_search_writes_nothing_and_one_of_no_schedule_says_so():
+    assert SearchReport().record() == {}
+    assert SearchReport(simulated=0).record() == {"simulated": 0, "complete": True}
+    stopped = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",))
+    assert SearchReport.claimed(stopped.record()).record() == stopped.record()

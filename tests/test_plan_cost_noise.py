@@ -409,3 +409,17 @@ def test_samples_that_need_too_much_memory_leave_the_plan_of_least_compute(monke
     assert plan.report.robust is None
     assert (plan.report.stop, plan.report.out_of_memory) == (Stop.OUT_OF_MEMORY, ("the samples of costs",))
     assert "stopped      out of memory in the samples of costs; this is the best plan found" in str(plan)
+
+
+def test_quantiles_are_printed_of_the_plan_that_has_them(monkeypatch):
+    """Also where it has more compute than the user's own start."""
+
+    def dearest(problem, candidates, noise):
+        fitting = [each for each in candidates if problem.fits(each)]
+        return max(fitting, key=lambda each: each.figures[1]), {"noise": 0.2}
+
+    monkeypatch.setattr("remat_algos.plan.plan_search.choose_robust", dearest)
+    start = solve(CHAIN, "50%").schedule
+    plan = solve(CHAIN, "50%", cost_noise=0.2, start=start)
+    assert plan.report.robust == {"noise": 0.2}
+    assert plan.overhead > solve(CHAIN, "50%").overhead

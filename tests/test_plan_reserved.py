@@ -517,3 +517,35 @@ def test_compare_without_an_allocator_has_no_such_column():
 def test_compare_refuses_an_unknown_allocator():
     with pytest.raises(AllocationError, match="no allocator is called 'malloc'; known: arena"):
         compare(GRAPH, "90%", allocator="malloc")
+
+
+def test_an_allocator_is_given_the_options_that_it_has(monkeypatch):
+    def of_pages(simulation, clock, *, alignment=1):
+        return cupy_pool_allocator.reserve(simulation)
+
+    cupy_pool_allocator = get_allocator("cupy_pool")
+    monkeypatch.setitem(registry.ALLOCATORS.entries, "of_pages", registry.Allocator(of_pages))
+    assert solve(GRAPH, "least", effort="fast", allocator="of_pages", alignment=64).reservation.memory > 0
+
+
+@pytest.mark.parametrize("budget", ["70%", "least"])
+def test_a_report_is_of_the_run_that_its_order_was_reserved_for(monkeypatch, budget):
+    """Later runs, for other peaks, may find the order again."""
+    reports, note = {}, ReservedSearch._note_report
+
+    def noting(self, portfolio, candidate):
+        key = candidate.schedule.order.tobytes()
+        if not any(key == each.tobytes() for each in reserved):
+            reports[key] = portfolio.report(candidate)
+        note(self, portfolio, candidate)
+
+    reserved, reserve = [], ReservedSearch._reserve
+
+    def reserving(self, candidate):
+        reserved.append(candidate.schedule.order)
+        return reserve(self, candidate)
+
+    monkeypatch.setattr(ReservedSearch, "_note_report", noting)
+    monkeypatch.setattr(ReservedSearch, "_reserve", reserving)
+    plan = solve(GRAPH, budget, effort="fast", allocator="cupy_pool")
+    assert plan.report.simulated == reports[plan.schedule.order.tobytes()].simulated

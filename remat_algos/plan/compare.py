@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
@@ -299,14 +300,12 @@ def _one_by_one(
             else:
                 entries.append(Entry(solver.name, plan))
                 if plan.interrupted:
-                    ending.stop = Stop.INTERRUPTED
                     break
-    reported = any(entry.plan is not None and entry.plan.interrupted for entry in entries)
-    reasons = ["interrupted"] * (ending.stop is Stop.INTERRUPTED and not reported) + ["not tried: interrupted"] * len(
-        solvers
-    )
+    stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), ending.stop)
+    running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry
+    reasons = [*running, *["not tried: interrupted"] * len(solvers)]
     left = zip(solvers[len(entries) :], reasons, strict=False)
-    return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], ending.stop
+    return [*entries, *(Entry(solver.name, None, reason) for solver, reason in left)], stop
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:

@@ -255,7 +255,7 @@ def frontier(
         bound_compute=graph.needed_compute,
         base=problem.base,
         reasons=reasons,
-        stop=portfolio.stop | lowest.stop,
+        stop=portfolio.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
     )
 
 

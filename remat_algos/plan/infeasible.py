@@ -88,7 +88,10 @@ def budget_error(
 
 
 def lowest_plan(
-    problem: Problem, candidates: Sequence[Candidate], reservation: Reservation | None = None
+    problem: Problem,
+    candidates: Sequence[Candidate],
+    reservation: Reservation | None = None,
+    report: SearchReport | None = None,
 ) -> Plan | None:
     """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
     lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
@@ -100,7 +103,7 @@ def lowest_plan(
         solver=lowest.solver,
         options={},
         seconds=0.0,
-        report=SearchReport(),
+        report=report or SearchReport(),
         bound=ComputeBound(problem.graph.needed_compute),
         reservation=reservation,
     )
@@ -115,7 +118,9 @@ def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Seq
     return f"; a schedule of {best.solver}{fits} violates a constraint: {constraints.violation(best.simulated)}"
 
 
-def reserved_error(problem: Problem, candidate: Candidate, least: Reservation) -> BudgetError:
+def reserved_error(
+    problem: Problem, candidate: Candidate, least: Reservation, report: SearchReport | None
+) -> BudgetError:
     """The error where the peak fits the budget, but what the allocator reserves does not."""
     bound, nodes = least_peak_bound(problem.graph)
     peak = candidate.figures[0]
@@ -123,7 +128,7 @@ def reserved_error(problem: Problem, candidate: Candidate, least: Reservation) -
         f"{least.missed(problem.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
         f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
     )
-    plan = lowest_plan(problem, [candidate], least)
+    plan = lowest_plan(problem, [candidate], least, report)
     return BudgetError(message, peak, bound, nodes, plan, problem.graph.labels.names_of(nodes))
 
 

@@ -146,7 +146,8 @@ class PlanSearch:
         assert self.request.noise is not None
         with until_stopped(memory=True) as ending:
             compared = [*portfolio.candidates, *portfolio.fitting]
-            best, portfolio.robust = choose_robust(portfolio.problem, compared, self.request.noise)
+            best, record = choose_robust(portfolio.problem, compared, self.request.noise)
+            portfolio.robust = best, record
         if ending.stop is Stop.OUT_OF_MEMORY:
             self.out_of_memory.append(SAMPLES)
         else:

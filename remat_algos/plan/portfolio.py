@@ -142,7 +142,7 @@ class Portfolio:
         )
         self.results: dict[str, SolverResult] = {}
         self.ending = Ending()
-        self.robust: Mapping[str, Any] | None = None  # quantiles of the best, under noise
+        self.robust: tuple[Candidate, Mapping[str, Any]] | None = None  # the choice under noise, and its quantiles
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
@@ -284,7 +284,9 @@ class Portfolio:
     def report(self, candidate: Candidate) -> SearchReport:
         """What a plan records of the run that led to a candidate."""
         own = self.results[candidate.solver].report(candidate.solver, self.stop)
-        return replace(own, out_of_memory=tuple(self.out_of_memory), robust=self.robust)
+        chosen, quantiles = self.robust or (None, None)
+        robust = quantiles if chosen is candidate else None
+        return replace(own, out_of_memory=tuple(self.out_of_memory), robust=robust)
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, of equals one with the largest bound; None if there is none."""

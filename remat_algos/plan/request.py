@@ -165,11 +165,10 @@ class Request:
 
 def allocator_options(allocator: Allocator, alignment: int, seed: int = 0) -> dict[str, int]:
     """Options of an allocator; ValueError for an alignment that it does not take."""
-    if "alignment" in allocator.options:
-        return {"alignment": alignment, "seed": seed}
-    if alignment != 1:
+    if alignment != 1 and "alignment" not in allocator.options:
         raise ValueError(f"alignment={alignment} goes with allocator='arena'; give that too")
-    return {}
+    given = {"alignment": alignment, "seed": seed}
+    return {name: value for name, value in given.items() if name in allocator.options}
 
 
 def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) -> Solver:

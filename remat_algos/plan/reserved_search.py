@@ -66,7 +66,7 @@ class ReservedSearch:
         self.lowest: Reserved | None = None
         self.n_tried = 0
         self.bests: dict[str, Candidate] = {}  # of the first search: of each solver that has a plan
-        self.stop = Stop.DONE
+        self.stop, self.out_of_memory = Stop.DONE, False  # the latter of the allocator
 
     def run(self) -> Reserved:
         """Return the best candidate and its reservation.
@@ -81,26 +81,29 @@ class ReservedSearch:
             If memory ran out before anything did.
         """
         failure = self._until_stopped(self._run) or self._until_stopped(self._reserve_known)
-        out_of_memory = isinstance(failure, MemoryError)
-        self.stop |= Stop.OUT_OF_MEMORY if out_of_memory else Stop.DONE
+        self.out_of_memory = isinstance(failure, MemoryError)
         if self.best is not None:
             return self.best
         if isinstance(failure, BudgetError) and failure.plan is not None and self.allocator.candidates > 1:
             self._until_stopped(self._run_lowest)  # no peak fits
             if self.lowest is not None:
-                failure.plan = lowest_plan(self.problem, [self.lowest[0]], self.lowest[1])
+                failure.plan = lowest_plan(self.problem, [self.lowest[0]], self.lowest[1], self._lowest_report)
                 raise failure
         if self.stop is Stop.INTERRUPTED:
             raise Interrupted(STOPPED)
-        if self.lowest is not None and not out_of_memory:
-            raise reserved_error(self.problem, *self.lowest)
+        if self.lowest is not None and not self.out_of_memory:
+            raise reserved_error(self.problem, *self.lowest, self._lowest_report)
         raise failure or budget_error(self.problem, [], {})
+
+    @property
+    def _lowest_report(self) -> SearchReport | None:
+        return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
 
     def report(self, best: Candidate, several: bool, out_of_memory: Sequence[str], stop: Stop) -> SearchReport:
         """What the plan of the best records of the searches: `several` if no solver was named."""
         report, one_pass = self.reports[_key(best)], self.problem.graph.needed_compute
         names = [*report.out_of_memory, *out_of_memory]
-        names += [self.allocator.name] if self.stop is Stop.OUT_OF_MEMORY else []
+        names += [self.allocator.name] if self.out_of_memory else []
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
         interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE  # a bound that was cut short leaves no plan out
         report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
@@ -194,17 +197,23 @@ class ReservedSearch:
         self.bests = self.bests or portfolio.bests
         self.stop |= portfolio.ending.stop
         own = portfolio.results.get(START)
-        if own is not None and own.kept.items and self.problem.fits(own.kept.items[0]):
-            self.start = own.kept.items[0]
-            self.reports[_key(self.start)] = portfolio.report(self.start)
+        first = own.kept.items[0] if own is not None and own.kept.items else None
+        if first is not None and self.problem.fits(first) and portfolio.robust is None:  # else it was compared there
+            self.start = first
+            self._note_report(portfolio, first)
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}
         fitting.pop(chosen.figures, None)
         others = sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates - 1]
         for candidate in (chosen, *others):
-            self.reports[_key(candidate)] = portfolio.report(candidate)
+            self._note_report(portfolio, candidate)
             bound, scope = (candidate.bound, candidate.scope) if problem is self.problem else (None, None)
             self.pool[candidate.figures] = replace(candidate, bound=bound, scope=scope)
         return self.pool[chosen.figures]
+
+    def _note_report(self, portfolio: Portfolio, candidate: Candidate) -> None:
+        """Keep the report of a run with an order, unless it was reserved for after an earlier run."""
+        if _key(candidate) not in self.reserved:
+            self.reports[_key(candidate)] = portfolio.report(candidate)
 
     def _reserve_best(self, problem: Problem, chosen: Candidate, limit: int | None = None) -> bool:
         """Reserve for the best of the pool, up to the first that fits; True if one does."""

@@ -38,8 +38,8 @@ class SearchReport:
         By solver, the best first: the overhead of its best plan within the budget.
     peaks : mapping of str to int
         Bytes of the peaks of these plans, where the lowest peak was asked for.
-    simulated : int
-        Number of schedules of the solver whose plan it is.
+    simulated : int, optional
+        Number of schedules of the solver whose plan it is; None where no search is known.
     skipped : mapping of str to int
         Schedules that this solver abandoned, by reason.
     stop : Stop
@@ -59,7 +59,7 @@ class SearchReport:
     tried: int | None = None
     overheads: Mapping[str, int] = field(default_factory=dict)
     peaks: Mapping[str, int] = field(default_factory=dict)
-    simulated: int = 0
+    simulated: int | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
     stop: Stop = Stop.DONE
     out_of_memory: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class SearchReport:
             details.get("solvers_tried"),
             details.get("overheads", {}),
             details.get("peaks", {}),
-            details.get("simulated", 0),
+            details.get("simulated"),
             details.get("skipped", {}),
             stop,
             tuple(details.get("out_of_memory", ())),
@@ -86,7 +86,9 @@ class SearchReport:
 
     def record(self) -> dict[str, Any]:
         """The entries of the details in the JSON of a plan; a search that ended with a proof is complete there."""
-        record: dict[str, Any] = {"simulated": self.simulated, "complete": self.stop.complete} if self.simulated else {}
+        record: dict[str, Any] = {}
+        if self.simulated is not None:
+            record = {"simulated": self.simulated, "complete": self.stop.complete}
         if not self.stop.complete:
             record["complete"] = False
         if self.stop is Stop.INTERRUPTED:

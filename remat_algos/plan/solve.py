@@ -108,7 +108,7 @@ def solve(
     AllocationError
         For an alignment that is not a power of two, or an unknown allocator.
     TypeError, ValueError
-        For a budget, an option or a `start` that is none.
+        If `budget`, an option or `start` is invalid.
     Interrupted
         A KeyboardInterrupt before a plan within the budget was found; after that, or where the run without
         rematerialization fits, the best so far is returned, marked `Plan.interrupted`.
@@ -157,7 +157,8 @@ def answered(request: Request, clock: Clock) -> Plan:
         bounds = BoundSearch(request, problem, clock)
     runs = PlanSearch(request, problem, clock, bounds)
     searches = ReservedSearch(problem, runs.within, request.allocator, clock, request.allocator_options)
-    searches.stop = bounds.stop
+    if bounds.stop is Stop.INTERRUPTED:
+        searches.stop = bounds.stop
     try:
         best, reservation = searches.run()
     except BudgetError as error:

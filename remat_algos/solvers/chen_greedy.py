@@ -121,7 +121,7 @@ def _rows(
                 max_budgets = [max(FEWEST_BUDGETS, budgets // len(costs)) for budgets in max_budgets]
             part_of_time = walking.share(1 / (len(walks) - done))
             found, sweep = exact_sweep(walk, max_budgets[0], max_budgets[1], part_of_time)
-            clock.stop |= part_of_time.stop
+            clock.note(part_of_time.stop)
         chosen = {"candidates": kind, "sweep": sweep} | ({"cost": cost} if weigh_cost else {})
         for last in both(keep_last):
             rows.append(

@@ -296,7 +296,7 @@ class _Annealing:
                 return None
             kernel, each = self._kernel((self.task.seed, number)), work // len(points[i][1])
             found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
-            self.clock.stop |= ending.stop
+            self.clock.note(ending.stop)
             return found
 
         for (i, limit, *_), found in zip(searches, self.clock.map(anneal, searches), strict=True):

@@ -44,7 +44,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """List; 2 if no solver can serve, 130 if interrupted."""
     from remat_algos.context import Stop, time_left
     from remat_algos.plan.frontier import frontier
-    from remat_algos.plan.portfolio import RAN_OUT
     from remat_algos.text.units import exact_bytes, format_bytes
 
     check_plot(arguments.plot, json=arguments.json)
@@ -90,7 +89,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             )
         elif not found.stop.complete:
             late = "the time limit was reached before every plan was simulated"
-            print_text(f"incomplete: {'memory ran out' if RAN_OUT in found.reasons.values() else late}")
+            print_text(f"incomplete: {'memory ran out' if found.stop is Stop.OUT_OF_MEMORY else late}")
     if found.plans:
         draw(arguments.plot, "frontier", found, json=arguments.json)
     if found.stop is Stop.INTERRUPTED:
