@@ -331,7 +331,7 @@ def test_a_terminal_gets_colour_and_the_same_text(remat, folder, command):
 def test_a_terminal_gets_a_progress_line_on_standard_error(folder, command):
     code, seen, out, _ = on_terminal(command, "chain.nodes.csv", "--json", out=False)
     assert code == 0
-    assert re.search(r"\d+ % · 0:\d\d · (method \d of \d+, )?\w+: ", seen)
+    assert re.search(r"\d+ % · 0:\d\d · (method \d+ of \d+, )?\w+: ", seen)
     assert isinstance(json.loads(out), dict)
     assert not DRAWN.search(out)
 
