@@ -19,8 +19,8 @@ from remat_algos.models.random import ladder, layered_dag
 from remat_algos.reproduce.chen2016.networks import resnet
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.search_kernel import SearchKernel
-from remat_algos.solvers.chen_greedy import allocated
-from remat_algos.solvers.search import search
+from remat_algos.solvers.methods.chen_greedy import allocated
+from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.task import Task
 from tests.benchmarks.optima import golden, graph_of
 

@@ -827,7 +827,7 @@ def test_a_solver_that_runs_out_of_memory_names_itself(remat, folder, monkeypatc
     def exhausted(*_, **__):
         raise MemoryError("std::bad_alloc")
 
-    monkeypatch.setattr("remat_algos.solvers.greedy_remat.greedy_order", exhausted)
+    monkeypatch.setattr("remat_algos.solvers.methods.greedy_remat.greedy_order", exhausted)
     said = remat("solve", UNET, "--solver", "greedy_remat", "--budget", "70%")
     assert said.code == 2
     assert said.err.startswith("remat: not enough memory for greedy_remat on ")

@@ -35,9 +35,9 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
-from remat_algos.solvers import search as search_module
+from remat_algos.solvers.methods import search as search_module
+from remat_algos.solvers.methods.search import bends, search
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
-from remat_algos.solvers.search import bends, search
 from remat_algos.solvers.task import Task
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, rows, training_graphs

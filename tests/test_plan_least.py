@@ -11,8 +11,8 @@ from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.solvers.methods.search import ALONE
 from remat_algos.solvers.registry import default_solvers
-from remat_algos.solvers.search import ALONE
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.random_graphs import random_graph
 

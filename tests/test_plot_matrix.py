@@ -11,7 +11,7 @@ from remat_algos.context import Clock
 from remat_algos.plot.pictures.matrix import stage_matrices
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.milp import milp
+from remat_algos.solvers.methods.milp import milp
 from remat_algos.solvers.task import Task
 from tests import strategies
 

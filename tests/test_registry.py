@@ -74,18 +74,18 @@ def {name}(*arguments):
     "A user's."
 
 {decorator}()({name})
-importlib.import_module("{package}.{name}")
+importlib.import_module("{folder}.{name}")
 print({look_up}("{name}").summary, *(entry.summary for entry in {listing}() if entry.name == "{name}"))
 """
 REGISTRIES = [
-    ("remat_algos.solvers", "solver", "chen_sqrt"),
-    ("remat_algos.allocate.allocators", "allocator", "arena"),
+    ("remat_algos.solvers", "remat_algos.solvers.methods", "solver", "chen_sqrt"),
+    ("remat_algos.allocate.allocators", "remat_algos.allocate.allocators", "allocator", "arena"),
 ]
 
 
-@pytest.mark.parametrize(("package", "decorator", "name"), REGISTRIES, ids=lambda word: word)
-def test_a_user_may_replace_a_function_of_ours_before_any_other_use(package, decorator, name):
+@pytest.mark.parametrize(("package", "folder", "decorator", "name"), REGISTRIES, ids=lambda word: word)
+def test_a_user_may_replace_a_function_of_ours_before_any_other_use(package, folder, decorator, name):
     words = {"look_up": f"get_{decorator}", "listing": f"list_{decorator}s", "registry": f"{package}.registry"}
-    script = FIRST.format(package=package, decorator=decorator, name=name, **words)
+    script = FIRST.format(folder=folder, decorator=decorator, name=name, **words)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "A user's. A user's.\n"

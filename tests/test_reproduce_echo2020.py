@@ -37,7 +37,7 @@ from remat_algos.reproduce.echo2020.networks import (
 from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.drop_cheap import MXNET_KEEPS
+from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from tests.reproductions import quick_page
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"

@@ -19,11 +19,11 @@ from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.chain_dp import ChainTable
 from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stages, stages_of
+from remat_algos.solvers.methods.chain_dp import ChainTable
+from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, unit_chain
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import default_solvers, list_candidates
-from remat_algos.solvers.revolve import first_checkpoint, forward_runs, unit_chain
 from remat_algos.solvers.task import Task
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
@@ -189,7 +189,7 @@ def test_a_table_that_is_too_large_is_refused():
 
 
 def list_tables(graph, **options):
-    from remat_algos.solvers.chain_dp import chain_dp
+    from remat_algos.solvers.methods.chain_dp import chain_dp
 
     return chain_dp(graph, Task(), Clock(), **options)
 

@@ -24,8 +24,8 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured, mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.chen_greedy import Walk, exact_sweep, paper_grid
-from remat_algos.solvers.chen_greedy import _costs as chen_greedy_costs
+from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid
+from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.segments import Cutter, candidate_places, segment_counts
 from remat_algos.solvers.task import Task
@@ -712,8 +712,8 @@ def test_a_sweep_past_the_cap_is_thinned_and_says_so(monkeypatch):
     graph = chain(40, memory=[1 + v % 7 for v in range(40)])
     exact = list_candidates(graph, "chen_greedy", candidates="all")
     assert {found.details["sweep"] for found in exact} == {"exact"}
-    monkeypatch.setattr("remat_algos.solvers.chen_greedy.LONGEST_ROW", 10)
-    monkeypatch.setattr("remat_algos.solvers.chen_greedy.longest_row", lambda graph: 10)
+    monkeypatch.setattr("remat_algos.solvers.methods.chen_greedy.LONGEST_ROW", 10)
+    monkeypatch.setattr("remat_algos.solvers.methods.chen_greedy.longest_row", lambda graph: 10)
     thin = list_candidates(graph, "chen_greedy", candidates="all")
     assert {found.details["sweep"] for found in thin} == {"thinned"}
     assert len(thin) <= 2 * (10 + 1) < len(exact)
@@ -780,7 +780,7 @@ def test_an_interrupt_leaves_the_smallest_allocation_so_far(limit):
 def test_sweeps_over_segments_and_shapes_keep_to_the_cap(monkeypatch, solver):
     graph = chain(60)
     whole = list_candidates(graph, solver, candidates="all")
-    monkeypatch.setattr(f"remat_algos.solvers.{solver}.longest_row", lambda graph: 8)
+    monkeypatch.setattr(f"remat_algos.solvers.methods.{solver}.longest_row", lambda graph: 8)
     told = []
     clock = Clock(progress=lambda *news: told.append(news))
     thin = list(get_solver(solver).candidates(graph, Task(), clock, {"candidates": "all"}))

@@ -19,7 +19,7 @@ from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import honoured
 from remat_algos.solvers.cost_per_byte import cost_per_byte
-from remat_algos.solvers.drop_cheap import MXNET_KEEPS
+from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import list_candidates
 from tests.oracles import emitter

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import remat_algos.solvers.live_set_search as module
+import remat_algos.solvers.methods.live_set_search as module
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.live_sets import live_set_graph
 from remat_algos.bounds.potentials import BITS, SearchGraph, moment_potentials
@@ -24,7 +24,7 @@ from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated
-from remat_algos.solvers.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
+from remat_algos.solvers.methods.live_set_search import OPTIMAL, STOPPED, few_values, live_set_search
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.task import Task
 from tests.oracles import live_sets

@@ -14,7 +14,7 @@ from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import evaluated
-from remat_algos.solvers.milp import few_nodes, milp
+from remat_algos.solvers.methods.milp import few_nodes, milp
 from remat_algos.solvers.task import Task
 from tests import strategies
 from tests.oracles import live_sets, staged

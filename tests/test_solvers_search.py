@@ -26,9 +26,9 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import list_candidates
-from remat_algos.solvers.search import search
 from remat_algos.solvers.task import Task
 from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain

@@ -19,7 +19,8 @@ from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers import pathremat, recursion, twremat
+from remat_algos.solvers import recursion
+from remat_algos.solvers.methods import pathremat, twremat
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.recursion import Part
 from remat_algos.solvers.registry import list_candidates

@@ -1,4 +1,4 @@
-"""One file per method; registry.py finds them."""
+"""What solvers share; the solvers themselves stand in `methods`, one file each."""
 
 from remat_algos.namespace import namespace
 

@@ -1,11 +1,11 @@
-"""Solvers, found by looking into this folder."""
+"""Solvers, found by looking into the folder `methods`."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import remat_algos.solvers as package
+import remat_algos.solvers.methods as package
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph

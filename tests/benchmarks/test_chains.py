@@ -8,8 +8,8 @@ import pytest
 from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.solvers.chain_dp import ChainTable
 from remat_algos.solvers.chain_stages import stages_of
+from remat_algos.solvers.methods.chain_dp import ChainTable
 from remat_algos.solvers.registry import list_candidates
 
 SLOTS = 500

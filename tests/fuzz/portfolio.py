@@ -5,8 +5,8 @@ Nothing has a lower peak than the budget "least", and where nothing fits its pla
 
 import remat_algos as ra
 from remat_algos.models.random import layered_dag
+from remat_algos.solvers.methods.search import ALONE
 from remat_algos.solvers.registry import get_solver
-from remat_algos.solvers.search import ALONE
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.graphs import EXPONENTIAL, Call, Request, Subject, check_plan, fits, outcome, random_budget
 from tests.fuzz.random_graphs import random_graph

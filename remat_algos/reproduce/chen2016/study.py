@@ -39,7 +39,7 @@ from remat_algos.reproduce.page import Filling, Page, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.candidates import evaluated
-from remat_algos.solvers.chen_greedy import chen_greedy
+from remat_algos.solvers.methods.chen_greedy import chen_greedy
 from remat_algos.solvers.task import Task
 from remat_algos.text.units import format_bytes
 

@@ -18,8 +18,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept, weights, without_inputs
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.drop_cheap import MXNET_KEEPS, drop_cheap
-from remat_algos.solvers.echo import echo
+from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
+from remat_algos.solvers.methods.echo import echo
 from remat_algos.solvers.task import Task
 
 BASELINE, MIRROR, ECHO = "Baseline", "Mirror", "Echo"

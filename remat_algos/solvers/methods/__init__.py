@@ -1,0 +1,1 @@
+"""The solvers, one file each, found by `remat_algos.solvers.registry`."""
