@@ -81,7 +81,7 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int64:
-    """Bytes as a read-only array, read as files are: with units, parts of a byte rounded up.
+    """Bytes as a read-only array, read as in files: with units, parts of a byte rounded up.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def sizes(values: Any, what: str, size: int | None = None, per: str = "") -> Int
 
 
 def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tuple[Int64, int]:
-    """Costs as a read-only array, and how many times the given ones they are, so that decimals are whole.
+    """Costs as a read-only array of whole numbers, and the factor by which the arguments were scaled.
 
     Examples
     --------
@@ -109,9 +109,9 @@ def costs(values: Any, what: str, size: int | None = None, per: str = "") -> tup
 
 
 def numbers(values: Any, read: Reading, what: str, size: int | None = None, per: str = "") -> Int64 | list[Any]:
-    """A read-only array where all are whole, which takes no loop; else exact numbers, one by one.
+    """A read-only array if all entries are whole, without a loop; else a list of exact numbers.
 
-    Raises GraphError, with the place, for an entry that `read` refuses, or a negative one that is not whole.
+    Raises GraphError, with the place, for an entry that `read` refuses, or a negative fraction.
     """
     array = as_array(values, what)
     listed = isinstance(values, list | tuple)
@@ -137,14 +137,14 @@ def _read(entry: Any, read: Reading, what: str) -> Any:
 
 
 def _all_whole(array: NDArray[Any]) -> bool:
-    """Whether the entries are whole numbers that an int64 can hold, or there are none."""
+    """True if the entries are whole numbers that an int64 can hold, or there are none."""
     if array.dtype.kind != "f":
         return array.dtype.kind in "iu" or not array.size
     return bool((np.abs(array) <= LARGEST_SUM).all() and np.array_equal(array, np.rint(array)))
 
 
 def _within(amounts: Sequence[int]) -> list[int]:
-    """Amounts whose sum is too large in any case cut to what an array holds."""
+    """Amounts clipped to what an array holds; a sum with a clipped one is too large in any case."""
     return [min(amount, LARGEST_SUM) for amount in amounts]
 
 
@@ -167,11 +167,11 @@ def sealed(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     if array.base is None:
         return array.view()
-    return np.asarray(memoryview(array))  # type: ignore[arg-type]  # over the memory of a kernel, which stays writable; what is shown does not
+    return np.asarray(memoryview(array))  # type: ignore[arg-type]  # only the view is read-only
 
 
 def check_place(i: int, count: int, what: str) -> int:
-    """The number i as an int; GraphError unless it is between 0 and `count` - 1."""
+    """Return i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)
     if not 0 <= place < count:
         raise GraphError(f"there is no {what} {place}; there are {max(count, 0)}, numbered from 0")
@@ -185,7 +185,7 @@ def by_fields(instance: Any) -> tuple[Any, ...]:
 
 
 def brief(subject: Any) -> str:
-    """A dataclass in a line: arrays by type and shape, collections by length, without what is None or empty.
+    """A dataclass in one line: arrays by type and shape, collections by length, None and empty fields left out.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def _brief_entry(entry: Any) -> str:
 
 
 def as_whole(number: Any) -> int | None:
-    """A number of any type as an int; None if it is not whole, or no number, as True is none.
+    """A number of any type as an int; None if it is not whole, or not a number (True is not one).
 
     Examples
     --------
@@ -224,7 +224,7 @@ def as_whole(number: Any) -> int | None:
 
 
 def whole(number: Any, what: str) -> int:
-    """A number of any type as an int; TypeError if it is no number, GraphError if it is not whole."""
+    """A number of any type as an int; TypeError if it is not a number, GraphError if it is not whole."""
     result = as_whole(number)
     if result is None:
         kind = GraphError if isinstance(number, Real) and not isinstance(number, bool) else TypeError
@@ -233,7 +233,7 @@ def whole(number: Any, what: str) -> int:
 
 
 def is_count(number: Any) -> TypeGuard[int]:
-    """Whether it is a whole number, 0 or more, and small enough for a figure.
+    """True if the argument is a whole number from 0 to the largest sum.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def wrong_length(what: str, actual: int, expected: int, per: str = "") -> GraphE
 
 
 def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of objects as numbers, if that is what they are."""
+    """An array of objects as numbers, if all are numbers."""
     try:
         plain = np.asarray(array.tolist())
     except (TypeError, ValueError):
@@ -267,7 +267,7 @@ def _not_a_number(values: ArrayLike, array: NDArray[Any]) -> str:
 
 
 def check_sizes(array: Int64, what: str) -> None:
-    """GraphError unless the entries are at least 0 and their sum is below 2**53."""
+    """Raise GraphError unless the entries are at least 0 and their sum is below 2**53."""
     if not array.size:
         return
     if array.min() < 0:

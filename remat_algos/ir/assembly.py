@@ -1,4 +1,4 @@
-"""From rows that speak in names to arrays: names resolved, views contracted, nodes numbered topologically."""
+"""Assemble rows that use names into arrays: names resolved, views contracted, nodes numbered topologically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from remat_algos.text.decimals import whole_bytes, whole_costs
 from remat_algos.text.wording import quoted, shortened
 
 MARKS = (0, KEEP, RECOMPUTE)
-LONGEST_CYCLE = 20  # names that a message shows
+LONGEST_CYCLE = 20  # names shown in a message
 
 
 def shown_path(names: Sequence[str]) -> str:
@@ -36,7 +36,7 @@ def shown_path(names: Sequence[str]) -> str:
 def assemble(tables: Tables) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`.
 
-    Raises GraphError, with file, line and node, for unknown or double names, cycles, views that go round.
+    Raises GraphError, with file, line and node, for unknown or duplicate names, and cycles of nodes or views.
     """
     return _Assembly(tables).arrays()
 
@@ -67,7 +67,7 @@ class _NameIndex:
         self.views = {name: self._base(name, view_of) for name in view_of}
 
     def fail(self, row: Any, message: str) -> NoReturn:
-        """GraphError that names the file, and the line of a row that has one."""
+        """Raise GraphError with the file, and the line of the row if it has one."""
         line = f", line {row.line}" if row is not None and row.line else ""
         raise GraphError(f"{self.tables.source}{line}: {message}")
 
@@ -116,7 +116,7 @@ class _NameIndex:
         return found
 
     def _canonical(self, name: str, views: Mapping[str, Any]) -> str:
-        """A view's own name, or the name of the value that the name stands for."""
+        """The name of a view unchanged, otherwise the name of the value that it stands for."""
         return name if name in views or name not in self.place else self.of[self.place[name]]
 
     def resolve_rows(self, rows: Sequence[NodeRow], named: Sequence[Sequence[str]]) -> tuple[Int64, Int64]:
@@ -126,7 +126,7 @@ class _NameIndex:
             if self.views:
                 raise KeyError
             found = np.fromiter(map(self.place.__getitem__, chain.from_iterable(named)), np.int64, int(indptr[-1]))
-        except KeyError:  # a view, or a name that is not known
+        except KeyError:  # a view or an unknown name
             found = np.array([x for row, names in zip(rows, named, strict=True) for x in self.resolve(row, names)])
         return unique_rows(indptr, found.astype(np.int64))
 
@@ -164,7 +164,7 @@ class _Assembly:
                 self.names.fail(node, f"{quoted(node.name)} is a view with compute or workspace; set both to 0")
 
     def _topological(self) -> Int64:
-        """The rows that stay, so that each comes after what it reads, earliest row first."""
+        """The remaining rows in topological order, the earliest row first."""
         indptr, read = self.reads
         reader = row_of(indptr)
         reader, source = reader[read >= 0], self.owner[read[read >= 0]]
@@ -191,7 +191,7 @@ class _Assembly:
         self.names.fail(None, f"the graph has a cycle: {shown_path(names)}; remove one of these edges")
 
     def arrays(self) -> dict[str, Any]:
-        """The arguments."""
+        """The arguments of `ComputationGraph.from_arrays`."""
         for node in self.nodes:
             if node.mark not in MARKS:
                 expected = f"has mark {quoted(node.mark)}, expected 0, 1 (keep) or 2 (recompute)"
@@ -235,7 +235,7 @@ class _Assembly:
         return arrays
 
     def _read(self, amounts: Sequence[Any], rows: Sequence[Any], what: str, read: Reading) -> Sequence[Number]:
-        """Exact numbers, of whatever rows made in Python hold; readers of files have made them already."""
+        """Convert amounts of rows made in Python to exact numbers; file readers have done so already."""
         if {*map(type, amounts)} <= {int, Decimal}:
             return amounts
         found = []
@@ -247,7 +247,7 @@ class _Assembly:
         return found
 
     def _whole_costs(self, costs: Sequence[Number]) -> tuple[Sequence[int], int]:
-        """Costs and their scale, which is found from their decimals unless the rows name it."""
+        """Costs and their scale, which follows from their decimals unless the rows specify it."""
         scale = self.tables.compute_scale
         if scale is None:
             return whole_costs(costs, self.tables.source)
@@ -263,7 +263,7 @@ class _Assembly:
         return np.array(whole_bytes(sizes, self.tables.source), np.int64)
 
     def _checked(self, amounts: Sequence[Number], rows: Sequence[Any], what: str, minimum: int = 0) -> Int64:
-        """The amounts as an array, if they are sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
+        """The amounts as an array, checked as sizes or costs with an exact sum; a `minimum` of -1 means no minimum."""
         lowest = min((amount for amount in amounts if amount != minimum), default=0)
         if lowest < 0 or sum(amounts) - minimum * len(amounts) >= LARGEST_SUM:
             total: Number = 0
@@ -277,7 +277,7 @@ class _Assembly:
         return np.array(amounts, np.int64)
 
     def _outputs(self) -> Bool | None:
-        """Flags of the outputs, None for the default ones."""
+        """Output flags, or None for the default."""
         output, found = np.zeros(self.flat.size, bool), False
         for node in self.tables.nodes:
             for k, value in enumerate(node.values):
@@ -289,7 +289,7 @@ class _Assembly:
         return output if found else None
 
     def _labels(self, scale: int) -> Labels:
-        """Names; values keep the one they had where the rule would give another in their new place."""
+        """Labels; values keep their old name where the rule would give another in their new place."""
         names: dict[int, str] = {}
         place = 0
         for x, (old, v) in enumerate(zip(self.flat.tolist(), self.value_node.tolist(), strict=True)):

@@ -19,9 +19,9 @@ class Backward:
     ----------
     saved_indptr : int64[n + 1]
     saved_indices : int32[k]
-        Row v: those of its reads and of its own values that the gradient of v reads; rows are sorted.
+        Row v: reads and values of v that its gradient reads; rows are sorted.
     grad_memory : int64[n_values]
-        Bytes of the gradient of each value, -1 for values that have none.
+        Bytes of the gradient of each value, -1 for values without one.
     grad_compute : int64[n]
         Cost of the gradient of each node, -1 for `factor` times its compute.
     grad_workspace : int64[n]
@@ -66,7 +66,7 @@ class Backward:
 
 
 def check_saved(backward: Backward, read_indptr: Int64, read_indices: Int32, producer: Int32, labels: Labels) -> None:
-    """GraphError unless gradients save values that their node reads or makes."""
+    """Raise GraphError unless gradients save values that their node reads or makes."""
     n_values = producer.shape[0]
     if backward.grad_memory.shape[0] != n_values:
         raise wrong_length("grad_memory", backward.grad_memory.shape[0], n_values, "value")

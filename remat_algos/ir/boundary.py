@@ -20,12 +20,12 @@ NAME = "boundary"
 
 @checked_arguments
 def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | None = None) -> ComputationGraph:
-    """A graph in which every forward output is computed before a gradient from outside is read.
+    """Return a graph whose forward outputs are all computed before a gradient from outside is read.
 
     Where a framework calls the forward part, returns its outputs, and calls the backward part with their gradients, no
-    backward node that reads one of these may run before a forward output. One more node says so: "boundary", `once`,
+    backward node that reads one of these may run before a forward output. The node "boundary" enforces this: `once`,
     without bytes and cost. It reads all forward outputs and is read by each of the `readers`. It belongs to the
-    backward part, of no one forward node, and is its first node: in the new graph the ids of forward nodes come first,
+    backward part, to no single forward node, and is its first node: the ids of forward nodes come first,
     then the boundary, then the other backward nodes; within both parts the order is kept.
 
     Parameters
@@ -33,8 +33,8 @@ def add_boundary(graph: ComputationGraph, readers: Sequence[int] | ArrayLike | N
     graph : ComputationGraph
         With a backward part.
     readers : sequence of int, optional
-        Backward nodes that read a gradient from outside. By default those that read a resident of role input which no
-        forward node reads.
+        Backward nodes that read a gradient from outside. By default the readers of residents of role input that
+        no forward node reads.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def _checked(graph: ComputationGraph, readers: Sequence[int] | ArrayLike) -> Boo
 
 
 def _labels(graph: ComputationGraph, order: Int64, value_place: Int64) -> Labels:
-    """The labels in the new order, with a name for the boundary that no other has."""
+    """The labels in the new order, with an unused name for the boundary."""
     labels, known = graph.labels, {*graph.node_names(), *graph.value_names(), *graph.resident_names}
     name = next(name for k in range(len(known) + 1) if (name := f"{NAME}{k or ''}") not in known)
     names = [*graph.node_names(), name]

@@ -1,4 +1,4 @@
-"""How much memory, and how much more compute, a plan may take."""
+"""`Budget`: limits on the memory of a plan, and on its compute beyond one pass."""
 
 import operator
 import re
@@ -27,7 +27,7 @@ class Budget:
     memory : int or str, optional
         Limit on the peak, without resident bytes: bytes, "4GiB", "50%" of the peak without rematerialization, or
         "least" for the lowest peak that the solver finds, "least+0.1%" for the least compute within 0.1 % of that. With
-        an allocator, the limit is on what that reserves.
+        an allocator, the limit is on its reserved bytes.
     overhead : int or str, optional
         Limit on the compute beyond one pass: in the graph's unit, or "30%" of one pass.
     device : int or str, optional
@@ -38,7 +38,7 @@ class Budget:
     TypeError
         For a float: 0.5 could mean bytes or a share.
     ValueError
-        For text that is none of these.
+        For any other text.
 
     Examples
     --------
@@ -72,23 +72,23 @@ class Budget:
 
     @classmethod
     def of(cls, budget: "Budget | Amount | None") -> "Budget":
-        """A budget from what people pass: a number or text bounds the memory."""
+        """Return the budget of an argument; a number or text limits the memory."""
         return budget if isinstance(budget, Budget) else cls(memory=budget)
 
     @property
     def least(self) -> bool:
-        """Whether the budget is the lowest peak."""
+        """True if the budget is the lowest peak."""
         return isinstance(self.memory, str) and self.memory.strip().lower() == LEAST
 
     @property
     def above_lowest(self) -> Fraction | None:
-        """By how much of the lowest peak a plan may be above it: 1/1000 of "least+0.1%"; None: no such budget."""
+        """The tolerance above the lowest peak, as a share of it: 1/1000 for "least+0.1%"; None for other budgets."""
         near = _NEAR_LOWEST.fullmatch(self.memory.strip().lower()) if isinstance(self.memory, str) else None
         return None if near is None else Fraction(near[1]) / 100
 
     @checked_arguments
     def memory_limit(self, base: int, resident: int) -> int | None:
-        """Bytes of the limit; shares of `base`, the peak of one pass, are rounded down. None: no limit."""
+        """The limit in bytes, or None; shares of `base`, the peak of one pass, are rounded down."""
         if self.above_lowest is not None:
             raise ValueError(
                 f"memory budget {quoted(self.memory)} is for solve; give bytes, a share, or {LEAST!r} here"
@@ -104,7 +104,7 @@ class Budget:
 
     @checked_arguments
     def overhead_limit(self, one_pass: int, scale: int) -> int | None:
-        """Compute beyond one pass that is allowed; a number is in the unit that was read, `scale` units of ours."""
+        """The allowed compute beyond one pass; a number is in the unit of the file, `scale` units of the graph."""
         if self.overhead is None:
             return None
         if isinstance(self.overhead, int):
@@ -115,7 +115,7 @@ class Budget:
         try:
             number = decimal(self.overhead.strip())
             if number >= ABSURD:
-                raise ValueError("too large to mean anything")
+                raise ValueError("larger than any cost")
         except ValueError as error:
             amount = self.overhead[:40]
             raise ValueError(
@@ -128,7 +128,7 @@ class Budget:
         return ", ".join(part for part in parts if not part.endswith("None")) or "none"
 
     def record(self) -> dict[str, Amount | None]:
-        """The JSON record."""
+        """Return the JSON record."""
         return {"memory": self.memory, "overhead": self.overhead, "device": self.device}
 
 

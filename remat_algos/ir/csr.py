@@ -14,7 +14,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64, check_place, frozen, wrong
 
 
 def indptr_of(counts: ArrayLike) -> Int64:
-    """int64[n + 1]: where rows of so many entries begin and end.
+    """int64[n + 1]: row pointers from the number of entries in each row.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def row_of(indptr: Int64, dtype: type[np.generic] = np.int64) -> NDArray[Any]:
 
 
 def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
-    """GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
+    """Raise GraphError unless `indptr` cuts `n_entries` entries into `n_rows` rows."""
     if indptr.shape[0] != n_rows + 1:
         raise wrong_length(what, indptr.shape[0], n_rows + 1, "row, and one more")
     if not indptr.size or indptr[0] != 0 or indptr[-1] != n_entries or (np.diff(indptr) < 0).any():
@@ -50,7 +50,7 @@ def check_indptr(indptr: Int64, n_rows: int, n_entries: int, what: str) -> None:
 
 
 def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
-    """Row i; GraphError if there is none.
+    """Row i; GraphError if i is out of range.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def row(indptr: Int64, indices: Int32, i: int, what: str) -> list[int]:
 
 
 def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
-    """All rows as lists.
+    """The rows as lists.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def to_lists(indptr: Int64, indices: NDArray[Any]) -> list[list[int]]:
 
 
 def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
-    """(int64[n + 1], int32[k]): rows that were lists.
+    """(int64[n + 1], int32[k]): pointers and entries of rows given as lists.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def from_lists(rows: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 
 def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[Int64, NDArray[Any]]:
-    """Entries as rows, each entry in the row that is named for it, in the order in which they are given.
+    """Group entries into rows by the row number of each, in their order.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def group_rows(row: NDArray[Any], entries: NDArray[Any], n_rows: int) -> tuple[I
 
 
 def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tuple[Int64, NDArray[Any]]:
-    """The named rows, in that order; one that is named twice stands there twice.
+    """Select rows in the given order; a repeated row is repeated.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def gather_rows(indptr: Int64, indices: NDArray[Any], rows: NDArray[Any]) -> tup
 
 
 def select_entries(indptr: Int64, indices: NDArray[Any], selected: Bool) -> tuple[Int64, NDArray[Any]]:
-    """Rows with the selected entries alone; `selected` has a flag for each entry.
+    """Keep only the selected entries of each row; `selected` has a flag for each entry.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def select_entries(indptr: Int64, indices: NDArray[Any], selected: Bool) -> tupl
 
 
 def join_rows(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) -> tuple[Int64, Int32]:
-    """Rows with the entries of others behind their own.
+    """Append the entries of other rows to each row.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def join_rows(indptr: Int64, indices: Int32, more_indptr: Int64, more: Int32) ->
 
 
 def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
-    """Rows without the entries that stand in them before.
+    """Remove repeated entries from each row; the first one stays.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def unique_rows(indptr: Int64, indices: Int64) -> tuple[Int64, Int64]:
 
 
 def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
-    """The entries with each row ascending.
+    """The entries, sorted within each row.
 
     Examples
     --------
@@ -174,12 +174,12 @@ def sorted_rows(indptr: Int64, indices: Int32) -> Int32:
 
 
 def row_keys(indptr: Int64, indices: Int32) -> Int64:
-    """A number for each entry that sorts by row, then by entry."""
+    """A sort key for each entry: by row, then by entry."""
     return (row_of(indptr) << 32) + indices
 
 
 def repeats(indptr: Int64, indices: Int32) -> int:
-    """The first row that names an entry twice, or -1."""
+    """The first row with a repeated entry, or -1."""
     keys = np.sort(row_keys(indptr, indices))
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     return int(np.searchsorted(indptr, twice[0], side="right")) - 1 if twice.size else -1

@@ -1,4 +1,4 @@
-"""Where a differentiated graph comes from."""
+"""The source of a differentiated graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Derivation:
 
     @classmethod
     def of(cls, record: Any, source: str) -> Derivation:
-        """From the result of `record`; GraphError, with the file, for anything else."""
+        """Read the result of `record`; GraphError, with the file, for anything else."""
         if (
             not isinstance(record, dict)
             or record.keys() != {"source_hash", "options"}
@@ -30,12 +30,12 @@ class Derivation:
         return cls(record["source_hash"], _without_decimals(record["options"]))
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         return {"source_hash": self.source_hash, "options": dict(self.options)}
 
 
 def _without_decimals(entry: Any) -> Any:
-    """An entry of JSON with floats for decimals, however deep they lie."""
+    """A JSON entry with nested decimals as floats."""
     if isinstance(entry, dict):
         return {name: _without_decimals(each) for name, each in entry.items()}
     if isinstance(entry, list):

@@ -31,7 +31,7 @@ def differentiate(
     keep_outputs: bool = False,
     encode: bool | int = False,
 ) -> ComputationGraph:
-    """The graph with its backward part.
+    """Add the backward part to a graph.
 
     For each node w from the last to the first, and each value x that w reads and that has a gradient, one node: it
     reads the gradients of w's values, what w saves, and the running sum of x's gradient, and computes the new sum. The
@@ -43,21 +43,21 @@ def differentiate(
     graph : ComputationGraph
         Without a backward part. Where it has no `backward`, gradients read all reads and values of their node.
     factor : float
-        Cost of a node's gradient, in times of its own (chen2016: about 2), split over the nodes that compute it.
+        Cost of a node's gradient, relative to its own (chen2016: about 2), split over the nodes that compute it.
     parameter_gradients : bool
-        Whether residents of role `parameter` get gradients too; they are outputs.
+        If True, residents of role `parameter` get gradients too, which are outputs.
     loss : str or sequence of str, optional
         Names of the values to differentiate; by default every output that has a gradient.
     keep_outputs : bool
-        Hold on to seeded outputs; by default they may be freed.
+        Keep seeded outputs to the end; by default they may be freed.
     encode : bool or int
-        First keep feature maps as one bit per element where that will do, as the function `encode` does. True: elements
-        have 32 bits; else how many they have.
+        First store feature maps as one bit per element where that suffices, as `encode` does; a number is the bits of
+        an element, True means 32.
 
     Returns
     -------
     ComputationGraph
-        Ids of forward nodes are the same as before, and those of values too if nothing is encoded.
+        Ids of forward nodes are unchanged, and those of values too if nothing is encoded.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def differentiate(
         "loss": list(map(str, loss)) if loss is not None else None,
         "keep_outputs": bool(keep_outputs),
     }
-    if bits:  # plans of graphs without codes stay as they were
+    if bits:  # left out of plans of graphs without codes
         options["encode"] = int(bits)
     return ComputationGraph(
         value_indptr=_with(graph.value_indptr, graph.n_values + np.arange(1, target.size + 1)),
@@ -124,7 +124,7 @@ def differentiate(
 def gradient_pairs(
     graph: ComputationGraph, *, parameter_gradients: bool = False, loss: str | Sequence[str] | None = None
 ) -> tuple[Int32, Int32]:
-    """For each node that `differentiate` adds: the target of its gradient, and the reader it goes through.
+    """Target and reader of the gradient of each node that `differentiate` adds.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     count = np.diff(first, append=shares.size)
     node = reader[shares[first]]
     given = backward.grad_compute[node]
-    # below 2**53 the float product is as exact as one of whole numbers
+    # below 2**53 the float product is exact
     cost = np.where(given >= 0, given, np.rint(float(min(factor, LARGEST_SUM)) * graph.compute[node]))
     if cost.max(initial=0) >= LARGEST_SUM:
         raise GraphError(f"factor {quoted(factor)} takes the sum of compute past 2**53; give a smaller one")
@@ -231,7 +231,7 @@ def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32)
 
 
 def _check_names(names: GradientNames, reader: Int32) -> None:
-    """GraphError if a gradient is called as a node or another gradient is."""
+    """Raise GraphError if a gradient has the name of a node or of another gradient."""
     labels, all_names = names.labels, list(names)
     taken = set(all_names[: names.n_nodes])
     for i, name in enumerate(all_names[names.n_nodes :]):
@@ -253,5 +253,5 @@ def _resident(resident: Resident | None, reader: Int32) -> Resident | None:
 
 
 def _with(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """The entries of both."""
+    """Both arrays, concatenated."""
     return np.concatenate([forward, backward])

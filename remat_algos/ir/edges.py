@@ -1,4 +1,4 @@
-"""Pairs (u, v), v reads u, as rows of what each node reads."""
+"""Pairs (u, v), v reads u, as CSR rows of reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
@@ -18,7 +18,7 @@ AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "worksp
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
 """Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""
 
-COMPLETE = ("memory", "compute")  # a mapping gives these for every node; what others leave out is 0
+COMPLETE = ("memory", "compute")  # mappings must have every node; others default to 0
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
 MAX_NODES = 2**31
 
@@ -28,7 +28,7 @@ def checked_pairs(edges: Iterable[tuple[Any, Any]] | ArrayLike) -> np.ndarray:
     try:
         listed_edges = edges if isinstance(edges, np.ndarray) else list(edges)  # type: ignore[arg-type]
         pairs = np.asarray(listed_edges)
-    except (TypeError, ValueError) as error:  # no list, or rows of different lengths
+    except (TypeError, ValueError) as error:  # not a list, or rows of different lengths
         raise GraphError(NO_PAIRS) from error
     if pairs.size == 0:
         return np.empty((0, 2), np.int64)
@@ -67,13 +67,13 @@ def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) 
 
 
 def are_topological(pairs: np.ndarray, ids: Int64) -> bool:
-    """Whether ids are 0 to n - 1, and no edge goes to the same or a smaller one."""
+    """True if ids are 0 to n - 1, and every edge goes to a larger one."""
     dense = not ids.size or (ids[0] == 0 and int(ids[-1]) == ids.size - 1)
     return bool(dense and (pairs[:, 0] < pairs[:, 1]).all())
 
 
 def rows_of_pairs(pairs: np.ndarray, n: int) -> tuple[Int64, np.ndarray]:
-    """(int64[n + 1], [<= k]): CSR rows of what each node reads, in order of appearance, without duplicates."""
+    """(int64[n + 1], [<= k]): CSR rows of the reads of each node, in order of appearance, without duplicates."""
     _, first = np.unique(pairs[:, 1] * n + pairs[:, 0], return_index=True)
     pairs = pairs[np.sort(first)]
     return group_rows(pairs[:, 1], pairs[:, 0], n)
@@ -94,7 +94,7 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
 def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
     """The entries of a mapping as a list in the order of the names; anything else as it is.
 
-    Raises GraphError for a name that is no node and, of sizes and costs, for a node without an entry.
+    Raises GraphError for an unknown name and, if sizes or costs, for a node without an entry.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
 
 
 def _column(what: str, entries: Any, n: int) -> Any:
-    """An entry per node, sizes and costs read as files are."""
+    """An entry per node, sizes and costs read as in files."""
     if what in AMOUNTS:
         found = numbers(entries, AMOUNTS[what], what, n, "node")
         return found.tolist() if isinstance(found, np.ndarray) else found
@@ -124,7 +124,7 @@ def _column(what: str, entries: Any, n: int) -> Any:
 
 
 def named_tables(pairs: Iterable[tuple[Any, Any]], names: Sequence[Any], arrays: Mapping[str, Any]) -> Tables:
-    """Rows from pairs of names or ids; arrays follow the order of the names, scalars serve all nodes."""
+    """Rows from pairs of names or ids; arrays follow the order of the names, scalars apply to all nodes."""
     known = ", ".join([*AMOUNTS, *OF_NAMED])
     unknown = arrays.keys() - AMOUNTS.keys() - OF_NAMED.keys()
     if unknown:

@@ -1,4 +1,4 @@
-"""Feature maps of one bit per element, where a gradient needs no more."""
+"""Encode feature maps as one bit per element where the gradient needs no more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MASK, MASKED = "DropoutMask", "Dropout"
 
 @checked_arguments
 def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
-    """The graph with feature maps of one bit per element, where gradients need no more.
+    """Store feature maps as one bit per element where gradients need no more.
 
     The method of echo2020 [1]_; for ReLU, that of Gist [2]_.
 
@@ -39,19 +39,19 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     Parameters
     ----------
     graph : ComputationGraph
-        Without a backward part, and with `backward`: else gradients read all that there is, and nothing changes.
+        Without a backward part, and with `backward`: else gradients read everything, and nothing changes.
     bits : int
-        Of an element: 32 for float32, 16 for float16.
+        Bits of an element: 32 for float32, 16 for float16.
 
     Returns
     -------
     ComputationGraph
-        Ids of nodes are the same as before. The same graph where no gradient can do with bits, as after encoding.
+        Ids of nodes are unchanged. The same graph if no gradient can use bits, for example after encoding.
 
     Raises
     ------
     GraphError
-        If there is a backward part already, or `bits` is no such number.
+        If there is a backward part already, or `bits` is invalid.
 
     References
     ----------
@@ -60,7 +60,7 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
 
     Examples
     --------
-    A ReLU before a pooling that remembers where its largest were: 400 bytes are kept as 13.
+    A ReLU before a pooling that stores the places of its maxima: 400 bytes are kept as 13.
 
     >>> from remat_algos.ir.backward import Backward
     >>> from remat_algos.ir.labels import Labels
@@ -90,15 +90,15 @@ class Codes:
     Parameters
     ----------
     nodes : int64[k]
-        Whose gradient reads bits of their first value, ascending.
+        Nodes whose gradient reads bits of their first value, ascending.
     decoded : int64[k]
-        Bytes of what their gradients read instead before.
+        Bytes of the values that their gradients read before.
     masks : int64[j]
         Values that become bits.
     mask_memory : int64[j]
         Bytes of the bits of each.
     bits : int
-        Of an element.
+        Bits of an element.
     """
 
     nodes: Int64
@@ -109,7 +109,7 @@ class Codes:
 
     @classmethod
     def of(cls, graph: ComputationGraph, backward: Backward, bits: int) -> Codes:
-        """All that allow it."""
+        """All values that allow it."""
         kinds = [operation_kind(op) for op in graph.labels.ops or ()]
         masks: dict[int, int] = {}
         binarizable = set()
@@ -126,7 +126,7 @@ class Codes:
         return len(self.nodes) + len(self.masks)
 
     def written(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """The graph with the bits in it."""
+        """Return the graph with the encoded values."""
         memory, workspace, grad_workspace = (a.copy() for a in (graph.memory, graph.workspace, backward.grad_workspace))
         readers, indptr = graph.readers[1], graph.readers[0]
         saver = row_of(backward.saved_indptr)
@@ -140,7 +140,7 @@ class Codes:
         return self._with_signs(masked, replace(backward, grad_workspace=grad_workspace))
 
     def _with_signs(self, graph: ComputationGraph, backward: Backward) -> ComputationGraph:
-        """An extra value, the last one, for each of the nodes, which their gradients read instead."""
+        """Add a last extra value to each of the nodes, which their gradients read instead."""
         ends = graph.value_indptr[self.nodes + 1]
         new = ends + np.arange(ends.size)
         saver = row_of(backward.saved_indptr)
@@ -166,9 +166,9 @@ class Codes:
 
 
 def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int], bits: int) -> dict[int, int]:
-    """Nodes of those allowed whose gradient reads bits, ascending, and the bytes that it decodes.
+    """Allowed nodes whose gradient reads bits, ascending, with the bytes that it decodes.
 
-    What one of them reads no more may let another go, whose gradient is then the last to read it.
+    A value that one of them no longer reads may release another node, whose gradient is then its last reader.
     """
     saving = np.bincount(backward.saved_indices, minlength=graph.n_values)  # gradients that read each value
     indptr, readers = graph.readers
@@ -186,7 +186,7 @@ def _one_bit_nodes(graph: ComputationGraph, backward: Backward, allowed: set[int
 
 
 def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: int, bits: int) -> int:
-    """Bytes of the largest value that no gradient reads any more, if that of the node reads bits; 0: better not."""
+    """Bytes of the largest value without a reading gradient once that of the node reads bits; 0 if not worth it."""
     first, reads, saved = int(graph.value_indptr[node]), graph.reads(node), backward.saved(node)
     if len(reads) != 1 or backward.grad_memory[reads[0]] < 0 or not {*saved} <= {first, *reads}:
         return 0
@@ -197,7 +197,7 @@ def _released(graph: ComputationGraph, backward: Backward, saving: Int64, node: 
 def _masks(
     graph: ComputationGraph, backward: Backward, kinds: list[OperationKind | None], node: int, bits: int
 ) -> dict[int, int]:
-    """Bytes of the bits of each mask of a node: one drawn for dropouts only, or that of a dropout."""
+    """Bytes of each encoded mask of a node: one drawn only for dropouts, or that of a dropout."""
     indptr, readers = graph.readers
     found, drawn = {}, getattr(kinds[node], "name", "") == MASK
     for x in graph.values(node)[0 if drawn else 1 :]:
@@ -214,12 +214,12 @@ def _masks(
 
 
 def _moved(values: Int32, ends: Int64) -> Int32:
-    """Ids of values after others were put in at the ends."""
+    """Ids of values after insertions at the ends."""
     return (values + np.searchsorted(ends, values, side="right")).astype(np.int32)
 
 
 def _labels(graph: ComputationGraph, nodes: Int64, new: Int64, ends: Int64) -> Labels:
-    """Names of values at their new ids, and of the new ones."""
+    """Labels with value names moved to the new ids, and names for the new values."""
     labels = graph.labels
     old = np.array(sorted(labels.value_names), np.int32)
     names = {x: labels.value_names[k] for x, k in zip(_moved(old, ends).tolist(), old.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""The graph that everything else works on."""
+"""`ComputationGraph`, the graph that everything else works on."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -86,7 +86,7 @@ class ComputationGraph:
     resident : Resident, optional
         Inputs, parameters, states.
     mark : int8[n], optional
-        1 keep, 2 recompute, 0 no wish.
+        1 keep, 2 recompute, 0 unmarked.
     derivation : Derivation, optional
         Set by `differentiate`.
     labels : Labels
@@ -95,7 +95,7 @@ class ComputationGraph:
     Raises
     ------
     GraphError
-        Which rule is broken, where.
+        The rule that is broken, and where.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class ComputationGraph:
         _check_parts(self)
         check_labels(self.labels, self.value_indptr, self.resident_names)
 
-    # ---------------------------------------------------------------- ways in
+    # ---------------------------------------------------------------- constructors
 
     @classmethod
     def from_arrays(
@@ -243,7 +243,7 @@ class ComputationGraph:
         """A graph of nodes with one value each, from pairs (u, v): v reads u.
 
         Ids that are topological, 0 to n - 1, are kept. Others are numbered topologically, the smallest first, and so
-        are names, first named first; `labels` then has the caller's id or name of each node. A pair that is given twice
+        are names, first named first; `labels` then has the caller's id or name of each node. A repeated pair
         counts once.
 
         Parameters
@@ -320,11 +320,11 @@ class ComputationGraph:
             labels=labels,
         )
 
-    # ---------------------------------------------------------------- what follows from the arrays
+    # ---------------------------------------------------------------- derived from the arrays
 
     @property
     def arrays(self) -> GraphArrays:
-        """The graph as kernels take it."""
+        """The arrays of the graph that kernels take."""
         return derived(
             self,
             "arrays",
@@ -344,7 +344,7 @@ class ComputationGraph:
 
     @property
     def n_nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return max(self.value_indptr.shape[0] - 1, 0)
 
     @property
@@ -354,12 +354,12 @@ class ComputationGraph:
 
     @property
     def single_valued(self) -> bool:
-        """Whether every node has one value, so that values and nodes share their ids."""
+        """True if every node has one value, so that values and nodes share their ids."""
         return self.n_values == self.n_nodes
 
     @property
     def is_training(self) -> bool:
-        """Whether the graph has a backward part."""
+        """True if the graph has a backward part."""
         return self.forward_of is not None
 
     @property
@@ -386,7 +386,7 @@ class ComputationGraph:
 
     @property
     def needed(self) -> Bool:
-        """bool[n]: nodes that an output rests on."""
+        """bool[n]: nodes that an output depends on."""
         return derived(
             self,
             "needed",
@@ -415,8 +415,8 @@ class ComputationGraph:
     def owner(self) -> Int32:
         """int32[n]: the forward node with which a backward node runs in orders by blocks; -1 in the forward part.
 
-        Its `forward_of`. A node of none runs as soon as it can: with the earliest owner of the backward nodes that it
-        reads, else with the latest forward node that it reads, else with the last one.
+        Its `forward_of`. A backward node without an owner runs as soon as its reads are there: with the
+        earliest owner of the backward nodes that it reads, else the latest forward node that it reads, else the last.
         """
         return derived(self, "owner", lambda: _owners(self))
 
@@ -485,7 +485,7 @@ class ComputationGraph:
         return self.resident.names if self.resident is not None else ()
 
     def node_id(self, name: str | int) -> int:
-        """The node of that name; GraphError if there is none."""
+        """The id of a node by its name; GraphError for an unknown name."""
         ids: dict[str, int] = derived(self, "node_ids", lambda: {name: v for v, name in enumerate(self.node_names())})
         name = _as_name(name)
         if name not in ids:
@@ -493,7 +493,7 @@ class ComputationGraph:
         return ids[name]
 
     def value_id(self, name: str | int) -> int:
-        """The value of that name, or the base of the view of that name; GraphError if there is none."""
+        """The id of a value, or of the base of a view, by its name; GraphError for an unknown name."""
         ids: dict[str, int] = derived(self, "value_ids", lambda: {name: x for x, name in enumerate(self.value_names())})
         name = _as_name(name)
         name = self.labels.views.get(name, name)
@@ -503,7 +503,7 @@ class ComputationGraph:
 
 
 def _as_name(name: Any) -> str:
-    """A name, or a whole number as the name that it is."""
+    """A name, or a whole number spelled as a name."""
     return name if isinstance(name, str) else spelled(whole(name, "the name or number of a node"))
 
 
@@ -526,7 +526,7 @@ def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labe
     """Labels and gradients beside costs that were multiplied by a scale."""
     labels = replace(labels, compute_scale=labels.compute_scale * scale)
     if backward is not None:
-        given = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # a larger one is too large, as is its sum
+        given = np.minimum(backward.grad_compute, LARGEST_SUM // scale + 1)  # too large in any case
         backward = replace(backward, grad_compute=np.where(given < 0, given, given * scale))
     return labels, backward
 
@@ -578,7 +578,7 @@ def _hash(graph: ComputationGraph) -> str:
     return digest.hexdigest()
 
 
-# ---------------------------------------------------------------- laws
+# ---------------------------------------------------------------- checks
 
 
 def _check_arrays(graph: ComputationGraph) -> None:
@@ -641,7 +641,7 @@ def _check_forward_of(graph: ComputationGraph, forward_of: Int32) -> None:
         outside = (forward_of >= 0) & backward[forward_of]  # negative ones read some entry, and are left out
     if outside.any():
         at = int(np.argmax(outside))
-        expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node of none"
+        expected = "expected a node of the forward part, -1 in that part, or -2 for a backward node without an owner"
         raise GraphError(f"forward_of[{at}] is {forward_of[at]}, {expected}")
     if backward.all():
         raise GraphError("no node is of the forward part; leave forward_of out")

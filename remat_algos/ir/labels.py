@@ -28,7 +28,7 @@ OF_LOSS, OF_ALL = -1, -2
 class Labels:
     """Names of nodes and values, operations, views that were contracted, and the unit of compute.
 
-    Without names a node is called by its id. Value 0 of a node is called as the node is, value k `v:k`,
+    Without names a node is called by its id. Value 0 has the name of its node `v`, value k is `v:k`,
     unless `value_names` has another name.
 
     Parameters
@@ -87,7 +87,7 @@ class Labels:
 
     @checked_arguments
     def names_of(self, nodes: Iterable[int]) -> list[str]:
-        """The names of some nodes; none where nodes have ids alone.
+        """The names of the given nodes; an empty list if nodes have only ids.
 
         Examples
         --------
@@ -97,7 +97,7 @@ class Labels:
         return [] if self.names is None else [self.names[node] for node in nodes]
 
     def value(self, value: int, node: int, place: int) -> str:
-        """The name of a value that stands at `place` among those of its node."""
+        """The name of the value at `place` among those of its node."""
         if as_whole_number(value, "value") in self.value_names:
             return self.value_names[value]
         return f"{self[node]}:{place}" if place else self[node]
@@ -142,7 +142,7 @@ class GradientNames:
         Values of each node of the forward part.
     residents : tuple of str
     target : int32[g]
-        What each gradient is of: a value or, from `n_values` on, a resident.
+        Target of each gradient: a value or, from `n_values` on, a resident.
     reader : int32[g]
         The node w that is last in a sum: `grad(x)@w`. `OF_LOSS`: `grad(x)@loss`; `OF_ALL`, the whole sum: `grad(x)`.
     """
@@ -195,7 +195,7 @@ class GradientNames:
 
     @property
     def distinct(self) -> bool:
-        """Whether no gradient can be called as anything else: no name looks like theirs, and `@loss` is no node."""
+        """True if no gradient can share a name: no other name has their form, and no node is called `loss`."""
         labels = self.labels
         given = chain(("",), labels.names or (), labels.value_names.values(), self.residents, labels.views)
         lines = "\n".join(given)
@@ -204,7 +204,7 @@ class GradientNames:
         return "\ngrad(" not in lines and ")@" not in lines and all(labels[w] != "loss" for w in readers)
 
 
-# ---------------------------------------------------------------- laws
+# ---------------------------------------------------------------- checks
 
 
 def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
@@ -226,7 +226,7 @@ def plain_labels(labels: Labels, value_indptr: Int64) -> Labels:
 
 
 def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) -> None:
-    """GraphError unless names can be printed and no two of nodes, values, residents and views are the same."""
+    """Raise GraphError unless all names of nodes, values, residents and views are printable and distinct."""
     n, n_values = value_indptr.shape[0] - 1, int(value_indptr[-1])
     if not all(op.isprintable() for op in labels.ops or ()):
         op = next(op for op in labels.ops or () if not op.isprintable())
@@ -263,7 +263,7 @@ def check_labels(labels: Labels, value_indptr: Int64, residents: Sequence[str]) 
 
 
 def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
-    """Whether no two names can be the same: they are ids alone, or those of a graph that was checked, and gradients."""
+    """True if names cannot clash: they are only ids, or come from a checked graph and its gradients."""
     names = labels.names
     others = (labels.value_names, labels.views, tuple(residents))
     if not isinstance(names, GradientNames):
@@ -272,7 +272,7 @@ def _distinct_by_rule(labels: Labels, residents: Sequence[str]) -> bool:
 
 
 def _check_views(labels: Labels, value_indptr: Int64, node_of: Mapping[str, int], seen: Container[str]) -> None:
-    """Bases are known; a view may be called as a node is only where that is not the name of a value."""
+    """Check that bases are known; a view may share a node's name only if no value has that name."""
     for name, base in labels.views.items():
         if base not in node_of and base not in seen:
             raise GraphError(f"{quoted(name)} is a view of {quoted(base)}, which is no node, value or resident")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not imported: this is loaded with the package, which loads nothing that takes time
+TYPE_CHECKING = False  # not imported: importing the package must stay fast
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -12,5 +12,5 @@ draw: Callable[[Any], str | None] | None = None
 
 
 def html(subject: Any) -> str | None:
-    """HTML for a notebook; None where nothing draws it, and the notebook shows its line."""
+    """HTML for a notebook; None, for the text form, if nothing draws the subject."""
     return None if draw is None else draw(subject)

@@ -1,4 +1,4 @@
-"""Values that are there from the start."""
+"""Values that are in memory from the start."""
 
 from dataclasses import dataclass
 
@@ -64,6 +64,6 @@ class Resident:
         return row(self.read_indptr, self.read_indices, node, "node")
 
     def changeable_reads(self) -> tuple[Int32, Int32]:
-        """(int32[k], int32[k]): each node that reads a parameter or a state, and which."""
+        """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
         changeable = self.role[self.read_indices] != INPUT
         return row_of(self.read_indptr, np.int32)[changeable], self.read_indices[changeable]

@@ -1,4 +1,4 @@
-"""A graph as rows that use names: what every text format is read into, and written from."""
+"""A graph as rows that use names; every text format is read into them and written from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Number = int | Decimal
 
 @dataclass(slots=True)
 class ValueRow:
-    """A value of a node; without a name it is called by its place, without `grad_memory` its gradient is as large."""
+    """A value of a node; `name` defaults to its place, `grad_memory` to its own size."""
 
     memory: Number = 1
     name: str | None = None
@@ -25,7 +25,7 @@ class ValueRow:
 class NodeRow:
     """A node; `saved` None: its gradient reads all reads and values of the node.
 
-    `backward`: it is of the backward part, though a gradient of no one node.
+    `backward`: it belongs to the backward part, but to no single forward node.
     """
 
     name: str
@@ -66,17 +66,17 @@ class Tables:
     Parameters
     ----------
     backward : {"none", "to come", "present"}
-        Whether gradients are not spoken of, described by the rows, or nodes themselves (`gradient_of`, `backward`).
+        Gradients are absent, described by the rows, or nodes themselves (`gradient_of`, `backward`).
     views : mapping of str to str
         Views contracted before, to the names of their bases.
     compute_scale : int, optional
-        The rows' compute is this many times the true one; by default found from their decimals.
+        Factor between the rows' compute and the true one; by default from their decimals.
     source : str
         The file, for messages.
     unsized, uncosted : sequence of str
         Nodes with a value that the file gives no size, which counts as 1 byte, and nodes that it gives no cost.
     ignored : sequence of str
-        Columns, keys or attributes of the file that mean nothing here.
+        Columns, keys or attributes of the file without a meaning here.
     """
 
     nodes: list[NodeRow]

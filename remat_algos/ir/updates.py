@@ -7,7 +7,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 
 def changeable_reads(graph: ComputationGraph) -> tuple[Int32, Int32]:
-    """(int32[k], int32[k]): each node that reads a parameter or a state, and which."""
+    """(int32[k], int32[k]): pairs of a node and a parameter or state that it reads."""
     if graph.resident is None:
         return np.empty(0, np.int32), np.empty(0, np.int32)
     return graph.resident.changeable_reads()
