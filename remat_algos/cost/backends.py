@@ -26,7 +26,7 @@ def processors() -> str:
 
 
 def usable_cupy() -> Any:
-    """CuPy, which has just computed something on its GPU.
+    """Return CuPy after a test computation on its GPU.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def usable_cupy() -> Any:
     Raises
     ------
     BackendError
-        If it cannot: one sentence with what is missing and what to do.
+        If it cannot run: one sentence with the reason and the remedy.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def usable_cupy() -> Any:
 
 
 def gpu_missing() -> str | None:
-    """Why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
+    """The reason why CuPy cannot use a GPU, in one sentence with the remedy; None if it can.
 
     Returns
     -------
@@ -69,10 +69,10 @@ def gpu_missing() -> str | None:
 
 
 def _cupy() -> tuple[Any, str | None]:
-    """(CuPy, None) if it can compute on a GPU, else (None, why not)."""
+    """(CuPy, None) if it can compute on a GPU, else (None, reason)."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what its import warns of is no reason to do without it
+            warnings.simplefilter("ignore")  # warnings on import do not matter
             cupy = importlib.import_module("cupy")
     except Exception as error:  # broken libraries raise anything
         if isinstance(error, ImportError) and error.name == "cupy":
@@ -89,7 +89,7 @@ def _cupy() -> tuple[Any, str | None]:
     if count == 0:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:
-        int(cupy.zeros(1, "uint8")[0])  # a kernel's worth of proof: devices can be there and refuse
+        int(cupy.zeros(1, "uint8")[0])  # run a kernel: a device that is listed may still refuse
     except Exception as error:
         return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
     return cupy, None

@@ -1,4 +1,4 @@
-"""A device as it is measured: this machine, or its GPU."""
+"""Measure this machine, or its GPU, as a device."""
 
 import os
 import statistics
@@ -17,20 +17,20 @@ from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.text.wording import first_line, shortened
 
-MEASURABLE = ("float64", "float32", "float16")  # what both libraries multiply
+MEASURABLE = ("float64", "float32", "float16")  # types that both libraries multiply
 
 _SMALLEST = 256  # order of the first matrices
-_PATIENCE = 2.0  # seconds that one size may take, all repeats together
-_STREAM = 2**27  # bytes of an array: two are more than any cache holds
+_PATIENCE = 2.0  # seconds for all repeats of one size
+_STREAM = 2**27  # bytes of an array: two exceed any cache
 _LAUNCHES = 200  # tiny operations in a row
-_TICK = 1e-9  # seconds: less than any clock tells
+_TICK = 1e-9  # seconds: below the resolution of clocks
 
 Seconds = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How long operations took, each several times.
+    """Measured times of operations, each repeated.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Timings:
     launches: Seconds
 
     def device(self, name: str, memory: int, source: str) -> Device:
-        """The device that takes these times: its best rates, and the median of a launch.
+        """The device with these times: the best rates, and the median launch.
 
         Parameters
         ----------
@@ -87,20 +87,20 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     backend : {"numpy", "cupy"}, optional
         The library that computes: "numpy" on the processors, "cupy" on the GPU.
     repeats : int, optional
-        How often each operation is timed. The fastest counts, for launches the median.
+        Number of times that each operation is timed. The fastest counts, for launches the median.
     size : int, optional
-        The largest order of the matrices. Orders double up to it, as long as a product is quick.
+        The largest order of the matrices. Orders double up to it while products are fast.
 
     Returns
     -------
     Device
-        Its bandwidth is the better of a copy and an element-wise operation on arrays that fit no cache; its launch
-        is the time of an operation on one element, many in a row.
+        Its bandwidth is the better of a copy and an element-wise operation on arrays larger than any cache; its launch
+        is the time of one of many consecutive operations on one element.
 
     Raises
     ------
     GraphError
-        If the backend or the type is not known.
+        If the backend or the type is unknown.
     BackendError
         If the backend cannot run here, or lacks libraries of CUDA.
     ValueError
@@ -134,20 +134,20 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An array library and what it runs on.
+    """An array library and its device.
 
     Parameters
     ----------
     arrays : module
-        NumPy, or what has its functions.
+        NumPy, or a module with its functions.
     finish : callable
-        Waits until all that was started has been done.
+        Waits for all started operations.
     name : str
-        Of the device.
+        Name of the device.
     memory : int
-        Its bytes.
+        Bytes of the device.
     version : str
-        Of the library, with its name.
+        Name and version of the library.
     """
 
     arrays: Any
@@ -170,7 +170,7 @@ def _cupy() -> Library:
 
 
 def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:
-    """How long products, streams and launches take.
+    """Time matrix products, streams and launches.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _launches(library: Library, repeats: int) -> Seconds:
 
 
 def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:
-    """Seconds of each run, but for a first one that loads and compiles what is needed."""
+    """Seconds of each run after a first one, not timed, that loads and compiles."""
     run()
     library.finish()
     seconds = []

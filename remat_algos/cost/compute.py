@@ -14,12 +14,12 @@ from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 COSTS = ("flops", "paper", "unit", "roofline", "measured")
-"""The ways to count."""
+"""Methods of counting."""
 
 DEFAULT_DEVICE = "A100 80GB"
-"""The device of a roofline by default."""
+"""The default device of a roofline."""
 
-TIMED = ("roofline", "measured")  # those that need a device
+TIMED = ("roofline", "measured")  # methods that need a device
 _HEAVY, _LIGHT = 10, 1  # kusumoto2019, section 3
 
 
@@ -45,7 +45,7 @@ def compute_costs(
     cost : {"flops", "paper", "unit", "roofline", "measured"}, optional
         "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
         (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in
-        ns, at least 1; nothing where there are neither FLOPs nor bytes, since nothing is launched. "measured": the
+        ns, at least 1; 0 without FLOPs and bytes, since nothing is launched. "measured": the
         same, on a device that was measured.
     device : Device, str or path, optional
         For "roofline" a name of the table, "A100 80GB" by default, or a file; for "measured" the file that
@@ -62,7 +62,7 @@ def compute_costs(
     Raises
     ------
     GraphError
-        For an unknown cost, device or dtype, and for a device where none is needed.
+        For an unknown cost, device or dtype, or a device with a cost that needs no device.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def compute_costs(
 
 
 def _convolutions(ops: Sequence[str]) -> set[str]:
-    """The operation names that mean a convolution; frameworks have several."""
+    """Names of operations that are convolutions; frameworks differ."""
     kinds = {op: operation_kind(op) for op in ops}
     return {op for op, kind in kinds.items() if kind is not None and kind.name == "Convolution"}
 

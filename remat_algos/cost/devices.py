@@ -1,4 +1,4 @@
-"""Devices that run networks: how fast they multiply, move bytes and start operations."""
+"""Devices that run networks: FLOP/s, bytes/s and launch time."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from remat_algos.text.wording import first_line, quoted, shortened_path
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
-"""Seconds per launch of the GPUs in the table: an assumption, absent from data sheets, of the order of what
-back-to-back launches from a framework take. `remat calibrate` measures it."""
+"""Assumed seconds per launch of the GPUs in the table, which data sheets lack: the order of back-to-back launches
+from a framework. `remat calibrate` measures it."""
 
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
-_MAX_RATE = 1e30  # of any rate: beyond it sums would not be numbers
+_MAX_RATE = 1e30  # larger rates would overflow sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Device:
     bandwidth : float
         Bytes/s from and to its memory.
     launch : float
-        Seconds that each operation takes beside its work.
+        Seconds of each operation beside its work.
     memory : int
         Bytes.
     source : str
@@ -95,8 +95,8 @@ class Device:
     def rate(self, dtype: str) -> float:
         """FLOP/s for a type of element.
 
-        What has no number of its own runs as float32; float8 as float16, where that has one. For float64 on a GPU
-        this is too fast, so the table has a number for it.
+        A type without a number runs as float32, float8 as float16 if that has one. This is too fast for float64 on
+        GPUs, so the table has a number for it.
 
         Parameters
         ----------
@@ -109,14 +109,14 @@ class Device:
         Raises
         ------
         GraphError
-            If there is no such type.
+            If the type is unknown.
         """
         element_bytes(dtype)
         wider = "float16" if dtype.startswith("float8") else "float32"
         return next(self.flops[name] for name in (dtype, wider, "float32") if name in self.flops)
 
     def record(self) -> dict[str, Any]:
-        """The JSON record."""
+        """Return the JSON record."""
         numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
         return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source}
 
@@ -137,7 +137,7 @@ def _shown(number: object) -> str:
     return "missing" if number is None else quoted(number)
 
 
-# TFLOP/s by type, GB/s, GiB and where NVIDIA says so. Rates are of dense matrix products: not sparse (half of the
+# TFLOP/s by type, GB/s, GiB and the source at NVIDIA. Rates are of dense matrix products: not sparse (half of the
 # sparse rates, where a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as in training.
 # float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives for their
 # compute capability, 1/32 or 1/64.
@@ -161,7 +161,7 @@ H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 H200 (data sheet), 20
 
 
 def _of_row(row: str) -> Device:
-    """A device of the table; both kinds of float8 are equally fast."""
+    """Read a row of the table; both kinds of float8 are equally fast."""
     name, *numbers, source = row.split(maxsplit=len(_TYPES) + 3)
     *rates, bandwidth, gib = numbers
     flops = {dtype: float(rate) * 1e12 for dtype, rate in zip(_TYPES, rates, strict=True) if rate != "-"}
@@ -189,18 +189,17 @@ def list_devices() -> list[Device]:
 
 
 def named_device(name: str) -> Device | None:
-    """The device of the table, however its name is spelled: "a100-80gb" is "A100 80GB"."""
+    """The device of the table by any spelling of its name: "a100-80gb" is "A100 80GB"."""
     return next((device for known, device in _DEVICES.items() if _plain(known) == _plain(name)), None)
 
 
 def get_device(name_or_path: str | os.PathLike[str]) -> Device:
-    """A device of the table, or of a file.
+    """Return a device of the table, or from a file.
 
     Parameters
     ----------
     name_or_path : str or path
-        A name; capitals, blanks and hyphens do not matter. Or a JSON file, as `Device.save` and `remat calibrate`
-        write it.
+        A name, regardless of case, blanks and hyphens; or a JSON file written by `Device.save` or `remat calibrate`.
 
     Returns
     -------
@@ -209,7 +208,7 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     Raises
     ------
     GraphError
-        If no device is called so (the nearest are offered), or the file is not of the form.
+        If the name is unknown (the nearest are offered), or the file is not of the format.
 
     Examples
     --------

@@ -12,13 +12,13 @@ from remat_algos.ir.arrays import Int64, frozen
 from remat_algos.text.wording import quoted
 
 Cost = str | Callable[[int, int], float]
-"""How operators are counted: "roofline", "flops", or ns of (FLOPs, bytes)."""
+"""A method of counting operators: "roofline", "flops", or a function from (FLOPs, bytes) to ns."""
 
 OPERATOR_DEVICE = Device("operators", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34)
 """The device of the roofline: 10 TFLOP/s, 1.5 TB/s, 4 us per operator."""
 
 OPERATOR_COSTS = ("roofline", "flops")
-"""The ways to count that have a name."""
+"""The methods of counting that have a name."""
 
 
 def operator_costs(cost: Cost, flops: Sequence[int], bytes_moved: Sequence[int]) -> tuple[Int64, str]:
@@ -27,8 +27,8 @@ def operator_costs(cost: Cost, flops: Sequence[int], bytes_moved: Sequence[int])
     Parameters
     ----------
     cost : {"roofline", "flops"} or callable
-        "roofline": 4 us, and the longer of computing at 10 TFLOP/s and moving bytes at 1.5 TB/s, in ns; 0 where there
-        is nothing to compute or to move. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here.
+        "roofline": 4 us, and the longer of computing at 10 TFLOP/s and moving bytes at 1.5 TB/s, in ns; 0 without
+        FLOPs and bytes. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here.
     flops : sequence of int
         FLOPs of each operator, a multiplication and an addition counted as two.
     bytes_moved : sequence of int
@@ -43,9 +43,9 @@ def operator_costs(cost: Cost, flops: Sequence[int], bytes_moved: Sequence[int])
     Raises
     ------
     GraphError
-        For an unknown name, and a callable that gives no number of 0 or more.
+        For an unknown name, or a callable that returns anything but a number of 0 or more.
     TypeError
-        For what is neither a name nor a callable.
+        If `cost` is neither a name nor a callable.
 
     Examples
     --------

@@ -38,7 +38,7 @@ def element_bytes(dtype: str) -> int:
     Raises
     ------
     GraphError
-        If there is no such type; the nearest are offered.
+        If the type is unknown; the nearest are offered.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def element_bytes(dtype: str) -> int:
 
 
 def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
-    """Bytes of a tensor whose elements lie without gaps.
+    """Bytes of a contiguous tensor.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
     Raises
     ------
     GraphError
-        If there is no such type.
+        If the type is unknown.
 
     Examples
     --------
@@ -81,14 +81,14 @@ def tensor_bytes(shape: Sequence[int], dtype: str) -> int:
 
 
 def unknown_name(what: str, name: object, known: Iterable[str]) -> GraphError:
-    """The error for a name that is not known: the nearest ones, then all.
+    """The error for an unknown name, with the nearest names, then all.
 
     Parameters
     ----------
     what : str
         The kind of name, for the message.
     name : object
-        What was given.
+        The unknown name.
     known : iterable of str
 
     Returns

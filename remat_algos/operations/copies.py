@@ -1,4 +1,4 @@
-"""Parts of tensors, tensors behind one another, other shapes."""
+"""Slices, concatenations and other shapes of tensors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _concat_gradient(call: Call, k: int, reads: Readable, values: Readable, grad
 
 
 def _cuts(call: Call) -> list[tuple[Cut, Cut]]:
-    """Which part of x goes where in each value: equal parts, the middle of an image, or each n-th pixel of it.
+    """Pairs (target, source) of slices, one per value: equal parts, the middle of an image, or every n-th pixel.
 
-    Channels that the value has beyond those of x are zeros, half of them in front.
+    Channels of the value beyond those of x are zeros, half of them in front.
     """
     before, shapes = call.shape(0), call.layer.shapes
     if len(shapes) > 1:
@@ -76,10 +76,10 @@ def _slice_refusal(call: Call) -> str | None:
 
 
 def _permutation(before: Shape, after: Shape) -> tuple[Shape, Shape]:
-    """How a copy sees what it reads, and in which order it then writes the axes.
+    """The shape in which a copy sees its read, and the order in which it writes the axes.
 
-    Heads of attention are parted or joined, channels go behind the pixels or in front of them, the last axis goes to
-    the front, with rows step by step; else elements stay in their order.
+    Heads of attention are split or joined, channels go behind the pixels or in front of them, the last axis goes to
+    the front, with rows step by step; else the order of the elements is unchanged.
     """
     rank, last = len(before), (len(before) - 1, *range(len(before) - 1))
     if before == after or rank < 3:

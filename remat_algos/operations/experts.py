@@ -1,8 +1,8 @@
 """Mixtures of experts: rows choose experts, go to them, and gather their results.
 
-Where a row goes is its slot, `turn * experts + expert`: it is the row number `turn` of the expert, counted from 0. Of
-the rows that choose an expert the first choices come first, then the second ones, each in the order of the rows. An
-expert has room for its first few; those behind them get nothing from it, and give nothing back.
+The slot of a row is `turn * experts + expert`: the row is number `turn` of the expert, counted from 0. First choices
+come before second ones, each in the order of the rows. An expert has room for a number of rows; the rows behind them
+get nothing from it and give nothing back.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ SLOT_DTYPE = "int32"
 
 
 def is_routed(call: Call) -> bool:
-    """Whether an operation is routed: its last read is the slots that `Route` computed."""
+    """True if an operation is routed: its last read is the slots that `Route` computed."""
     return call.layer.arguments[-1].dtype == SLOT_DTYPE
 
 
 def _route(call: Call, probabilities: Array) -> Array:
-    """The experts of highest probability, the first of equal ones; each row in its turn."""
+    """The slots of the most probable experts, the first among equals, in the order of the rows."""
     xp, (rows, experts) = call.xp, probabilities.shape
     chosen = call.layer.shapes[0][1]
     best = xp.argsort(-probabilities, axis=-1, kind="stable")[:, :chosen]
@@ -36,15 +36,15 @@ def _route(call: Call, probabilities: Array) -> Array:
 
 
 def _dispatch(xp: Any, rows: Array, slots: Array, expert: int, experts: int, room: int) -> Array:
-    """(room, width) of (rows, chosen, width): what goes to an expert, zeros where nothing does."""
+    """(room, width) from (rows, chosen, width): the rows of an expert, zeros in free places."""
     at = xp.where(slots % experts == expert, xp.minimum(slots // experts, room), room)
-    out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)  # a row more, for what goes elsewhere: only there rows meet
+    out = xp.zeros((room + 1, rows.shape[-1]), rows.dtype)  # the extra row collects rows of other experts
     out[at] = rows
     return out[:room]
 
 
 def _combine(xp: Any, parts: Sequence[Array], slots: Array) -> Array:
-    """(rows, chosen, width): of each row what its experts have for it, zeros where there was no room."""
+    """(rows, chosen, width): the results of each row from its experts, zeros where there was no room."""
     experts, room = len(parts), parts[0].shape[0]
     turn = slots // experts
     at = xp.where(turn < room, slots % experts * room + turn, experts * room)  # else the zeros behind all
@@ -52,7 +52,7 @@ def _combine(xp: Any, parts: Sequence[Array], slots: Array) -> Array:
 
 
 def _spread(xp: Any, rows: Array, slots: Array) -> Array:
-    """Each row for each expert that it chose."""
+    """Repeat each row for each expert that it chose."""
     return xp.broadcast_to(rows[:, None], (*slots.shape, rows.shape[-1]))
 
 
@@ -60,12 +60,12 @@ def _spread(xp: Any, rows: Array, slots: Array) -> Array:
 
 
 def _gathers(call: Call) -> bool:
-    """(rows, chosen, width) of the rows of all experts."""
+    """True if the slice gathers (rows, chosen, width) from the rows of all experts."""
     return len(call.layer.shapes[0]) == 3
 
 
 def _sends(call: Call) -> bool:
-    """(room, width) for each expert of rows; else it takes the probabilities of the experts chosen."""
+    """True if the slice sends (room, width) rows to each expert; else it takes probabilities of chosen experts."""
     return len(call.layer.shapes) > 1 or call.layer.shapes[0] != call.layer.arguments[-1].shape
 
 
@@ -103,7 +103,7 @@ def _slice_refusal(call: Call) -> str | None:
 
 
 def _load(call: Call, slots: Array) -> Array:
-    """Of each expert the share of the rows that chose it, whether there was room or not."""
+    """Share of the rows that chose each expert, with or without room for them."""
     experts = call.layer.shapes[0][0]
     count = onehot(call.xp, slots.reshape(-1) % experts, experts).sum(axis=0)
     return (count / slots.shape[0]).astype(call.layer.dtypes[0])

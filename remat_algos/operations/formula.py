@@ -12,14 +12,14 @@ from remat_algos.operations.layer import Layer, Shape
 from remat_algos.text.wording import shortened
 
 Array = Any
-"""Of NumPy or CuPy."""
+"""A NumPy or CuPy array."""
 
 WORD = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation of a network, as formulas see it.
+    """An operation of a network, as formulas see it.
 
     Parameters
     ----------
@@ -47,12 +47,12 @@ class Call:
         return self.layer.attributes.get(name, default)
 
     def sizes(self, name: str, default: int = 1) -> Shape:
-        """An attribute that is one number for all lengths of an image, or one for each."""
+        """An attribute with one number for all lengths of an image, or one for each."""
         size = self.layer.attributes.get(name, default)
         return size if isinstance(size, tuple) else (size,) * (len(self.shape(0)) - 2)
 
     def drawn(self, shape: Shape) -> Array:
-        """Elements that dropout keeps: bool, the same bits on every backend and in every run."""
+        """bool: the elements that dropout keeps, the same on every backend and in every run."""
         xp = self.xp
         bits = xp.arange(prod(shape), dtype=xp.uint32)
         for factor in (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35):
@@ -92,7 +92,7 @@ class Readable(Sequence[Any]):
         return array
 
     def may(self, k: int) -> bool:
-        """Whether array k may be read."""
+        """True if array k may be read."""
         return k < len(self.arrays) and self.arrays[k] is not None
 
 
@@ -104,7 +104,7 @@ Gradient = Callable[[Call, int, Readable, Readable, Sequence[Any]], Array]
 
 
 def accept_all(call: Call) -> str | None:
-    """No reason to refuse a call."""
+    """Accept every call: no reason to refuse it."""
     return None
 
 
@@ -117,16 +117,16 @@ class Formula:
     forward : callable
         `forward(call, *arguments)` returns the first value, or a tuple of all; effects may be left out.
     gradient : callable, optional
-        `gradient(call, k, arguments, values, gradients)` is that of argument k, from what it may read and the
-        gradients of the values (None where there is none). None: the kind has no gradient.
+        `gradient(call, k, arguments, values, gradients)` returns that of argument k from the readable arrays and the
+        gradients of the values (None if absent). None: the kind has no gradient.
     refuses : callable
         `refuses(call)` returns the reason why it does not apply, or None.
     effect : callable, optional
         `effect(call, arguments, values)` changes residents among the arguments in place; called after the first run.
     tokens : callable, optional
-        `tokens(call)` returns which argument holds whole numbers, and their range: words, targets.
+        `tokens(call)` returns the argument of whole numbers, such as words or targets, and their range.
     draws : bool
-        Whether it draws random numbers (`Call.drawn`).
+        True if it draws random numbers (`Call.drawn`).
 
     Examples
     --------
@@ -165,7 +165,7 @@ def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formul
 
     return Formula(
         lambda call, *arguments: chosen(call).forward(call, *arguments),
-        lambda call, *upstream: chosen(call).gradient(call, *upstream),  # type: ignore[misc]  # not called where it is None
+        lambda call, *upstream: chosen(call).gradient(call, *upstream),  # type: ignore[misc]  # not None if called
         lambda call: chosen(call).refuses(call),
     )
 
@@ -185,7 +185,7 @@ def sum_to_shape(array: Array, shape: Shape) -> Array:
 
 
 def onehot(xp: Any, places: Array, count: int, axis: int = -1) -> Array:
-    """bool: an extra axis of length `count`, True where the place is.
+    """bool: an extra axis of length `count`, True at the place.
 
     Examples
     --------

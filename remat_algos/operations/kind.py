@@ -1,4 +1,4 @@
-"""Kinds of operations: what their gradients read, which are heavy, which may write over what they read."""
+"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST, EITHER = (0,), (0, 1)
 """Places of reads."""
 
 OTHER = "other"
-"""The type of layer of an operation that has none of its own."""
+"""The default type of layer."""
 
 SAVED = {"inputs", "output"}
 
@@ -31,35 +31,35 @@ class OperationKind:
     name : str
         As `Labels.ops` has it.
     saves : str
-        What the gradient reads: "inputs", what the operation reads; "output", its first value; "inputs output" or "".
+        Reads of the gradient: "inputs", all reads of the operation; "output", its first value; "inputs output" or "".
         Residents are always read.
     aliases : tuple of str
-        What others call it.
+        Other names for it.
     formula : Formula, optional
-        How it is computed, and its gradient; None: the executor cannot run it.
+        Its computation and gradient; None: the executor cannot run it.
     flops : int
-        Floating-point operations per element, where the method that adds it counts elements.
+        Floating-point operations per element, if the builder method counts elements.
     layer : str
-        The type of layer that it makes where its name says nothing else.
+        The default type of its layer, unless its name implies another.
     extra : tuple of str
-        Values that frameworks store beside the first one, for the gradient only.
+        Values beside the first one that frameworks store only for the gradient.
     saves_alone : str
-        `saves` where the operation has its first value only, as the graphs of kusumoto2019 have it.
+        `saves` if the operation has only its first value, as the graphs of kusumoto2019 have it.
     heavy : bool
-        A product of matrices or a convolution: what chen2016 and echo2020 would not compute again lightly.
+        A product of matrices or a convolution: too expensive to recompute in chen2016 and echo2020.
     in_place : tuple of int
-        Places of the reads whose memory the first value may take, in the order of trying, if nothing reads them later:
-        of an element-wise sum either one, as NNVM has it.
+        Places of the reads whose memory the first value may take if nothing reads them later, in order of preference:
+        for an element-wise sum either one, as in NNVM.
     gradient_in_place : bool
-        Whether its gradient, element by element, may take the memory of the gradient that it reads first; true of
-        whatever works in place.
+        True if its element-wise gradient may take the memory of the gradient that it reads first; true for all
+        in-place kinds.
     binarizable : bool
-        Whether one bit per element of the first value is all that gradients need of it (echo2020, algorithm 1).
+        True if gradients need only one bit per element of the first value (echo2020, algorithm 1).
 
     Raises
     ------
     ValueError
-        If it saves something else, works in place and saves what it overwrites, or its aliases are one string.
+        If `saves` is invalid, an in-place kind saves a read that it overwrites, or `aliases` is one string.
 
     Examples
     --------
@@ -93,28 +93,28 @@ class OperationKind:
 
     @property
     def saves_inputs(self) -> bool:
-        """Whether the gradient reads what the operation reads."""
+        """True if the gradient reads what the operation reads."""
         return "inputs" in self.saves
 
     @property
     def saves_output(self) -> bool:
-        """Whether the gradient reads the first value."""
+        """True if the gradient reads the first value."""
         return "output" in self.saves
 
     @property
     def alone(self) -> tuple[bool, bool]:
-        """`saves_inputs` and `saves_output` where the operation has its first value only."""
+        """`saves_inputs` and `saves_output` if the operation has only its first value."""
         return "inputs" in self.saves_alone, "output" in self.saves_alone
 
     @property
     def gradient_places(self) -> tuple[int, ...]:
-        """Places of the reads of its gradient whose memory that may take."""
+        """Places of the reads whose memory its gradient may take."""
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
 @checked_arguments
 def register(*kinds: OperationKind) -> None:
-    """Make kinds of operations known; an earlier one of the same name is replaced, with its aliases.
+    """Register kinds of operations; one replaces an earlier kind of the same name, with its aliases.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def register(*kinds: OperationKind) -> None:
     Raises
     ------
     ValueError
-        If a name or an alias is one of another kind.
+        If a name or an alias belongs to another kind.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def register(*kinds: OperationKind) -> None:
 
 
 def operation_kinds() -> tuple[OperationKind, ...]:
-    """All kinds, family by family.
+    """List all kinds, family by family.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def operation_kinds() -> tuple[OperationKind, ...]:
 
 @checked_arguments
 def operation_kind(name: str) -> OperationKind | None:
-    """The kind that an operation is of, by its name or an alias; None if it is none of ours.
+    """Look up a kind by name or alias; None for an unknown operation.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def operation_kind(name: str) -> OperationKind | None:
 
 
 def formula_of(op: str) -> Formula | None:
-    """The formula of an operation; None if it has none, or is none of ours.
+    """The formula of an operation; None if it has none or is unknown.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def formula_of(op: str) -> Formula | None:
 
 
 def kind_name(op: str) -> str:
-    """An operation by the name that we have for it; by its own, if it is none of ours.
+    """Return the name of the kind of an operation; an unknown operation keeps its name.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class _Known(NamedTuple):
     by_any_name: dict[str, OperationKind]
 
     def add(self, kind: OperationKind) -> None:
-        """Add a kind in place of the one of its name; ValueError if another kind has one of its names."""
+        """Add or replace a kind; ValueError if another kind has one of its names."""
         names = (kind.name, *kind.aliases)
         for name in names:
             owner = self.by_any_name.get(name, kind)

@@ -1,4 +1,4 @@
-"""One operation of a network: what it is, reads and costs."""
+"""`Layer`: an operation of a network, with shapes, reads and costs."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Tensor(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One operation of a network.
+    """An operation of a network.
 
     Parameters
     ----------
     name, op : str
-        Of its node, before nodes were joined to blocks.
+        Name and operation of its node, before nodes were joined to blocks.
     block : str
-        The block that it belongs to, "" for none.
+        The block that it belongs to, or "".
     shapes : tuple of shapes
-        Of each of its values, as computed; a value may be read as a view of another shape.
+        Shape of each of its values, as computed; a value may be read as a view of another shape.
     dtypes : tuple of str
-        Of each of its values.
+        Type of the elements of each value.
     parameters : tuple of str
         Residents of role `parameter` that it reads.
     macs : int
@@ -48,7 +48,7 @@ class Layer(NamedTuple):
     attributes : mapping
         Kernel, stride and the like.
     arguments : tuple of Tensor
-        What it reads, in argument order and as often as it stands there, each in the shape in which it is seen.
+        Its reads in argument order, repeated ones repeated, each in the shape in which it is seen.
     """
 
     name: str

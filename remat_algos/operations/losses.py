@@ -13,13 +13,13 @@ from remat_algos.operations.kind import OperationKind
 from remat_algos.operations.reductions import exponentials, softmax
 
 BLANK = 0
-NEVER = -1e30  # the log of no chance; differences of infinities would be no numbers
+NEVER = -1e30  # the log of 0; differences of infinities would be nan
 
 # ---------------------------------------------------------------- cross entropy
 
 
 def _class_axis(call: Call) -> int:
-    """The last one if there is a target for each row of it, else that of channels."""
+    """The last axis if there is a target for each of its rows, else the channel axis."""
     scores, targets = call.shape(0), call.shape(1)
     return -1 if prod(targets) == prod(scores[:-1]) else 1
 
@@ -35,7 +35,7 @@ def _cross_entropy(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
     xp, axis = call.xp, _class_axis(call)
     largest, exponential, total = exponentials(xp, x, axis)
     surprise = xp.log(total) - (x - largest)  # -log softmax
-    loss = xp.where(_one_hot(call, targets), surprise, 0).sum() / targets.size  # inf * False would be no number
+    loss = xp.where(_one_hot(call, targets), surprise, 0).sum() / targets.size  # inf * False would be nan
     return loss, exponential / total
 
 
@@ -62,10 +62,9 @@ def _mean_square_gradient(call: Call, k: int, reads: Readable, values: Readable,
 
 # ---------------------------------------------------------------- connectionist temporal classification
 
-# The chance of a transcript, over all its alignments. An alignment has a label or a blank for each step; equal ones
-# that follow one another are read as one, then blanks are left out. Whoever reads the transcript with a blank before,
-# between and behind its labels goes from place to place: at each step it stays, goes to the next place, or skips a
-# blank between two labels that differ.
+# The probability of a transcript is the sum over its alignments. An alignment has a label or a blank for each step;
+# equal adjacent ones are read as one, then blanks are left out. The transcript with a blank before, between and behind
+# its labels is a row of places: each step stays, goes to the next place, or skips a blank between labels that differ.
 
 
 def _places(xp: Any, targets: Array) -> Array:
@@ -83,18 +82,18 @@ def _shift(xp: Any, rows: Array, by: int, filling: float) -> Array:
 
 
 def _log_softmax(xp: Any, x: Array) -> Array:
-    """Of scores (steps, batch, classes); that of a score of minus infinity is finite too."""
+    """Log softmax of scores (steps, batch, classes); finite even for a score of minus infinity."""
     largest, _, total = exponentials(xp, x)
     return xp.maximum(x - largest - xp.log(total), NEVER)
 
 
 def _at_places(xp: Any, logs: Array, labels: Array) -> Array:
-    """(steps, batch, places): of each place the log chance of its label."""
+    """(steps, batch, places): the log probability of the label of each place."""
     return logs[:, xp.arange(labels.shape[0])[:, None], labels]
 
 
 def _forward_variables(xp: Any, logs: Array, labels: Array) -> Array:
-    """(steps, batch, places): log chance of all ways to be at a place after a step, that step included."""
+    """(steps, batch, places): log probability of all paths to a place at a step, that step included."""
     skips = (labels != BLANK) & (labels != _shift(xp, labels, 2, BLANK))
     here = xp.full(logs.shape[1:], NEVER, logs.dtype)
     here[:, 0] = 0  # before the first step, in front of all
@@ -107,17 +106,17 @@ def _forward_variables(xp: Any, logs: Array, labels: Array) -> Array:
 
 
 def _total(xp: Any, alpha: Array) -> Array:
-    """Log chance of each transcript: it ends with its last label, or with the blank behind it."""
+    """Log probability of each transcript; alignments end with its last label or with the blank behind it."""
     return xp.logaddexp(alpha[-1, :, -1], alpha[-1, :, -2])
 
 
 def _possible(total: Array) -> Array:
-    """bool[batch]: whether there is an alignment at all; steps may be too few for the labels."""
+    """bool[batch]: True if there is an alignment; steps may be too few for the labels."""
     return total > NEVER / 2
 
 
 def _ctc(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
-    """The mean over the batch of -log chance; and the chances of arriving."""
+    """The mean over the batch of -log probability, and the forward variables."""
     xp = call.xp
     labels = _places(xp, targets)
     alpha = _forward_variables(xp, _at_places(xp, _log_softmax(xp, x), labels), labels)
@@ -126,19 +125,19 @@ def _ctc(call: Call, x: Array, targets: Array) -> tuple[Array, Array]:
 
 
 def _ctc_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
-    """Softmax less the chance that an alignment of the transcript has the label at the step.
+    """Softmax minus the probability that an alignment of the transcript has the label at the step.
 
-    Leaving a place is arriving at it, of steps and places from the last to the first. What cannot be aligned has an
-    infinite loss, and no slope.
+    Backward variables are forward variables of reversed steps and places. A transcript without an alignment has an
+    infinite loss and no slope.
     """
     xp, x = call.xp, reads[0]
     labels, log_probabilities = _places(xp, reads[1]), _log_softmax(xp, x)
     logs = _at_places(xp, log_probabilities, labels)
     alpha = values[1] if len(values) > 1 else _forward_variables(xp, logs, labels)
     leaving = _forward_variables(xp, logs[::-1, :, ::-1], labels[:, ::-1])[::-1, :, ::-1]
-    through = alpha + leaving - logs  # alpha and leaving both count the step itself
+    through = alpha + leaving - logs  # both contain the step itself
     through = xp.exp(through - through.max(axis=-1, keepdims=True))
-    through /= through.sum(axis=-1, keepdims=True)  # the chance of the transcript, with the step's own rounding
+    through /= through.sum(axis=-1, keepdims=True)  # the probability of the transcript, as rounded at this step
     classes = onehot(xp, labels, x.shape[-1]).astype(through.dtype)
     of_labels = xp.matmul(through.swapaxes(0, 1), classes).swapaxes(0, 1)
     slope = xp.exp(log_probabilities) - of_labels
@@ -149,7 +148,7 @@ def _ctc_refusal(call: Call) -> str | None:
     (steps, _, classes), (_, length) = call.shape(0), call.shape(1)
     if classes < 2:
         return "has no label beside the blank"
-    return f"aligns {length} labels with {steps} steps; give as many steps, and more" if steps < length else None
+    return f"aligns {length} labels with {steps} steps; give at least as many steps" if steps < length else None
 
 
 def _labels(call: Call) -> tuple[int, range]:

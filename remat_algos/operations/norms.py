@@ -24,7 +24,7 @@ class NormShapes(NamedTuple):
     over : tuple of int
         Axes along which means are taken.
     shared : tuple of int
-        Axes along which the weight is the same.
+        Axes along which the weight is constant.
     """
 
     shape: Shape
@@ -62,7 +62,7 @@ def _layout(call: Call) -> NormShapes:
 
 
 def _statistics(call: Call, x: Array, layout: NormShapes) -> tuple[Array, Array]:
-    """The means, and one over the deviations; of x in the shape of the layout."""
+    """Means and reciprocal deviations of x, reshaped to the layout."""
     if call.layer.op == "RMSNorm":
         rstd = _rstd(call, x, layout)
         return rstd * 0, rstd
@@ -75,7 +75,7 @@ def _rstd(call: Call, centred: Array, layout: NormShapes) -> Array:
 
 
 def _norm(call: Call, x: Array, weight: Array, *others: Array) -> tuple[Array, ...]:
-    """The result, then the statistics of the layer; others are a bias and running statistics."""
+    """The result, then the statistics; `others` are a bias and running statistics."""
     layout = _layout(call)
     rows = x.reshape(layout.shape)
     mean, rstd = _statistics(call, rows, layout)
@@ -104,7 +104,7 @@ def _norm_gradient(call: Call, k: int, reads: Readable, values: Readable, gradie
 
 
 def _saved_statistics(call: Call, x: Array, values: Readable, layout: NormShapes) -> tuple[Array, Array]:
-    """The statistics that the layer computed, or, where it has no such values, recomputed from x."""
+    """The statistics that the layer computed, or these recomputed from x if it has no such values."""
     if len(values) == 1:
         return _statistics(call, x, layout)
     *mean, rstd = (values[j].reshape(layout.statistics) for j in range(1, len(_names(call)) + 1))
@@ -125,7 +125,7 @@ def _group_refusal(call: Call) -> str | None:
 
 
 def _neighbour_sums(call: Call, x: Array) -> Array:
-    """Sums over each channel and its neighbours, equally many on both sides."""
+    """Sums over each channel and its neighbours, the same number on both sides."""
     size = call.option("size", 5)
     before, channels = size // 2, x.shape[1]
     wide = call.xp.zeros((x.shape[0], channels + size - 1, *x.shape[2:]), x.dtype)
@@ -160,7 +160,7 @@ def unbiased_variance(call: Call, rstd: Array) -> Array:
 
 
 def _track(call: Call, arguments: Sequence[Array], values: Sequence[Array]) -> None:
-    """Running means and variances follow those of the batch."""
+    """Move running means and variances towards those of the batch."""
     update_running(arguments[3], values[1])
     update_running(arguments[4], unbiased_variance(call, values[2]))
 

@@ -1,4 +1,4 @@
-"""Optimizers: what they remember, and the update of a parameter, as one operation and as its element-wise steps."""
+"""Optimizers: their states, and the update of a parameter as one operation or as element-wise steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _adam(
     return p - rate * (ratio + decay * p if decay else ratio), m, v
 
 
-# ---------------------------------------------------------------- the same, operation by operation
+# ---------------------------------------------------------------- operation by operation
 
 
 class UpdateStep(NamedTuple):
@@ -48,7 +48,7 @@ class UpdateStep(NamedTuple):
     reads : tuple of str
         Residents, and values of earlier steps.
     writes : tuple of str
-        Residents; what it writes to p is no value of its own.
+        Residents; a write to p makes no value.
     """
 
     name: str
@@ -76,7 +76,7 @@ _UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: what it remembers of each parameter, and how it updates it.
+    """An optimizer: its states for each parameter, and its update.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Optimizer:
     update : callable
         `update(xp, rate, step, parameter, *state, gradient)` returns the new parameter and state; steps from 1 on.
     states : tuple of str
-        Each of the parameter's size.
+        Names of the states, each of the parameter's size.
     steps : tuple of UpdateStep
         The operations of an update, one by one.
 
@@ -147,11 +147,11 @@ OPTIMIZERS = {
         ),
     )
 }
-"""By name."""
+"""Optimizers by name."""
 
 
 def optimizer_of(op: str) -> Optimizer | None:
-    """The optimizer whose updates are that operation; None if it is none's.
+    """The optimizer whose updates are this operation, or None.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Element by element: activations, sums, products, masks."""
+"""Element-wise operations: activations, sums, products, masks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _gelu_slope(xp: Any, x: Array) -> Array:
 
 
 def _broadcast_refusal(call: Call) -> str | None:
-    """Shapes that NumPy would not join into that of the result."""
+    """The shapes, if NumPy would not broadcast them to that of the result."""
     shapes = [x.shape for x in call.layer.arguments]
     try:
         fits = np.broadcast_shapes(*shapes) == call.layer.shapes[0]
@@ -112,7 +112,7 @@ def _dropout_gradient(call: Call, k: int, reads: Readable, values: Readable, gra
 
 
 def _rotate(call: Call, x: Array, sign: int) -> Array:
-    """Pairs of elements of a row rotated by angles that grow with the position of the row."""
+    """Rotate pairs of elements of a row by angles that grow with the position of the row."""
     xp = call.xp
     rows, width = x.shape[-2:]
     frequency = BASE ** (-2 * np.arange(width // 2) / width)

@@ -32,7 +32,7 @@ def _linear_gradient(call: Call, k: int, reads: Readable, values: Readable, grad
 
 
 def _repeat_heads(xp: Any, y: Array, heads: int) -> Array:
-    """Matrices of y, each as often as heads share it."""
+    """Repeat each matrix of y for the heads that share it."""
     return y if y.ndim < 4 or y.shape[-3] == heads else xp.repeat(y, heads // y.shape[-3], axis=-3)
 
 
@@ -67,10 +67,10 @@ def _matmul_gradient(call: Call, k: int, reads: Readable, values: Readable, grad
 
 
 def _embedding_gradient(call: Call, k: int, reads: Readable, values: Readable, gradients: Sequence[Array]) -> Array:
-    """The sum of the rows of each word: of pairs that follow one another, of pairs of these sums, and so on.
+    """Sum the rows of each word pairwise: adjacent pairs, then pairs of these sums, and so on.
 
-    No two additions of a round meet, so the order is the same on every device and in every run; rounds are as many as
-    the commonest word can be halved.
+    No two additions of a round meet, so the order is the same on every device and in every run. Rounds grow
+    with the log2 of the count of the most frequent word.
     """
     xp = call.xp
     words, rows = reads[0].reshape(-1), gradients[0].reshape(-1, gradients[0].shape[-1])
@@ -90,17 +90,17 @@ def _embedding_gradient(call: Call, k: int, reads: Readable, values: Readable, g
 
 
 def _split_heads(call: Call, x: Array, heads: int) -> Array:
-    """(batch, heads, rows, size) of (batch, rows, width)."""
+    """(batch, heads, rows, size) from (batch, rows, width)."""
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
 def _merge_heads(x: Array) -> Array:
-    """(batch, rows, width) of (batch, heads, rows, size)."""
+    """(batch, rows, width) from (batch, heads, rows, size)."""
     return x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], -1)
 
 
 def _scores(call: Call, q: Array, k: Array, others: Sequence[Array]) -> Array:
-    """Scaled, with their bias and their mask; k already has as many heads as q."""
+    """Scaled scores with bias and mask; k already has the heads of q."""
     scores = call.xp.matmul(q, k.swapaxes(-1, -2)) * q.shape[-1] ** -0.5
     for other in others:
         scores = call.xp.where(other, scores, -np.inf) if other.dtype == np.bool_ else scores + other
@@ -108,7 +108,7 @@ def _scores(call: Call, q: Array, k: Array, others: Sequence[Array]) -> Array:
 
 
 def _sides(call: Call, q: Array, k: Array, v: Array) -> tuple[Array, Array, Array, int]:
-    """By head, those of k and v spread; and how many heads they have."""
+    """q, k and v split by head, k and v repeated for the heads of q, and the number of heads of k and v."""
     heads = call.option("heads")
     shared = k.shape[-1] * heads // q.shape[-1]
     k, v = (_repeat_heads(call.xp, _split_heads(call, x, shared), heads) for x in (k, v))

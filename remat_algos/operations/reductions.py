@@ -1,4 +1,4 @@
-"""Sums, means and maxima along axes; the softmax, that of rows in which a mask allows nothing too."""
+"""Sums, means and maxima along axes, and the softmax, also of fully masked rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from remat_algos.operations.layer import Shape
 def exponentials(xp: Any, x: Array, axis: int = -1) -> tuple[Array, Array, Array]:
     """Terms of a stable softmax along an axis: (max, exp(x - max), sum), whose max and sum keep it with length 1.
 
-    A row of minus infinities, in which nothing is allowed, has 0, zeros and 1: its softmax is zeros, not 0 / 0.
+    A fully masked row, of minus infinities, has 0, zeros and 1: its softmax is zeros, not 0 / 0.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def exponentials(xp: Any, x: Array, axis: int = -1) -> tuple[Array, Array, Array
 
 
 def softmax(xp: Any, x: Array, axis: int = -1) -> Array:
-    """Shares that add up to 1 along an axis; zeros where nothing is allowed.
+    """Softmax along an axis; zeros in fully masked rows.
 
     Examples
     --------
@@ -56,14 +56,14 @@ def _softmax_gradient(call: Call, k: int, reads: Readable, values: Readable, gra
 
 
 def _axes(before: Shape, after: Shape) -> tuple[int, ...]:
-    """Those along which something is added up: all, those of which 1 is left, or the rows of a table."""
+    """The axes that are summed: all, those of length 1 in the result, or the rows of a table."""
     if not after:
         return tuple(range(len(before)))
     return (0,) if _leaves_columns(before, after) else tuple(i for i, n in enumerate(after) if n != before[i])
 
 
 def _leaves_columns(before: Shape, after: Shape) -> bool:
-    """Whether a number is left for each column of a table; one for each row would look the same if it is square."""
+    """True if the sum has a number for each column of a table; for a square table rows would look the same."""
     return len(before) == 2 and after == before[1:] != before[:1]
 
 

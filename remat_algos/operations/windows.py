@@ -1,4 +1,4 @@
-"""Windows that go over an image, a sequence or a volume."""
+"""Convolution and pooling windows over a sequence, an image or a volume."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from remat_algos.operations.layer import Shape
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Where windows lie on an image: one of `places` for each length.
+    """The placement of windows on an image, a volume or a sequence.
 
     Parameters
     ----------
     image, places : tuple of int
-        Lengths of the image, and how many windows there are along each.
+        Lengths of the image, and the number of windows along each.
     kernel, stride, padding, dilation : tuple of int
     """
 
@@ -40,7 +40,7 @@ class Window:
         return cls(image[2:], places[2:], kernel, stride, call.sizes("padding", 0), dilation)
 
     def parts(self) -> Iterator[tuple[slice, ...]]:
-        """For each element of the kernel, the strided slice of the padded image that it is applied to."""
+        """Yield the strided slice of the padded image that each kernel element is applied to."""
         for offset in product(*map(range, self.kernel)):
             yield tuple(
                 slice(d * k, d * k + s * (n - 1) + 1, s)
@@ -49,17 +49,17 @@ class Window:
 
     @property
     def padded_shape(self) -> Shape:
-        """Lengths of the image with its padding, and more behind where windows go over it."""
+        """Lengths of the padded image, extended where windows reach past it."""
         lengths = zip(self.image, self.places, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         return tuple(max(n + 2 * p, s * (m - 1) + d * (k - 1) + 1) for n, m, k, s, p, d in lengths)
 
     @property
     def inside(self) -> tuple[slice, ...]:
-        """Where in the padded image the image stands."""
+        """Slices of the image in the padded image."""
         return tuple(slice(p, p + n) for p, n in zip(self.padding, self.image, strict=True))
 
     def padded(self, xp: Any, x: Array, filling: float = 0) -> Array:
-        """The image, of two lengths before its own, in its padding."""
+        """Pad the image; its first two axes are batch and channels."""
         if self.padded_shape == self.image:
             return x
         wide = xp.full((*x.shape[:2], *self.padded_shape), filling, x.dtype)
@@ -67,7 +67,7 @@ class Window:
         return wide
 
     def unfold(self, xp: Any, x: Array) -> Array:
-        """(channels, kernel, batch, *places) of (batch, channels, *image): what each window sees."""
+        """(channels, kernel, batch, *places) from (batch, channels, *image): the elements of each window."""
         wide = self.padded(xp, x)
         out = xp.empty((x.shape[1], prod(self.kernel), x.shape[0], *self.places), x.dtype)
         for j, part in enumerate(self.parts()):
@@ -75,9 +75,9 @@ class Window:
         return out
 
     def fold(self, xp: Any, seen: Array) -> Array:
-        """Sums of the windows over each element: (batch, channels, *image) of (channels, kernel, batch, ...).
+        """Add up windows: (batch, channels, *image) from (channels, kernel, batch, ...).
 
-        One element of the kernel after the other, so in the same order each time.
+        Kernel elements are added in a fixed order, so results repeat.
         """
         wide = xp.zeros((seen.shape[2], seen.shape[0], *self.padded_shape), seen.dtype)
         for j, part in enumerate(self.parts()):
@@ -100,13 +100,13 @@ def _rows(call: Call, y: Array) -> Array:
 
 
 def _matrices(call: Call, weight: Array) -> Array:
-    """(groups, channels of a group, what each sees)."""
+    """(groups, channels of a group, elements of a window)."""
     groups = call.option("groups", 1)
     return weight.reshape(groups, weight.shape[0] // groups, -1)
 
 
 def _image(call: Call, rows: Array, shape: Shape) -> Array:
-    """(batch, channels, *lengths) of (groups, channels of a group, batch x places)."""
+    """(batch, channels, *lengths) from (groups, channels of a group, batch x places)."""
     return call.xp.moveaxis(rows.reshape(shape[1], shape[0], *shape[2:]), 0, 1)
 
 
@@ -159,7 +159,7 @@ def _transposed_gradient(call: Call, k: int, reads: Readable, values: Readable, 
 
 
 def _places(xp: Any, window: Window, part: tuple[slice, ...]) -> Array:
-    """int64: where in the flat image an element of the windows stands."""
+    """int64: index in the flat image of one element of each window."""
     place: Array = 0
     for i, (cut, padding, n) in enumerate(zip(part, window.padding, window.image, strict=True)):
         along = xp.arange(cut.start, cut.stop, cut.step, dtype=xp.int64) - padding
@@ -173,7 +173,7 @@ def _max_pooling(call: Call, x: Array) -> tuple[Array, Array]:
     wide = window.padded(xp, x, -np.inf)
     best = xp.full((*x.shape[:2], *window.places), -np.inf, x.dtype)
     index = xp.zeros(best.shape, xp.int64)
-    for part in window.parts():  # of equal ones the first
+    for part in window.parts():  # the first among equals
         candidate = wide[(..., *part)]
         better = (candidate > best) | xp.isnan(candidate)
         best = xp.where(better, candidate, best)
@@ -218,7 +218,7 @@ def _average_pooling_gradient(
 
 
 def along(xp: Any, x: Array, matrices: Sequence[Array]) -> Array:
-    """A product with a matrix along each length of an image."""
+    """Multiply an image by a matrix along each of its lengths."""
     for axis, matrix in enumerate(matrices, 2):
         product = xp.matmul(xp.moveaxis(x, axis, -1), xp.asarray(matrix.T.astype(x.dtype)))
         x = xp.moveaxis(product, -1, axis)
@@ -226,12 +226,12 @@ def along(xp: Any, x: Array, matrices: Sequence[Array]) -> Array:
 
 
 def _lengths(call: Call) -> Iterator[tuple[int, int]]:
-    """Before and after."""
+    """Yield each length before and after."""
     return zip(call.shape(0)[2:], call.layer.shapes[0][2:], strict=True)
 
 
 def _means(call: Call) -> list[Array]:
-    """float64[m, n] for each length: the means of m parts of n elements, as equal as can be."""
+    """float64[m, n] for each length: means over m parts of n elements, as equal as possible."""
     found = []
     for n, m in _lengths(call):
         begin, end = np.arange(m) * n // m, -(-(np.arange(m) + 1) * n // m)
