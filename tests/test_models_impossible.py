@@ -73,7 +73,7 @@ BAD_LAYERS = {
     ),
     "a crop larger than the image": (
         lambda net, x: net.crop(x, 10, 13, name="y"),
-        "net: y takes (10, 13) out of (10, 12); give a size that is inside",
+        "net: y takes (10, 13) out of (10, 12); give a size that fits",
     ),
     "a sum of two shapes": (
         lambda net, x: net.add(x, tensor(net, ROWS, "z"), name="y"),
@@ -85,11 +85,11 @@ BAD_LAYERS = {
     ),
     "a concat of two sizes": (
         lambda net, x: net.concat(x, tensor(net, (2, 8, 10, 11), "z"), name="y"),
-        "net: y joins shapes (2, 8, 10, 12) and (2, 8, 10, 11); give equal ones but on axis 1",
+        "net: y joins shapes (2, 8, 10, 12) and (2, 8, 10, 11); give shapes that differ only on axis 1",
     ),
     "a concat of two ranks": (
         lambda net, x: net.concat(x, tensor(net, (2, 8, 10), "z"), axis=-1, name="y"),
-        "net: y joins shapes (2, 8, 10, 12) and (2, 8, 10); give equal ones but on axis 3",
+        "net: y joins shapes (2, 8, 10, 12) and (2, 8, 10); give shapes that differ only on axis 3",
     ),
     "parts that are not equal": (
         lambda net, x: net.split(x, 5, name="y"),
@@ -98,7 +98,7 @@ BAD_LAYERS = {
     "no parts": (lambda net, x: net.split(x, 0, name="y"), "net: y cuts 12 into 0 equal parts; give a divisor"),
     "another number of elements": (
         lambda net, x: net.reshape(x, 7, name="y"),
-        "net: y gives (2, 8, 10, 12) the shape (7,); give as many elements",
+        "net: y gives (2, 8, 10, 12) the shape (7,); give a shape of equal size",
     ),
     "groups of a norm that do not divide": (
         lambda net, x: net.group_norm(x, 3, name="y"),
@@ -109,7 +109,7 @@ BAD_LAYERS = {
         "net: y has scores of shape (2, 8, 10, 12) for targets of (2,); give a target for each row of scores",
     ),
 }
-NO_AXIS = "give an axis that it has, or a tensor that has that axis"
+NO_AXIS = "give one of its axes, or a tensor with that axis"
 FIT = "give the lengths of the first, from the last one on, or 1"
 BAD_LAYERS |= {
     "padding in words": (
@@ -150,10 +150,10 @@ BAD_LAYERS |= {
     ),
     "a crop of another rank": (
         lambda net, x: net.crop(x, 5, name="y"),
-        "net: y takes (5,) out of (10, 12); give a size that is inside",
+        "net: y takes (5,) out of (10, 12); give a size that fits",
     ),
-    "a concat of nothing": (lambda net, x: net.concat(name="y"), "net: y reads nothing; give a tensor or more"),
-    "a sum of nothing": (lambda net, x: net.add(name="y"), "net: y reads nothing; give a tensor or more"),
+    "a concat of nothing": (lambda net, x: net.concat(name="y"), "net: y reads nothing; give at least one tensor"),
+    "a sum of nothing": (lambda net, x: net.add(name="y"), "net: y reads nothing; give at least one tensor"),
     "a concat along no axis": (
         lambda net, x: net.concat(x, x, axis=4, name="y"),
         f"net: y goes along axis 4 of shape (2, 8, 10, 12); {NO_AXIS}",
@@ -164,11 +164,11 @@ BAD_LAYERS |= {
     ),
     "a copy of another number of elements": (
         lambda net, x: net.copy(x, 2, 8, 10, name="y"),
-        "net: y gives (2, 8, 10, 12) the shape (2, 8, 10); give as many elements",
+        "net: y gives (2, 8, 10, 12) the shape (2, 8, 10); give a shape of equal size",
     ),
     "negative lengths": (
         lambda net, x: net.reshape(x, -160, -12, name="y"),
-        "net: y gives (2, 8, 10, 12) the shape (-160, -12); give as many elements",
+        "net: y gives (2, 8, 10, 12) the shape (-160, -12); give a shape of equal size",
     ),
     "a view of more than there is": (
         lambda net, x: net.view(x, 2, 8, 10, 13, name="y"),
@@ -192,7 +192,7 @@ BAD_LAYERS |= {
     ),
     "a step that reads nothing": (
         lambda net, x: net.pointwise("Add", [], name="y"),
-        "net: y reads nothing; give a tensor or more",
+        "net: y reads nothing; give at least one tensor",
     ),
     "a mask of another length": (
         lambda net, x: net.mask(x, net.input("allowed", (10, 11), "bool"), name="y"),
@@ -278,19 +278,19 @@ BAD_ROWS = {
     ),
     "matrices of two batches": (
         lambda net, x: net.matmul(x, tensor(net, (4, 8, 5), "z"), name="y"),
-        "net: y multiplies (2, 5, 8) by (4, 8, 5); give as many matrices, or heads that divide",
+        "net: y multiplies (2, 5, 8) by (4, 8, 5); give equal numbers of matrices, or heads that divide",
     ),
     "matrices of two ranks": (
         lambda net, x: net.matmul(x, tensor(net, (8, 5), "z"), name="y"),
-        "net: y multiplies (2, 5, 8) by (8, 5); give as many matrices, or heads that divide",
+        "net: y multiplies (2, 5, 8) by (8, 5); give equal numbers of matrices, or heads that divide",
     ),
     "heads of a product that do not divide": (
         lambda net, x: net.matmul(net.copy(x, 1, 4, 5, 4), tensor(net, (1, 3, 4, 5), "z"), name="y"),
-        "net: y multiplies (1, 4, 5, 4) by (1, 3, 4, 5); give as many matrices, or heads that divide",
+        "net: y multiplies (1, 4, 5, 4) by (1, 3, 4, 5); give equal numbers of matrices, or heads that divide",
     ),
     "a product of rows": (
         lambda net, x: net.matmul(net.copy(x, 80), net.copy(x, 80), name="y"),
-        "net: y multiplies (80,) by (80,); give as many matrices, or heads that divide",
+        "net: y multiplies (80,) by (80,); give equal numbers of matrices, or heads that divide",
     ),
     "attention of images": (
         lambda net, x: net.attention(*[net.copy(x, 2, 5, 2, 4)] * 3, 2, name="y"),

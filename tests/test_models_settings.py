@@ -11,7 +11,7 @@ from remat_algos.models.settings import Settings
     ("settings", "sentence"),
     [
         ({"dtype": "float23"}, "float32"),
-        ({"dtype": "int64"}, "dtype is 'int64', of which there are no gradients; use float32, float16 or bfloat16"),
+        ({"dtype": "int64"}, "dtype is 'int64', which has no gradients; use float32, float16 or bfloat16"),
         ({"dropout": "singel"}, "dropout is 'singel'; did you mean single?"),
         ({"counting": "papers"}, "counting is 'papers'; did you mean paper?"),
         ({"granularity": "layers"}, "granularity is 'layers'; did you mean layer?"),

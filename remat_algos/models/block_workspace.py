@@ -1,4 +1,4 @@
-"""Workspace of a block: what its nodes hold beyond its values while they run without rematerialization."""
+"""Workspace of a block: live bytes of its nodes beyond its values while they run without rematerialization."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from remat_algos.kernels.lifetimes import instance_lifetimes
 def workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -> tuple[Int64, Int64]:
     """Scratch bytes of each block and of its gradients: the peak inside, minus the bytes of the block itself.
 
-    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order. From
-    its first step on, a block has the workspace by which the bytes of its nodes rise higher than those of the block.
+    Both graphs are differentiated, with every output that has a gradient as a loss, and simulated in id order. The
+    workspace of a block is how much higher the bytes of its nodes rise from its first step on than its own.
     The larger figure of those with and without gradients of parameters counts.
 
     Parameters
@@ -32,7 +32,7 @@ def workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -
     Returns
     -------
     workspace, grad_workspace : int64[blocks]
-        Of a block of one node, 0.
+        0 for a block of one node.
     """
     span = _spans(group)
     home = np.full(coarse.n_nodes, -1)
@@ -52,7 +52,7 @@ def workspaces(fine: ComputationGraph, coarse: ComputationGraph, group: Int64) -
 
 
 def _spans(group: Int64) -> Int64:
-    """int64[n]: the block of several nodes between whose first and last a node lies, -1: none.
+    """int64[n]: the block of several nodes whose span contains the node, or -1.
 
     A single node in between moves before the block, but runs there in the fine graph.
     """
@@ -69,13 +69,13 @@ def _spans(group: Int64) -> Int64:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _IdOrderSteps:
-    """A graph with its gradients, simulated in id order: an entry for each step."""
+    """A differentiated graph simulated in id order; an entry for each step."""
 
     owner: Int64  # the forward node that runs, whose gradient runs, or whose value is the loss of a seed
     backward: Bool
     seed: Bool
     live: Int64  # bytes
-    before: Int64  # bytes that are live before the step and in it
+    before: Int64  # bytes that are live both before and during the step
 
     @classmethod
     def of(cls, graph: ComputationGraph, parameter_gradients: bool) -> _IdOrderSteps:

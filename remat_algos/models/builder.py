@@ -1,4 +1,4 @@
-"""Operations put one after another: a network gathered node by node."""
+"""`Builder`: a network, node by node."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class ExtraValue(NamedTuple):
     Parameters
     ----------
     name : str
-        What follows the name of the node.
+        Suffix to the name of the node.
     shape : tuple of int
     dtype : str
     gradient : bool
-        Whether it has one, as the parts of a split do; else only the gradient of its node reads it.
+        True if it has one, like the parts of a split; else only the gradient of its node reads it.
     effect : bool
-        It stands for a change of a resident: an output, of shape (0,).
+        True if it represents a change of a resident: an output of shape (0,).
     """
 
     name: str
@@ -104,7 +104,7 @@ class Builder(Names):
     # ---------------------------------------------------------------- residents and views
 
     def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
-        """A resident that the user brings.
+        """A resident that the user provides.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Builder(Names):
         return parameter
 
     def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
-        """A resident that goes from step to step; `name` is a full one.
+        """A resident that is carried over between training steps; `name` is a full one.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Builder(Names):
         Raises
         ------
         GraphError
-            If it has more elements otherwise, or a length is not positive.
+            If it has more elements for another reason, or a length is not positive.
         """
         full = self.named(name)
         more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
@@ -163,7 +163,7 @@ class Builder(Names):
     # ---------------------------------------------------------------- operations
 
     def run(self, op: str, reads: Sequence[Tensor], shape: Shape, **work: Any) -> Tensor:
-        """An operation of which only the first value is of interest; see `run_all`."""
+        """Add an operation and return its first value; see `run_all`."""
         return self.run_all(op, reads, shape, **work)[0]
 
     def run_all(
@@ -186,38 +186,38 @@ class Builder(Names):
         dtype: str | None = None,
         **attributes: Any,
     ) -> list[Tensor]:
-        """An operation.
+        """Add an operation.
 
         Parameters
         ----------
         op : str
             Its kind, as `operations` has it.
         reads : sequence of Tensor
-            Values and residents, in argument order; one that stands twice is read once.
+            Values and residents, in argument order; repeated ones are read once.
         shape : tuple of int
-            Of its first value.
+            Shape of its first value.
         name : str
             A full name (`named`); by default one made of `op`.
         extra : sequence of ExtraValue
             Values beside the first; those without a gradient are left out where `counting` is "paper".
         saves : sequence of Tensor, optional
-            Which of its reads the gradient reads; by default those of `operations`.
+            Reads that the gradient needs; by default those of `operations`.
         elements : int
-            How many elements it goes over, each at the `flops` of its kind.
+            Number of elements, each at the `flops` of its kind.
         macs, flops : int
             Multiply-adds, and floating-point operations beside these: two for each multiply-add, and those of elements.
         bytes_moved : int, float or str, optional
             By default all its reads and values.
         workspace, grad_workspace : int, float or str
-            Scratch bytes of it and of its gradient; "4MiB" is a size too.
+            Scratch bytes of it and of its gradient, as numbers or as text such as "4MiB".
         once : bool
-            Whether it must not run a second time.
+            If True, it must not run a second time.
         gradient : bool
-            Whether the first value has one; only values of floating-point numbers have.
+            True if the first value has one; only floating-point values have.
         dtype : str, optional
-            Of the first value; by default that of the model.
+            Type of the first value; by default that of the model.
         **attributes
-            Go into the `Layer`.
+            Attributes of the `Layer`.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class Builder(Names):
         return values
 
     def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
-        """Bytes, parts rounded up, or a count, which has none."""
+        """Bytes, rounded up, or a whole count."""
         if type(entry) is int:
             return entry
         try:
@@ -327,7 +327,7 @@ class Builder(Names):
     # ---------------------------------------------------------------- the network
 
     def network(self) -> Network:
-        """The network, at the granularity and with the gradients of the settings.
+        """Build the network at the granularity and with the gradients of the settings.
 
         Raises
         ------
@@ -387,7 +387,7 @@ class Builder(Names):
         )
 
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
-        """Cost of an update of a parameter, or of one of its element-wise steps."""
+        """Cost of the update of a parameter, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
         optimizer = optimizer_of(op)
         flops = optimizer.flops if optimizer is not None else 1
@@ -401,5 +401,5 @@ class Builder(Names):
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:
-    """Whether the lengths, from the last one on, are those of `to`, or 1."""
+    """True if the lengths, from the last one on, are those of `to`, or 1."""
     return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))

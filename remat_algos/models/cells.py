@@ -1,4 +1,4 @@
-"""Recurrent cells, of products and element-wise operations."""
+"""Recurrent cells made of products and element-wise operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CELL_GATES = 4
 
 @dataclass(frozen=True, slots=True)
 class LSTMWeights:
-    """Parameters of a cell, which all its steps share."""
+    """Parameters of a cell, shared by all steps."""
 
     of_input: Tensor
     of_state: Tensor
@@ -20,7 +20,7 @@ class LSTMWeights:
 
 
 class Cells(Products):
-    """One step of a recurrent layer."""
+    """Steps of recurrent layers."""
 
     def lstm_weights(self, before: int, hidden: int, name: str = "cell") -> LSTMWeights:
         """Parameters of an LSTM cell with one bias."""
@@ -32,7 +32,7 @@ class Cells(Products):
     def lstm_cell(
         self, x: Tensor, h: Tensor, c: Tensor, weights: LSTMWeights, name: str = "cell"
     ) -> tuple[Tensor, Tensor]:
-        """One step of an LSTM as separate operations: two products, their sum, four gates, the new c and h."""
+        """A step of an LSTM as separate operations: two products, their sum, four gates, the new c and h."""
         with self.scope(name):
             width = weights.of_state.shape[0]
             from_x = self.linear(x, width, parameters=[weights.of_input, weights.bias], name="from_input")

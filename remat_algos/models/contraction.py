@@ -19,12 +19,12 @@ from remat_algos.models.block_workspace import workspaces
 
 
 def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
-    """The forward graph with one node for the nodes of each block: a block is kept or recomputed as a whole.
+    """Contract each block of the forward graph to one node, so that it is kept or recomputed as a whole.
 
-    Consecutive nodes of the same block become a node of that name. Its values are those that are read outside or are
-    outputs, under their names, and `BLOCK:inner`: the bytes of the others that gradients read. Other bytes of its run
+    Consecutive nodes of the same block become a node of that name. Its values are the outputs and those read
+    outside, under their names, and `BLOCK:inner`: the bytes of the others that gradients read. Other bytes of its run
     are workspace. So the same bytes are live between forward and backward part, and the peak without
-    rematerialization is not lower than before; only inner gradients without a reader are lost.
+    rematerialization is not lower; only inner gradients without a reader are lost.
 
     Parameters
     ----------
@@ -34,13 +34,13 @@ def contract(graph: ComputationGraph, block: Sequence[str]) -> ComputationGraph:
         The name of each node's block, "" for a node that stays single. Nodes of one name that are not consecutive are
         several blocks: `b`, `b#2`, ... A `once` node stays single; one that reads no value, as a dropout mask, moves
         before its block, any other splits it. A block that reads no value with a gradient is split where gradients
-        begin, since it would have none itself.
+        begin, since it would have none.
 
     Returns
     -------
     ComputationGraph
-        Gradients cost `factor` times the compute of the block, nodes inside that had no gradient included, unless one
-        has a `grad_compute`: then that of the others is twice their compute.
+        Gradients cost `factor` times the compute of the block, including nodes without a gradient, unless one has a
+        `grad_compute`: then that of the others is twice their compute.
 
     Raises
     ------
@@ -107,8 +107,8 @@ class _Contraction:
     group: Int64  # [n] the block of each node
     size: Int64  # [blocks] number of its nodes
     home: Int64  # [n_values] the block of a value
-    kept: Bool  # [n_values] whether it is a value of its block
-    inner: Int64  # [blocks] bytes of the others that gradients read, -1: there are none
+    kept: Bool  # [n_values] True for a value of its block
+    inner: Int64  # [blocks] bytes of the others that gradients read, -1 without any
     origin: Int64  # [new values] the old value, -1 for inner ones
     value_indptr: Int64  # [blocks + 1]
     value: Int32  # [n_values] the new value that contains it, -1: none
@@ -151,12 +151,12 @@ class _Contraction:
         return total
 
     def of_values(self, old: Int64, inner: Int64) -> Int64:
-        """An entry per new value: of the old value, or of the inner values of its block."""
+        """An entry per new value: that of the old value, or of the inner values of its block."""
         owner = row_of(self.value_indptr)
         return np.where(self.origin >= 0, old[self.origin], inner[owner])
 
     def rows(self, node: Int64, entry: Int32) -> tuple[Int64, Int32]:
-        """Entries of nodes as rows of their blocks: each once, in order of first appearance."""
+        """Entries of nodes as rows of their blocks, without duplicates, in order of first appearance."""
         row = self.group[node]
         _, first = np.unique((row << 32) + entry, return_index=True)
         first.sort()
@@ -186,7 +186,7 @@ def _groups(graph: ComputationGraph, rules: Backward, block: Sequence[str]) -> I
 
 
 def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
-    """In each run that reads no value with a gradient from outside: its first node that reads one from inside."""
+    """The first node to read a value with a gradient, of each run that reads no such value from outside."""
     reader = row_of(graph.read_indptr)
     bears = rules.grad_memory[graph.read_indices] >= 0
     reader, source = reader[bears], graph.producer[graph.read_indices[bears]]
@@ -196,7 +196,7 @@ def _first_fed(graph: ComputationGraph, rules: Backward, run: Int64) -> Int64:
 
 
 def _kept(graph: ComputationGraph, group: Int64, merged: Bool) -> Bool:
-    """bool[n_values]: all values of single nodes; of blocks, outputs and values that are read outside."""
+    """bool[n_values]: all values of single nodes, and outputs and values of blocks that are read outside."""
     home, reader = group[graph.producer], group[row_of(graph.read_indptr)]
     kept = graph.output | ~merged[home]
     kept[graph.read_indices[home[graph.read_indices] != reader]] = True
@@ -265,7 +265,7 @@ def _labels(graph: ComputationGraph, blocks: _Contraction, block: Sequence[str])
 def _views(
     graph: ComputationGraph, kept: Bool, node_names: Sequence[str], value_names: Sequence[str]
 ) -> dict[str, str]:
-    """Views of values that are still there, and of residents."""
+    """Views of remaining values and of residents."""
     if not graph.labels.views:
         return {}
     value = dict(zip(node_names, graph.value_indptr[:-1].tolist(), strict=True))
@@ -287,7 +287,7 @@ class _UniqueNames:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def free(self, name: str, own: str = "") -> str:
-        """The name or, where something other than its own first value has it, the next of name#2, name#3, ..."""
+        """The name or, if anything but its own first value has it, the next of name#2, name#3, ..."""
         candidate = name
         while candidate in self.used and candidate != own:
             self.numbers[name] = self.numbers.get(name, 1) + 1

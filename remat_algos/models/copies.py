@@ -1,4 +1,4 @@
-"""Parts of tensors, tensors behind one another, other shapes."""
+"""Slices, concatenations and other shapes of tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Copies(ShapeChecks):
         Raises
         ------
         GraphError
-            If they differ along another axis, have no such axis, or there is none.
+            If they differ along another axis or lack this one, or there is no tensor.
         """
         self._some(name, tensors)
         first = tensors[0].shape
@@ -26,17 +26,17 @@ class Copies(ShapeChecks):
         for x in tensors[1:]:
             if len(x.shape) != len(first) or (*x.shape[:axis], first[axis], *x.shape[axis + 1 :]) != first:
                 fault = f"{shortened(name)} joins shapes {first} and {x.shape}"
-                raise GraphError(f"{self.model}: {fault}; give equal ones but on axis {axis}")
+                raise GraphError(f"{self.model}: {fault}; give shapes that differ only on axis {axis}")
         shape = (*first[:axis], sum(x.shape[axis] for x in tensors), *first[axis + 1 :])
         return self.run("Concat", tensors, shape, name=self.named(name), dtype=tensors[0].dtype, axis=axis)
 
     def split(self, x: Tensor, parts: int, axis: int = -1, name: str = "split") -> list[Tensor]:
-        """Equal parts along an axis, copied: one node with several values.
+        """Copy equal parts along an axis: one node with several values.
 
         Raises
         ------
         GraphError
-            If they would not be equal, or there is no such axis.
+            If the parts would not be equal, or the axis is missing.
         """
         axis = self._axis(name, x, axis)
         if parts < 1 or x.shape[axis] % parts:
@@ -53,12 +53,12 @@ class Copies(ShapeChecks):
         Raises
         ------
         GraphError
-            If the image is smaller, or has another number of lengths.
+            If the image is smaller, or has another number of axes.
         """
         now = x.shape[2:]
         if len(size) != len(now) or not all(1 <= new <= old for new, old in zip(size, now, strict=True)):
             raise GraphError(
-                f"{self.model}: {shortened(name)} takes {shortened(size)} out of {now}; give a size that is inside"
+                f"{self.model}: {shortened(name)} takes {shortened(size)} out of {now}; give a size that fits"
             )
         return self.run("Slice", [x], (*x.shape[:2], *size), name=self.named(name), dtype=x.dtype)
 

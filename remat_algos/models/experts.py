@@ -1,4 +1,4 @@
-"""Mixtures of experts: rows choose experts, go to them, and gather their results."""
+"""Mixtures of experts: rows choose experts, are sent to them, and gather their results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Expert = Callable[[Tensor, str], Tensor]
 
 
 class Experts(Products):
-    """Layers of which each row takes a few."""
+    """Mixtures of experts, of which each row uses a few."""
 
     def routed(self, x: Tensor, expert: Expert, experts: int, chosen: int, capacity: int) -> tuple[Tensor, Tensor]:
-        """Rows of x transformed by their experts, and the loss that keeps the experts busy alike.
+        """Rows of x transformed by their experts, and the load balancing loss.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class Experts(Products):
         )
 
     def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
-        """The probabilities of the experts chosen; of several, their shares of the sum."""
+        """The probabilities of the chosen experts; if several, normalized to the sum 1."""
         shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
         if places.shape[1] == 1:
             return shares

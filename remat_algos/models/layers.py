@@ -1,4 +1,4 @@
-"""The vocabulary that models are written in."""
+"""`Layers`: all builder methods of models."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from remat_algos.text.wording import shortened
 
 
 class Losses(Reductions):
-    """Layers that make one number of scores and targets."""
+    """Layers that compute one number from scores and targets."""
 
     def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
         """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
@@ -20,7 +20,7 @@ class Losses(Reductions):
         Raises
         ------
         GraphError
-            If there is not one target per row of scores.
+            Unless there is one target per row of scores.
         """
         rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
         if prod(targets.shape) not in rows.values():
@@ -65,7 +65,7 @@ class Losses(Reductions):
         Raises
         ------
         GraphError
-            If the scores are not of three axes, or the targets not of two.
+            Unless the scores have three axes and the targets two.
         """
         if (len(x.shape), len(targets.shape)) != (3, 2):
             fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"

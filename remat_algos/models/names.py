@@ -34,7 +34,7 @@ class Names:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """Operations inside are named NAME.x, and are one node where `granularity` is "layer"."""
+        """Operations inside are named NAME.x, and are one node if `granularity` is "layer"."""
         with self.scope(name):
             self._block.append(".".join(self._scope))
             try:
@@ -52,7 +52,7 @@ class Names:
             self._scope.pop()
 
     def named(self, name: str) -> str:
-        """A unique full name: `name` inside the present scopes, with a number if it is in use."""
+        """A unique full name: `name` inside the current scopes, with a number if it is in use."""
         return self._unique(".".join((*self._scope, name)))
 
     def _unique(self, full: str) -> str:
@@ -61,7 +61,7 @@ class Names:
         return self._unique(f"{full}_{times + 1}") if times else full
 
     def _claim(self, name: str) -> str:
-        """A full name chosen by a caller, perhaps from `named`."""
+        """Claim a full name chosen by a caller, perhaps from `named`."""
         if name in self._used:
             raise GraphError(
                 f"{self.model}: the name {shortened(name)} is taken; give another one, or read the tensor that has it"

@@ -1,4 +1,4 @@
-"""A network: a graph, and the attributes of its operations that the graph does not have."""
+"""`Network`: a graph, and the attributes of its operations that the graph lacks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Network:
     Parameters
     ----------
     name : str
-        The name that it was built by.
+        The name from which it was built.
     graph : ComputationGraph
-        What solvers work on.
+        The graph for solvers.
     layers : tuple of Layer
-        In the order in which they run.
+        Layers in the order of their runs.
     parameter_shapes : mapping of str to shape
-        Of each parameter, tied ones once.
+        Shape of each parameter, tied ones once.
 
     Examples
     --------

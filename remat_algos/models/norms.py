@@ -13,7 +13,7 @@ from remat_algos.text.wording import quoted, shortened
 
 
 class Norms(Pointwise):
-    """Layers that bring the elements of a tensor to mean 0 and deviation 1."""
+    """Layers that normalize elements to mean 0 and deviation 1."""
 
     def batch_norm(self, x: Tensor, name: str = "norm") -> Tensor:
         """Batch norm, per channel over the batch; its gradient reads x, the means and the inverse deviations.
@@ -126,7 +126,7 @@ class Norms(Pointwise):
             dtype=x.dtype,
         )
 
-    # ---------------------------------------------------------------- spelled out
+    # ---------------------------------------------------------------- element-wise steps
 
     def _spelled_out(
         self, full: str, x: Tensor, statistics: Shape, running: list[Tensor] | None = None, weights: Shape | None = None
@@ -153,13 +153,13 @@ class Norms(Pointwise):
         return self._step("Rsqrt", f"{full}.rstd", [mean])
 
     def _moving(self, full: str, state: Tensor, batch: Tensor) -> None:
-        """The running statistic goes some way towards that of the batch: a difference, a share of it, the change."""
+        """Move the running statistic towards that of the batch: a difference, a share of it, the change."""
         apart = self.run("Subtract", [batch, state], batch.shape, name=f"{full}.difference", gradient=False)
         share = self.run("Scale", [apart], batch.shape, name=f"{full}.share", gradient=False)
         self.run("Add", [share, state], (0,), name=full, gradient=False, once=True)
 
     def _step(self, op: str, full: str, reads: list[Tensor]) -> Tensor:
-        """A FLOP per element, of a root too."""
+        """Add an operation of one FLOP per element, also for a root."""
         return self.run(op, reads, reads[0].shape, name=full, flops=prod(reads[0].shape), dtype=reads[0].dtype)
 
 

@@ -29,9 +29,9 @@ def with_optimizer(
 ) -> ComputationGraph:
     """Append the update of each parameter to a training graph, in the order in which gradients are finished.
 
-    `update(p)` reads `grad(p)`, the parameter and what the optimizer remembers of it: `momentum(p)`, or `m(p)` and
-    `v(p)`, which become residents. It allocates no bytes; it updates residents in place. A node that touches a
-    parameter or a state runs once. That a parameter is read before it changes is in the order of the ids alone.
+    `update(p)` reads `grad(p)`, the parameter and its optimizer states: `momentum(p)`, or `m(p)` and `v(p)`, which
+    become residents. It allocates no bytes; it updates residents in place. A node that touches a parameter or a state
+    runs once. Only the id order makes a parameter be read before it changes.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def with_optimizer(
     optimizer : {"sgd", "momentum", "adam", "adamw"}
         adamw is adam with decoupled weight decay.
     primitive : bool
-        Whether an update is its element-wise operations, each with a value of the parameter's size, as frameworks run
-        it without fusing; by default it is one node.
+        If True, an update is a node per element-wise operation, each with a value of the parameter's size, as in
+        frameworks without fusion; by default it is one node.
     cost : callable, optional
         Compute of an operation, from its name, the bytes of the parameter, and the bytes that it reads and writes; 1 by
         default.
@@ -49,7 +49,7 @@ def with_optimizer(
     Returns
     -------
     ComputationGraph
-        Gradients that are used up are no outputs any more; the updates are. Ids are the same as before.
+        Updates are outputs, and the gradients that they read no longer are. Ids are unchanged.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class _Node:
     op: str
     reads: list[int]
     residents: list[int]
-    values: list[tuple[int, bool]]  # bytes, and whether it is an effect
+    values: list[tuple[int, bool]]  # bytes, and True for an effect
     compute: int
     forward_of: int
 
@@ -133,7 +133,7 @@ class _Updates:
         return cls(gradients, states, resident, graph.forward_of, graph.n_values)
 
     def nodes(self, steps: Sequence[UpdateStep], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
-        """Parameter by parameter, the operations of its update."""
+        """Yield the operations of the updates, parameter by parameter."""
         n_values, n_residents = self.n_values, len(self.residents.names)
         for p, gradient, owner in self.gradients:
             name, size = self.residents.names[p], int(self.residents.memory[p])
@@ -156,7 +156,7 @@ class _Updates:
                 yield node
 
     def resident(self, nodes: Sequence[_Node]) -> Resident:
-        """The residents, and what is remembered of each parameter."""
+        """The residents with the optimizer states of each parameter."""
         old, parameters = self.residents, [p for p, _, _ in self.gradients]
         sizes = np.repeat(old.memory[parameters], len(self.states))
         return Resident(
@@ -174,7 +174,7 @@ def _name(template: str, parameter: str) -> str:
 
 
 def _longer(indptr: Int64, counts: Sequence[int]) -> Int64:
-    """Ends of rows, with further rows behind them."""
+    """Row pointers extended by rows with these counts."""
     return np.append(indptr, indptr[-1] + np.cumsum(counts, dtype=np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Values of a family's options: of the right type, and positive where they count something."""
+"""Check the options of a family: their types, and that counts are positive."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from remat_algos.text.wording import listed, quoted, shortened, spelled
 
 
 def kind_of(annotation: Any) -> str:
-    """A type as in the source, also where annotations are no text."""
+    """An annotation as in the source, even if it is not text."""
     return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
-    """A value of the option's type, numbers as Python's own.
+    """Return a value of the option's type, numbers as Python's own.
 
     Raises
     ------
     GraphError
-        If it is of another type, or not positive.
+        If it has another type or is not positive.
 
     Examples
     --------
@@ -51,13 +51,13 @@ def checked(model: str, option: inspect.Parameter, value: Any) -> Any:
 
 
 def offer(name: Any, known: Iterable[str], otherwise: str = "") -> str:
-    """A question with similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
+    """Suggest similar known names, ignoring case and hyphens; else `otherwise`, or all names."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(spelled(name).lower().replace("-", "_"), names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else otherwise or f"use {listed(names, len(names))}"
 
 
 def _count(value: Any, minimum: int) -> int | None:
-    """A whole number of any type; None if it is none, or too small."""
+    """A whole number of any type; None if invalid or too small."""
     number = as_whole(value)
     return number if number is not None and number >= minimum else None

@@ -1,4 +1,4 @@
-"""Element by element: activations, sums, products, masks, dropout."""
+"""Element-wise layers: activations, sums, products, masks, dropout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remat_algos.operations.layer import Shape, Tensor
 
 
 class Pointwise(ShapeChecks):
-    """Layers that work element by element."""
+    """Element-wise layers."""
 
     def pointwise(
         self,
@@ -25,7 +25,7 @@ class Pointwise(ShapeChecks):
         Raises
         ------
         GraphError
-            If another tensor does not fit it, length by length from the last one on, where 1 fits all.
+            If another tensor does not broadcast to it.
         """
         self._some(name or op.lower(), reads)
         shape = reads[0].shape if shape is None else shape
@@ -92,7 +92,7 @@ class Pointwise(ShapeChecks):
         Raises
         ------
         GraphError
-            If y does not fit x, length by length from the last one on, where 1 fits all.
+            If y does not broadcast to x.
         """
         return self.pointwise("Multiply", [x, y], name=name)
 
@@ -107,17 +107,17 @@ class Pointwise(ShapeChecks):
         Raises
         ------
         GraphError
-            If the mask does not fit x, length by length from the last one on, where 1 fits all.
+            If the mask does not broadcast to x.
         """
         return self.pointwise("Mask", [x, allowed], name=name, saves=[allowed])
 
     # ---------------------------------------------------------------- dropout
 
     def dropout(self, x: Tensor, name: str = "dropout") -> Tensor:
-        """Random elements set to 0: a node that draws the mask and one that applies it, or a single node.
+        """Set random elements to 0: a node that draws the mask and one that applies it, or a single node.
 
         The mask is drawn once (recomputing it would give another one) and has a byte for each element; its application
-        may be recomputed. Where `dropout` is "single", the node draws the same mask each time, from its stored seed.
+        may be recomputed. If `dropout` is "single", the node draws the same mask each time, from its stored seed.
         """
         full = self.named(name)
         if self.settings.dropout == "single":

@@ -22,7 +22,7 @@ class Products(Reductions, Copies):
     ) -> Tensor:
         """A matrix product along the last axis; its gradient reads x.
 
-        `parameters`, where they are shared with other layers: a weight (features, width of x), with or without a bias.
+        `parameters`, if shared with other layers: a weight (features, width of x), with or without a bias.
 
         Raises
         ------
@@ -55,7 +55,7 @@ class Products(Reductions, Copies):
     def embedding(
         self, tokens: Tensor, words: int, width: int, *, weight: Tensor | None = None, name: str = "embedding"
     ) -> Tensor:
-        """A row of the weight for each token; its gradient reads the tokens, which are residents.
+        """Look up a row of the weight for each token; its gradient reads the tokens, which are residents.
 
         Raises
         ------
@@ -76,12 +76,12 @@ class Products(Reductions, Copies):
         Raises
         ------
         GraphError
-            If the matrices do not fit, or there are not as many. Only heads may share one, each as many.
+            If the shapes or numbers of matrices do not fit. Only heads may share one, each the same number.
         """
         full = self.named(name)
         fault = f"{shortened(full)} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
         if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
-            raise GraphError(f"{self.model}: {fault}; give as many matrices, or heads that divide")
+            raise GraphError(f"{self.model}: {fault}; give equal numbers of matrices, or heads that divide")
         inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
         if x.shape[-1] != inner:
             raise GraphError(f"{self.model}: {fault}; give equal inner lengths")
@@ -144,7 +144,7 @@ class Products(Reductions, Copies):
     def _fused(
         self, q: Tensor, k: Tensor, v: Tensor, scores: Shape, mask: Tensor | None, bias: Tensor | None, name: str
     ) -> Tensor:
-        """One node."""
+        """Attention as one node."""
         return self.run(
             "Attention",
             [x for x in (q, k, v, bias, mask) if x is not None],
@@ -187,6 +187,6 @@ class Products(Reductions, Copies):
 
 
 def _shared(x: Tensor, y: Tensor) -> bool:
-    """Whether each matrix of y stands for as many of x: for one, but that heads of an example may share it."""
+    """True if each matrix of y serves the same number of x: one, or several heads of an example."""
     ours, theirs = x.shape[-3:-2], y.shape[-3:-2]
     return ours == theirs or (len(x.shape) > 3 and ours[0] % theirs[0] == 0)

@@ -11,16 +11,16 @@ MACS_TOLERANCE = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Numbers of a model, as its source prints them.
+    """Figures of a model, as printed in its source.
 
     Parameters
     ----------
     parameters, macs : str
-        "25,557,032" or "0.27 M"; "" where the source has none. Multiply-adds are those of one example.
+        "25,557,032" or "0.27 M"; "" if the source has none. Multiply-adds of one example.
     source : str
         Key in docs/references.bib.
     note : str
-        Why ours differs, where it does.
+        The reason why ours differs, or "".
     """
 
     parameters: str
@@ -29,7 +29,7 @@ class Published:
     note: str = ""
 
     def agrees(self, parameters: int, macs: int) -> bool:
-        """Whether our numbers are these: parameters in all digits printed, multiply-adds within 1 %.
+        """True if our numbers agree: parameters in all printed digits, multiply-adds within 1 %.
 
         Examples
         --------
@@ -50,7 +50,7 @@ class Published:
 
 
 def _number(text: str) -> tuple[Decimal, Decimal]:
-    """A number as it is printed, and the weight of its last digit; a whole number is exact."""
+    """A printed number, and the weight of its last digit; a whole number is exact."""
     digits, _, unit = text.replace(",", "").partition(" ")
     shift = Decimal(10) ** _UNITS[unit]
     number = Decimal(digits)

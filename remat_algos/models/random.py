@@ -24,14 +24,14 @@ def chain(n: int, memory: ArrayLike = 1, compute: ArrayLike = 1) -> ComputationG
     Parameters
     ----------
     n : int
-        How many nodes.
+        Number of nodes.
     memory, compute : int or int64[n]
         Bytes and cost of each node.
 
     Raises
     ------
     GraphError
-        If `n` is negative, or the sizes are no sizes of n nodes.
+        If `n` is negative, or the sizes are invalid.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def ladder(length: int, skip: bool = False) -> ComputationGraph:
     length : int
         L: there are L + 1 forward nodes, the loss, and L + 1 backward nodes.
     skip : bool
-        Whether each forward node reads the last two.
+        If True, each forward node reads the last two.
 
     Returns
     -------
@@ -102,14 +102,14 @@ def parallel_chains(chains: int, length: int, seed: int | None = None) -> Comput
     Parameters
     ----------
     chains, length : int
-        How many chains, and how many nodes in each.
+        Number of chains, and of nodes in each.
     seed : int, optional
         For sizes and costs between 1 and 100; by default all are 1.
 
     Raises
     ------
     GraphError
-        If there is no chain, or no node in it.
+        If a number is below 1.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def u_shape(
     Parameters
     ----------
     depth : int
-        How many levels there are above the bottom.
+        Number of levels above the bottom.
     width : int
         Nodes in a row on each side of a level, and at the bottom.
     memory : int, optional
@@ -152,7 +152,7 @@ def u_shape(
     compute : int
         Cost of each node.
     skip : bool
-        Whether the first node of the decoder on a level also reads the last one of the encoder there.
+        If True, the first node of the decoder on a level also reads the last one of the encoder there.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def u_shape(
     Raises
     ------
     GraphError
-        If there is no node on a level, or something is negative.
+        If a level has no node, or an argument is negative.
 
     Examples
     --------
@@ -204,8 +204,8 @@ def layered_dag(
 ) -> ComputationGraph:
     """A random forward graph in layers, with random sizes and costs between 1 and 100.
 
-    A node reads one value of the layer before its own, and others of any earlier layers. The layer before is dealt
-    out without repetition, so that all nodes but those of the last two layers are read.
+    A node reads one value of the layer before its own, and others of any earlier layers. Nodes share out
+    the layer before without repetition, so that all nodes but those of the last two layers are read.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def layered_dag(
     reads : (int, int)
         Minimum and maximum number of values that a node reads; nodes near the start read all earlier ones.
     reach : int
-        Maximum distance of ids that a node reads; at least the width - 1 plus the width or the largest number of reads.
+        Maximum distance of ids that a node reads; at least width - 1 plus the width or the largest number of reads.
     seed : int
         The same seed gives the same graph.
 

@@ -9,7 +9,7 @@ from remat_algos.operations.layer import Tensor
 
 
 class Reductions(Pointwise):
-    """Layers that add up along an axis, or compare."""
+    """Sums, means, maxima and softmax along an axis."""
 
     def softmax(self, x: Tensor, name: str = "softmax") -> Tensor:
         """Exponentials normalized to the sum 1 along the last axis; its gradient reads its output.
@@ -31,11 +31,11 @@ class Reductions(Pointwise):
         return self.pointwise("Subtract", [x, self._reduced("Max", x, axis, name="max")], name="below")
 
     def _reduced(self, op: str, x: Tensor, axis: int = -1, *, name: str) -> Tensor:
-        """Along an axis, of which 1 is left."""
+        """Reduce along an axis, which keeps length 1."""
         axis = self._axis(name, x, axis)
         shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
         return self.run(op, [x], shape, name=self.named(name), elements=prod(x.shape), dtype=x.dtype)
 
     def _mean(self, x: Tensor, name: str) -> Tensor:
-        """Of all elements."""
+        """The mean of all elements."""
         return self.run("Mean", [x], (), name=self.named(name), elements=prod(x.shape), dtype="float32")

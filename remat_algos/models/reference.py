@@ -16,7 +16,7 @@ PREFIX = "model:"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a model, as text can set it.
+    """An option of a model, settable as text.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class Option:
     kind : str
         Its type, as in the signature: "int", "str", "tuple[int, ...] | None".
     default : object
-        Of the variant, else of the family.
+        Default of the variant, else of the family.
     own : bool
-        Whether it belongs to the family; the others are those of `Settings`, which all models have.
+        True if it belongs to the family; the others are those of `Settings`, common to all models.
     choices : tuple of str
-        Allowed names, if they are few.
+        Allowed names, if few.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Option:
     choices: tuple[str, ...] = ()
 
     def read(self, text: str) -> Any:
-        """The value of a text; the text itself where it is of another type, which `build` rejects.
+        """The value of a text; text of another type is returned unchanged, and `build` rejects it.
 
         Examples
         --------
@@ -60,7 +60,7 @@ class Option:
 
     @property
     def written(self) -> str:
-        """Its default as text."""
+        """The default as text."""
         if isinstance(self.default, tuple | list):
             return ",".join(map(str, self.default))
         return (
@@ -78,7 +78,7 @@ class Option:
 
 
 def is_reference(text: str) -> bool:
-    """Whether a model is named, not a file.
+    """True if the text names a model, not a file.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def is_reference(text: str) -> bool:
 
 
 def split_reference(text: str) -> tuple[str, dict[str, str]]:
-    """The model that a reference names, with or without its `model:`, and the text of each option.
+    """Split a reference, with or without its `model:`, into the model and the text of each option.
 
     Escapes are those of URLs: `%26` is an ampersand.
 
     Raises
     ------
     GraphError
-        If an option is there twice, or has no value.
+        If an option is repeated or has no value.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def split_reference(text: str) -> tuple[str, dict[str, str]]:
 
 
 def write_reference(model: str, texts: Mapping[str, str]) -> str:
-    """The reference of a model with options as text.
+    """Write the reference of a model with options as text.
 
     Examples
     --------

@@ -30,16 +30,16 @@ LARGEST_OPTION = 4096
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Family(Registered):
-    """Models that one function builds.
+    """Models built by one function.
 
     Parameters
     ----------
     function : callable
         `function(net, *, batch, ...)` builds into a `Layers`.
     variants : mapping of str to mapping
-        Name of each model of the family, and the options in which it differs from the defaults.
+        Name of each model of the family, and its options that differ from the defaults.
     grows : mapping of str to sequence of int or callable
-        Ascending values of an option, where not every number from 1 on makes sense.
+        Ascending values of an option, unless every number from 1 on is valid.
     """
 
     variants: Variants
@@ -54,7 +54,7 @@ class Family(Registered):
         return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
 
     def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-        """Possible values of an option, given the other `options`; None if every number from 1 on makes sense."""
+        """Valid values of an option, given the other `options`; None if every number from 1 on is valid."""
         grown = self.grows.get(option)
         if not callable(grown):
             return grown
@@ -86,7 +86,7 @@ def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Cal
 
 
 def list_families() -> Entries[Family]:
-    """All families, by name.
+    """List all families, by name.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def list_families() -> Entries[Family]:
 
 
 def list_models() -> list[str]:
-    """Names that `build` knows, family by family.
+    """List the names that `build` accepts, family by family.
 
     Returns
     -------
@@ -112,12 +112,12 @@ def list_models() -> list[str]:
 
 
 def get_family(model: str) -> Family:
-    """The family of a model, or of that name.
+    """Look up the family of a model, or a family by name.
 
     Raises
     ------
     GraphError
-        If there is none; the nearest names are offered.
+        If the name is unknown; the nearest are offered.
     """
     for candidate in list_families():
         if model == candidate.name or model in candidate.variants:
@@ -128,12 +128,12 @@ def get_family(model: str) -> Family:
 
 
 def options_of(model: str) -> dict[str, Option]:
-    """The options of a model or a family, by name: its own, then those that all have.
+    """The options of a model or a family, by name: its own, then the common ones.
 
     Raises
     ------
     GraphError
-        If no model has that name; the nearest are offered.
+        If the name is unknown; the nearest are offered.
     """
     choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
     family = get_family(model)
@@ -144,12 +144,12 @@ def options_of(model: str) -> dict[str, Option]:
 
 
 def read_reference(text: str) -> tuple[str, dict[str, Any]]:
-    """The model and the options that a reference names, with or without its `model:`.
+    """Read a reference, with or without its `model:`, into the model and its options.
 
     Raises
     ------
     GraphError
-        If no model has that name, an option is there twice, or has no value.
+        If the name is unknown, or an option is repeated or has no value.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def read_reference(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def nearest_reference(text: str) -> str | None:
-    """The reference that a text without `model:` seems to mean, whatever its case and hyphens; None if it means none.
+    """Guess the reference meant by a text without `model:`, ignoring case and hyphens; None if it names no model.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def nearest_reference(text: str) -> str | None:
 
 @checked_arguments
 def build(model: str, **options: Any) -> Network:
-    """A network of the zoo.
+    """Build a network of the zoo.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def build(model: str, **options: Any) -> Network:
         One of `list_models`, or a family; options may follow, as on the command line: "model:resnet50?batch=96", with
         or without its "model:".
     **options
-        Those of the family (`batch`, `image`, `depth`, ...; docs/zoo.md), and those of `Settings`: `dtype`,
+        Options of the family (`batch`, `image`, `depth`, ...; docs/zoo.md), and those of `Settings`: `dtype`,
         `dropout`, `counting`, `granularity`, `workspace`, `cost`, `device`, `parameter_gradients`, `optimizer`.
 
     Returns
@@ -195,7 +195,7 @@ def build(model: str, **options: Any) -> Network:
     Raises
     ------
     GraphError
-        If a model or an option is not known, with the nearest names, or the shapes are impossible.
+        If a model or an option is unknown, with the nearest names, or the shapes are impossible.
 
     Examples
     --------

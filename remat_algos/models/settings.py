@@ -31,32 +31,32 @@ class Settings:
     Parameters
     ----------
     dtype : str
-        Of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
+        Type of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
     dropout : {"mask", "single"}
         `mask`: one node draws the mask and must run only once, another applies it and may be recomputed. `single`: one
         node of one value that draws the same mask each time, from its stored seed.
     counting : {"framework", "paper"}
         `framework`: statistics, masks and indices are values, convolutions have workspaces. `paper`: one value per
-        operation, no workspace, and gradients read what they read in the graphs of kusumoto2019.
+        operation, no workspace, and gradients read the same as in the graphs of kusumoto2019.
     granularity : {"operation", "layer", "primitive"}
-        `operation`: what frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
+        `operation`: as frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
         optimizers as element-wise steps and reductions.
     workspace : int, float or str
         Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
     cost : {"flops", "paper", "unit", "roofline", "measured"}
-        What `compute` is (docs/costs.md).
+        Unit of `compute` (docs/costs.md).
     device : str or Device, optional
         For `roofline` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
     parameter_gradients : bool
         Differentiate, with gradients of the parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
-        Differentiate, and update each parameter by its gradient. What it remembers has the dtype of the parameters, of
-        which there is no further copy in float32.
+        Differentiate, and update each parameter by its gradient. States have the dtype of the parameters, without a
+        float32 copy of these.
 
     Raises
     ------
     GraphError
-        If a choice is not known; the nearest is offered.
+        If a choice is unknown; the nearest is offered.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Settings:
     def __post_init__(self) -> None:
         element_bytes(self.dtype)
         if "float" not in self.dtype:
-            fault = f"dtype is {quoted(self.dtype)}, of which there are no gradients"
+            fault = f"dtype is {quoted(self.dtype)}, which has no gradients"
             raise GraphError(f"{fault}; use float32, float16 or bfloat16")
         for name, known in CHOICES.items():
             chosen = as_text(getattr(self, name), name, known[0])
@@ -98,20 +98,20 @@ class Settings:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The options."""
+        """Names of the options."""
         return tuple(option.name for option in fields(cls))
 
     @property
     def workspace_limit(self) -> int:
-        """Bytes that a convolution may take beside its values."""
+        """Bytes that a convolution may use beside its values."""
         return 0 if self.counting == "paper" else ceil(size_of(self.workspace))
 
     @property
     def primitive(self) -> bool:
-        """Whether layers are spelled out in element-wise steps."""
+        """True if layers are spelled out in element-wise steps."""
         return self.granularity == "primitive"
 
     @property
     def several_values(self) -> bool:
-        """Whether operations have the values that only gradients read."""
+        """True if operations have the values that only gradients read."""
         return self.counting == "framework"

@@ -1,4 +1,4 @@
-"""Checks of shapes and sizes, and the messages where they are impossible."""
+"""Checks of shapes and sizes, and their messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ShapeChecks(Builder):
 
     def _some(self, name: str, tensors: Sequence[Tensor]) -> None:
         if not tensors:
-            raise GraphError(f"{self.model}: {shortened(name)} reads nothing; give a tensor or more")
+            raise GraphError(f"{self.model}: {shortened(name)} reads nothing; give at least one tensor")
 
     def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
         for x in tensors[1:]:
@@ -36,7 +36,7 @@ class ShapeChecks(Builder):
     def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
         if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
             raise GraphError(
-                f"{self.model}: {shortened(name)} gives {x.shape} the shape {shape}; give as many elements"
+                f"{self.model}: {shortened(name)} gives {x.shape} the shape {shape}; give a shape of equal size"
             )
 
     def _axis(self, name: str, x: Tensor, axis: int) -> int:
@@ -44,7 +44,7 @@ class ShapeChecks(Builder):
         rank = len(x.shape)
         if axis not in range(-rank, rank):
             fault = f"{shortened(name)} goes along axis {axis} of shape {x.shape}"
-            raise GraphError(f"{self.model}: {fault}; give an axis that it has, or a tensor that has that axis")
+            raise GraphError(f"{self.model}: {fault}; give one of its axes, or a tensor with that axis")
         return axis % rank
 
     def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:

@@ -1,4 +1,4 @@
-"""Windows that go over an image, a sequence or a volume: convolutions, pooling, changes of size."""
+"""Layers with windows over a sequence, an image or a volume: convolutions, pooling, resizing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remat_algos.text.wording import quoted, shortened
 
 
 class Windows(ShapeChecks):
-    """Layers on tensors of shape (batch, channels, *lengths); a size is one for all lengths, or one for each."""
+    """Layers on tensors of shape (batch, channels, *lengths); a size is one number for all lengths, or one for each."""
 
     def convolution(
         self,
@@ -79,7 +79,7 @@ class Windows(ShapeChecks):
         Raises
         ------
         GraphError
-            If nothing is left of the image.
+            If the resulting image is empty.
         """
         full = self.named(name)
         rank = self._rank(full, x)
@@ -112,7 +112,7 @@ class Windows(ShapeChecks):
     ) -> Tensor:
         """The maximum of each window and its index (8 bytes each), which the gradient reads.
 
-        With `cover` the last window extends beyond the edge where elements would be left out, as with `ceil_mode` of
+        With `cover` the last window extends beyond the edge if elements would be left out, as with `ceil_mode` of
         PyTorch. No window begins in the padding at the end; with `cover_all` of Chainer one may.
 
         Raises
@@ -179,7 +179,7 @@ class Windows(ShapeChecks):
     def _lengths(
         self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
     ) -> Shape:
-        """How many places a window has along each length."""
+        """Number of places of a window along each length."""
         rank = self._rank(name, x)
         options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         sizes = [self._each(name, what, size, rank) for what, size in options.items()]
@@ -214,5 +214,5 @@ class Windows(ShapeChecks):
         return [*made, self.parameter(f"{name}.bias", (bias,))] if bias else made
 
     def _layout(self, elements: int) -> int:
-        """Bytes of one image laid out as a matrix, as far as the limit goes."""
+        """Bytes of one image laid out as a matrix, up to the limit."""
         return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)
