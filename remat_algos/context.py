@@ -76,7 +76,7 @@ class Stop(Enum):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing was left out."""
+        """True if nothing was left out."""
         return self in (Stop.DONE, Stop.PROVEN)
 
 
@@ -229,7 +229,7 @@ class Clock:
 
     @property
     def has_stages(self) -> bool:
-        """Whether a stage was begun."""
+        """True if a stage was begun."""
         return self._stages.begun
 
     @property
@@ -244,12 +244,12 @@ class Clock:
 
     @property
     def late(self) -> bool:
-        """Whether the deadline has passed."""
+        """True if the deadline has passed."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     @property
     def stopped(self) -> bool:
-        """Whether `check` raises."""
+        """True if `check` raises."""
         return self.stop is Stop.INTERRUPTED or self.late
 
     @property

@@ -63,12 +63,12 @@ class Effort:
 
     @property
     def bounds_first(self) -> bool:
-        """Whether the search may end at a moment bound, which is then computed before it."""
+        """True if the search may end at a moment bound, which is then computed before it."""
         return self.moments > 0
 
     @property
     def bounds_last(self) -> bool:
-        """Whether the bound is raised after the search, whatever was computed before it."""
+        """True if the bound is raised after the search, whatever was computed before it."""
         return self.search_share < 1
 
     @classmethod

@@ -110,7 +110,7 @@ class Allocation:
 
     @property
     def proven(self) -> bool:
-        """Whether no allocation of these buffers is smaller."""
+        """True if no allocation of these buffers is smaller."""
         return self.size <= self.bound
 
     @property

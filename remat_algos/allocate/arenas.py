@@ -237,12 +237,12 @@ class ArenaPacking(Packing):
 
     @property
     def fits(self) -> bool:
-        """Whether a placement was found."""
+        """True if a placement was found."""
         return self.size <= self.capacity
 
     @property
     def enough(self) -> bool:
-        """Whether a placement was found, or none exists."""
+        """True if a placement was found, or none exists."""
         return self.fits or self.bound > self.capacity
 
     @property
@@ -299,7 +299,7 @@ class _Assignment:
             self.packing.bound = self.packing.capacity + 1
 
     def extend(self, depth: int) -> bool:
-        """Whether the blocks from a place in the order on have arenas beside those that have one."""
+        """True if the blocks from a place in the order on have arenas beside those that have one."""
         if depth == len(self.order):
             return True
         block, blocks = self.order[depth], self.blocks
@@ -585,7 +585,7 @@ def _part_of(clock: Clock, share: float) -> Clock:
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
-    """Whether blocks fit, None if a fraction of the time left does not tell; OutOfTime at the deadline."""
+    """True if blocks fit, None if a fraction of the time left does not tell; OutOfTime at the deadline."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with until_stopped() as ending:

@@ -16,7 +16,7 @@ from remat_algos.text.wording import quoted, shortened
 
 
 def is_alignment(number: Any) -> bool:
-    """Whether a number is a power of two below 2**53.
+    """True if a number is a power of two below 2**53.
 
     Examples
     --------

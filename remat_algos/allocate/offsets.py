@@ -178,7 +178,7 @@ class Packing:
 
     @property
     def enough(self) -> bool:
-        """Whether the best is within the capacity, or proven."""
+        """True if the best is within the capacity, or proven."""
         return self.size <= max(self.bound, self.capacity)
 
     def run(self) -> None:
@@ -369,7 +369,7 @@ def luby(i: int) -> int:
 
 
 def _is_count(number: Any) -> bool:
-    """Whether it is an integer of 0 or more."""
+    """True if it is an integer of 0 or more."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 

@@ -154,7 +154,7 @@ class PoolUse:
 
     @property
     def exact(self) -> bool:
-        """Whether the result is determined: no tie, or replayed."""
+        """True if the result is determined: no tie, or replayed."""
         return self.ties.size == 0 or self.runs[0].rule == REPLAYED
 
     @property

@@ -87,7 +87,7 @@ class Reservation:
 
     @property
     def proven(self) -> bool:
-        """Whether no smaller arena is possible for this schedule; for a pool, whether ties do not matter."""
+        """True if no smaller arena is possible for this schedule; for a pool, whether ties do not matter."""
         return self.memory <= (self.least if self.bound is None else self.bound)
 
     @property

@@ -1,4 +1,4 @@
-"""The forward part as a sequence, and where it is narrow."""
+"""The forward part as a sequence, and its articulation values."""
 
 from dataclasses import dataclass
 
@@ -22,11 +22,11 @@ class ForwardPart:
     nodes : int64[f]
         Node at each place.
     until : int64[f]
-        The last place that reads a value of the node at each place; its own place if none does.
+        The last place that reads a value of the node at each place; its own place if unread.
     width : int64[f]
-        How many values are alive across the cut at each place.
+        Number of values alive across the cut at each place.
     alone : int64[f]
-        The value that is alive across the cut, where that is one, else -1.
+        The only value alive across the cut, -1 if there are several or none.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class ForwardPart:
         return self.graph.node_memory[self.nodes]
 
     def articulations(self) -> Int64:
-        """Places p such that one value alone is alive across the cut at p (chen2016's places to cut)."""
+        """Places p with only one value alive across the cut at p (chen2016's places to cut)."""
         return np.flatnonzero(self.width == 1)
 
     def boundary(self, cuts: ArrayLike) -> Bool:
@@ -84,7 +84,7 @@ class ForwardPart:
 
 
 def _alive_across(begin: Int64, end: Int64, weight: Int64, size: int) -> Int64:
-    """int64[size]: at each place p the weights of what begins at p or before and ends after it."""
+    """int64[size]: at each place p the total weight of intervals that begin at or before p and end after it."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)
     np.add.at(change, end, -weight)

@@ -1,4 +1,4 @@
-"""Elimination orders of undirected graphs, and the bags that they make."""
+"""Elimination orders of undirected graphs, and their bags."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from remat_algos.text.wording import quoted
 
 RULES = ("fill", "degree")
 RATIOS = ("ratio", "steep_ratio", "density")
-"""Rules that are far better than the others on some graphs, and on some far worse."""
+"""Rules that are far better than the others on some graphs, and far worse on others."""
 _CODES = {
     "fill": FILL,
     "degree": DEGREE,
@@ -35,22 +35,22 @@ _CODES = {
     "density": DENSITY,
 }
 WORK = 4_000_000
-"""Entries read between two looks at the clock: mostly some hundredths of a second."""
+"""Entries read between two looks at the clock: about some hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elimination:
-    """An elimination order and the bags that it makes.
+    """An elimination order and its bags.
 
     Parameters
     ----------
     order : int32[k]
-        The vertices, each once. Of a search that was cut short some may be missing: they are all in the last bag.
+        The vertices, each once. A search that was cut short may leave some out: they are all in the last bag.
     bag_indptr : int64[k + 1]
     bag_indices : int32[b]
-        Row i: `order[i]`, then what were its neighbours when it was eliminated.
+        Row i: `order[i]`, then its neighbours when it was eliminated.
     fill_in : int
-        How many edges were added so that the neighbours of each became a clique.
+        Number of edges added to make the neighbours of each vertex a clique.
 
     Examples
     --------
@@ -91,11 +91,11 @@ class Elimination:
 
     @property
     def width(self) -> int:
-        """One less than the largest bag; -1 where there is no vertex."""
+        """Size of the largest bag minus 1; -1 without vertices."""
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
-        """The i-th vertex of the order, then what were its neighbours."""
+        """The i-th vertex of the order, then its neighbours when it was eliminated."""
         return row(self.bag_indptr, self.bag_indices, i, "bag")
 
 
@@ -103,19 +103,19 @@ class Elimination:
 def eliminate(
     graph: UndirectedGraph, rule: str = "fill", *, seed: int | None = None, look: Callable[[], None] | None = None
 ) -> Elimination:
-    """The elimination that always takes the vertex of minimum fill, or of minimum degree.
+    """Eliminate greedily, always the vertex of minimum fill, or of minimum degree.
 
     Parameters
     ----------
     graph : UndirectedGraph
     rule : str
-        Which vertex is next, by its degree d and its fill f, the number of pairs of its neighbours that are not
+        Choice of the next vertex, by its degree d and its fill f, the number of pairs of its neighbours that are not
         joined: minimum "fill" f, "degree" d, "ratio" f / (d + 1), "steep_ratio" f / (d + 1)^1.5 or
         "density" f / (d + 1)^2.
     seed : int, optional
         Ties go by a random rank of the vertices; by default the smallest degree, then the smallest id, wins.
     look : callable, optional
-        Called every few hundredths of a second; what it raises ends the elimination.
+        Called every few hundredths of a second; an exception ends the elimination.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def eliminate(
 
     Examples
     --------
-    Of a star, 0 in the middle, the leaves go first.
+    The leaves of a star with 0 in the middle go first.
 
     >>> eliminate(UndirectedGraph.from_edges(4, [(0, 1), (0, 2), (0, 3)])).order.tolist()
     [1, 2, 0, 3]
@@ -149,7 +149,7 @@ class Run:
     rule : str
     seed : int, optional
     below : int, optional
-        Give up as soon as the width is so much or more.
+        Stop as soon as the width reaches this.
     """
 
     def __init__(self, graph: UndirectedGraph, rule: str, seed: int | None, below: int | None = None) -> None:
@@ -169,21 +169,21 @@ class Run:
         self.state = GOING_ON
 
     def go_on(self) -> bool:
-        """Eliminate for some hundredths of a second; whether there is more to do."""
+        """Eliminate for some hundredths of a second; return True if unfinished."""
         self.state = self._kernel.run(WORK)
         return self.state == GOING_ON
 
     @property
     def done(self) -> bool:
-        """Whether all vertices are eliminated."""
+        """True if all vertices are eliminated."""
         return self.state == DONE
 
     def elimination(self) -> Elimination:
-        """The order and the bags, once it is done."""
+        """The order and the bags after the last step."""
         return Elimination(*self._kernel.result())
 
     def partial_order(self) -> Int32:
-        """int32[k]: the vertices eliminated so far, and one more if there is one."""
+        """int32[k]: the vertices eliminated so far, and the next one if any."""
         order: Int32 = self._kernel.result()[0]
         left = np.ones(self._n_vertices, bool)
         left[order] = False
@@ -191,7 +191,7 @@ class Run:
 
 
 def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
-    """The bags that a given order makes.
+    """Return the bags of an order.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
     Raises
     ------
     GraphError
-        If the order leaves a vertex out or names one twice.
+        If the order omits or repeats a vertex.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def elimination_of(graph: UndirectedGraph, order: ArrayLike) -> Elimination:
 
 
 def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
-    """The bags of an order of some vertices: all others are in the last bag."""
+    """Return the bags of an order of some vertices; all others are in the last bag."""
     bag_indptr, bags = elimination_bags(graph.indptr, graph.indices, order)
     left = graph.n_vertices - order.size
     joined = bags.size - order.size + left * (left - 1) // 2  # pairs within bags
@@ -229,7 +229,7 @@ def partial_elimination(graph: UndirectedGraph, order: Int32) -> Elimination:
 
 
 def _places(order: Int32, n: int) -> Int64:
-    """int64[n]: where each vertex stands in an order, all that are missing at its end; GraphError if one is twice."""
+    """int64[n]: the place of each vertex in an order, missing ones last; GraphError for a repeated one."""
     place = np.full(n, order.size - 1)
     if (n and not 0 <= order.min() <= order.max() < n) or np.unique(order).size < order.size:
         raise GraphError(f"an elimination order must name each of the vertices 0 to {n - 1} once")

@@ -1,4 +1,4 @@
-"""Families of lower sets to choose chains from (kusumoto2019): all, those of single nodes, and a wider few."""
+"""Families of lower sets from which chains are chosen (kusumoto2019): exact, pruned and wide."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from remat_algos.text.wording import counted, one_line, quoted, shortened
 
 FAMILIES = ("pruned", "wide", "exact")
 CAP = 1_000_000  # lower sets of the exact family
-WORDS = 2**22  # of bits, 32 MiB, of a family that is built whole before it is thinned
+WORDS = 2**22  # of bits, 32 MiB: families up to this are built whole, then thinned
 MAX_WORDS = 2**27  # of bits, 1 GiB, of any family
 
 
 @dataclass(frozen=True, eq=False)
 class LowerSetFamily:
-    """Lower sets of the needed forward part, by size; the first is empty, the last is the whole part.
+    """Lower sets of the needed forward part by size, from the empty set to the whole part.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ class LowerSetFamily:
     words : uint64[k, ceil(f / 64)]
         Row i: the bits of the i-th set; bit j stands for `nodes[j]`.
     covers : (int64[k + 1], int32[c]), optional
-        Rows that contain each row and one node more; None if some lower sets are left out.
+        For each row, the rows with one more node; None if some lower sets are left out.
     thinned : bool
-        Whether some sets of the family were left out, because `max_sets` limits their number.
+        True if `max_sets` left out some sets of the family.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class LowerSetFamily:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # what this module makes does not come here
+        # families built by this module skip these checks
         check_fields(self)
         nodes = np.flatnonzero(self.graph.forward & self.graph.needed)
         if not np.array_equal(self.nodes, nodes):
@@ -94,7 +94,7 @@ class LowerSetFamily:
         covers: tuple[Int64, Int32] | None = None,
         thinned: bool = False,
     ) -> "LowerSetFamily":
-        """A family of arrays that need no check and no copy."""
+        """Make a family without checking or copying the arrays."""
         family = object.__new__(cls)
         covers = None if covers is None else (sealed(covers[0]), sealed(covers[1]))
         fields = {"graph": graph, "nodes": sealed(nodes), "words": sealed(words), "covers": covers, "thinned": thinned}
@@ -114,16 +114,16 @@ class LowerSetFamily:
 
     @checked_arguments
     def chain(self, rows: Sequence[int]) -> LowerSets:
-        """The chain of some of its sets, rising; the whole part is the end of every chain.
+        """The chain of these rows, ascending; the whole part ends every chain.
 
-        GraphError for a row that is not there.
+        Raises GraphError for an unknown row.
         """
         rows = [check_place(place, len(self), "lower set") for place in rows]
         wanted = sorted({*rows, len(self) - 1} - {0}) if self.nodes.size else []
         return LowerSets(pack_rows(self._on_graph(self._members(np.array(wanted, np.int64)))))
 
     def subset(self, rows: Int64) -> "LowerSetFamily":
-        """Some of its sets, their rows rising, among them the first and the last; GraphError for other rows."""
+        """The family of these rows, ascending, with the first and the last; GraphError for other rows."""
         rows = frozen(rows, np.int64, "rows")
         last = len(self) - 1
         if not rows.size or rows[0] != 0 or rows[-1] != last or (np.diff(rows) <= 0).any():
@@ -135,7 +135,7 @@ class LowerSetFamily:
         return LowerSetFamily._unchecked(self.graph, self.nodes, self.words[rows], thinned=True)
 
     def on_graph(self) -> NDArray[np.uint64]:
-        """uint64[k, ceil(n / 64)]: the rows as `LowerSets.words` has them; bit v stands for node v."""
+        """uint64[k, ceil(n / 64)]: the rows in the form of `LowerSets.words`; bit v stands for node v."""
         return pack_rows(self._on_graph(self._members(np.arange(len(self)))))
 
     @cached_property
@@ -162,19 +162,18 @@ class LowerSetFamily:
 def lower_set_family(
     graph: ComputationGraph, family: str = "exact", *, cap: int = CAP, max_sets: int | None = None
 ) -> LowerSetFamily:
-    """The lower sets of a family.
+    """Build a family of lower sets.
 
     Parameters
     ----------
     graph : ComputationGraph
     family : {"exact", "wide", "pruned"}
-        All lower sets; or those of single nodes, L_v = v with all that it rests on; or "wide": these, the beginnings
-        of the id order, and what remains without v and all that rests on it. The empty set and the whole part belong
-        to all of them.
+        "exact": all lower sets. "pruned": those of single nodes, L_v = v with its ancestors. "wide": these, the
+        prefixes of the id order, and all without v and its descendants. All have the empty set and the whole part.
     cap : int
         Maximum number of sets that "exact" may list; their number can be exponential in the width of the graph.
     max_sets : int, optional
-        How many sets "pruned" and "wide" make, evenly spread; by default those of all nodes.
+        Number of nodes of which "pruned" and "wide" make sets, evenly spread; by default all.
 
     Returns
     -------
@@ -185,7 +184,7 @@ def lower_set_family(
     GraphError
         If there are more lower sets than the cap, or the family is too large for the memory.
     ValueError
-        For a family or a cap that is none.
+        If `family`, `cap` or `max_sets` is invalid.
 
     References
     ----------
@@ -221,12 +220,12 @@ def lower_set_family(
 
 
 def spread(count: int, n: int) -> Int64:
-    """At most `n` places of `count`, evenly spread, the first and the last among them."""
+    """At most `n` of `count` places, evenly spread, with the first and the last."""
     return np.unique(np.linspace(0, max(0, count - 1), min(n, count)).astype(np.int64))
 
 
 def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> NDArray[np.uint64]:
-    """{}, all, and L_v of each chosen v; of three kinds also the id order up to v, and all but v and what follows."""
+    """{}, all, and L_v of each chosen v; with 3 kinds also prefixes of the id order, and all but v's descendants."""
     pred_indptr, pred, succ_indptr, succ = _edges(graph, nodes)
     below = closure_rows(pred_indptr, pred, chosen, False)
     ends = np.array([0, nodes.size])
@@ -238,7 +237,7 @@ def _few(graph: ComputationGraph, nodes: Int64, chosen: Int64, kinds: int) -> ND
 
 
 def _beginnings(lengths: Int64, n: int) -> NDArray[np.uint64]:
-    """The first so many of n places, as rows of bits."""
+    """Prefixes of n places with these lengths, as rows of bits."""
     members = np.arange(max(1, -(-n // 64)) * 64) < lengths[:, None]
     return np.packbits(members, axis=1, bitorder="little").view(np.uint64)
 
@@ -256,7 +255,7 @@ def _all(graph: ComputationGraph, nodes: Int64, cap: int) -> LowerSetFamily:
 
 
 def _by_size(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Different rows, the smallest sets first, ties by their words."""
+    """Distinct rows, sorted by size, then by words."""
     size = np.bitwise_count(words).sum(axis=1)
     order = np.lexsort((*words.T, size))
     rows = words[order]

@@ -24,14 +24,14 @@ from remat_algos.text.wording import quoted, shortened
 
 
 class OnGraph(NamedTuple):
-    """A chain on the nodes of a graph: for each node the first row i with a property, k where no row has it.
+    """A chain on the nodes of a graph: for each node the first row i with a property, or k.
 
     Parameters
     ----------
     block : int32[n]
-        The row whose set is the first to hold the node; -1 where none does.
+        The first row whose set has the node, or -1.
     kept : bool[n]
-        Whether the node is on a boundary.
+        True if the node is on a boundary.
     successor_from : int32[n]
         The node is in d+(L_i).
     co_input_from : int32[n]
@@ -46,7 +46,7 @@ class OnGraph(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerSets:
-    """A growing chain of node sets, each closed under "what it reads".
+    """A growing chain of lower sets: sets of forward nodes that contain all nodes they read.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class LowerSets:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph, sets: Iterable[Iterable[int | str]]) -> "LowerSets":
-        """From ids or names of nodes; GraphError unless each set is lower and the last has the needed forward part."""
+        """Make a chain from ids or names; GraphError unless sets are lower and the last is the needed forward part."""
         rows: list[list[int]] = []
         for nodes in sets:
             rows.append([])
@@ -108,7 +108,7 @@ class LowerSets:
     @checked_arguments
     def on(self, graph: ComputationGraph) -> OnGraph:
         """Blocks, kept nodes and crossings; GraphError if the chain does not fit the graph."""
-        if not self._seen or self._seen[0][0] is not graph:  # most calls are about the same graph
+        if not self._seen or self._seen[0][0] is not graph:  # most calls are for the same graph
             self._seen[:] = [(graph, self._fitted(graph))]
         return self._seen[0][1]
 
@@ -146,17 +146,17 @@ class LowerSets:
         return self.on(graph).kept
 
     def overhead(self, graph: ComputationGraph) -> int:
-        """Formula (1): T(V minus U_k), the last block computed again like the others."""
+        """Formula (1): T(V minus U_k), the last block recomputed like the others."""
         block, kept, *_ = self.on(graph)
         return int(graph.compute[(block >= 0) & ~kept].sum())
 
     def peak(self, graph: ComputationGraph) -> int:
-        """Formula (2): the greatest M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
+        """Formula (2): the maximum of M(U_(i-1)) + 2 M(V_i) + M(d+(L_i) - L_i) + M(d-(d+(L_i)) - L_i)."""
         return int(self.terms(graph).sum(axis=1).max(initial=0))
 
     @checked_arguments
     def terms(self, graph: ComputationGraph) -> Int64:
-        """Formula (2) term by term, a row for each block.
+        """Terms of formula (2), a row for each block.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class LowerSets:
 
 
 def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
-    """A copy of rows of words of 64 bits; GraphError if they are none."""
+    """Copy rows of 64-bit words; GraphError for anything else."""
     rows = as_array(words, "words")
     if rows.ndim != 2 or rows.dtype.kind not in "ui" or (rows.dtype.kind == "i" and rows.min(initial=0) < 0):
         raise GraphError("lower sets are rows of words of 64 bits; make them by LowerSets.of(graph, sets)")
@@ -210,7 +210,7 @@ def checked_words(words: ArrayLike) -> NDArray[np.uint64]:
 
 
 def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
-    """int64[k]: the bytes of the nodes that count in row i, which are those with begin <= i < end."""
+    """int64[k]: for each row i the bytes of the nodes with begin <= i < end."""
     counted = begin < end
     change = np.zeros(k + 1, np.int64)
     np.add.at(change, begin[counted], memory[counted])
@@ -221,8 +221,8 @@ def _over_rows(memory: Int64, begin: Int32, end: Int32 | int, k: int) -> Int64:
 def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSets:
     """The chain of the lower-set authors' square-root baseline.
 
-    Of all lower sets {v and what it rests on} whose boundary is v alone, those at which M(L) passes a multiple of
-    M(V) / k, for k the root of their number and two more, {} and V; all is rounded down, and sizes are counted in
+    Of the lower sets {v and its ancestors} with only v on the boundary, those at which M(L) passes a multiple of
+    M(V) / k, where k is the root of their number plus 2, for {} and V. All is rounded down, and sizes are counted in
     whole `unit` bytes.
 
     Parameters
@@ -245,7 +245,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
     Examples
     --------
-    Six nodes of one byte: five boundaries, so two segments, and the first to pass three bytes has four.
+    Six nodes of one byte: five boundaries, so two segments, and the first set to pass three bytes has four.
 
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(5)])
     >>> single_boundary_chain(chain).sets(chain)
@@ -270,7 +270,7 @@ def single_boundary_chain(graph: ComputationGraph, *, unit: int = 1) -> LowerSet
 
 
 def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list[int]:
-    """Lower sets {v and what it rests on} that only v connects with the rest, as bits of one integer, ascending."""
+    """Lower sets {v and its ancestors} with only v on the boundary, as bits of one integer, ascending."""
     indptr, source = graph.predecessors
     rows = {v: source[indptr[v] : indptr[v + 1]].tolist() for v in part.tolist()}
     readers = dict.fromkeys(rows, 0)
@@ -278,7 +278,7 @@ def _single_boundaries(graph: ComputationGraph, part: NDArray[np.int64]) -> list
         for u in row:
             readers[u] |= 1 << v
     below = {v: 1 << v for v in rows}
-    readers_below = dict.fromkeys(rows, 0)  # of what v rests on
+    readers_below = dict.fromkeys(rows, 0)  # of the ancestors of v
     for v, row in rows.items():
         for u in row:
             below[v] |= below[u]

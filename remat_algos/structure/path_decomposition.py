@@ -1,4 +1,4 @@
-"""Path decompositions and the orders of vertices that they come from (kumar2019, section 5)."""
+"""Path decompositions, and layouts: the orders of vertices that they come from (kumar2019, section 5)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from remat_algos.structure.undirected import UndirectedGraph, check_undirected
 from remat_algos.text.wording import shortened
 
 MAX_EXACT = 16  # vertices; the subset program has 2^n states
-SMALL = 1000  # vertices; up to here, and where a boundary is at most one in NARROW of them, elimination is tried
+SMALL = 1000  # vertices; elimination is tried up to here, and if a boundary has at most one in NARROW of them
 NARROW = 16
-IDLE = 2  # turns that may bring nothing before an order counts as settled
+IDLE = 2  # rounds without a gain before an order counts as final
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PathDecomposition:
-    """Bags of vertices in a row: each edge lies in a bag, and a vertex is in all bags from its first to its last.
+    """A path of bags: each edge lies in a bag, and a vertex is in all bags from its first to its last.
 
     Parameters
     ----------
@@ -69,15 +69,15 @@ class PathDecomposition:
         object.__setattr__(self, "bag_indices", frozen(self.bag_indices, np.int32, "bag_indices"))
         self.tree()
 
-    # ---------------------------------------------------------------- ways in
+    # ---------------------------------------------------------------- constructors
 
     @classmethod
     @checked_arguments
     def of(cls, graph: UndirectedGraph, layout: ArrayLike) -> PathDecomposition:
-        """From an order of the vertices: each with the earlier ones that have a neighbour from its place on.
+        """The bags of a layout: each vertex with the earlier ones that have a neighbour from its place on.
 
-        Bags inside a neighbour are left out. The width is the largest boundary on the way: of placed vertices with
-        neighbours that are not placed.
+        Bags inside a neighbour are left out. The width is the largest boundary: the number of placed vertices with
+        unplaced neighbours.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class PathDecomposition:
 
     @classmethod
     def from_spans(cls, first: Int64, last: Int64) -> PathDecomposition:
-        """From the first and the last bag of each vertex; bags inside a neighbour are left out.
+        """The path with these first and last bags of vertices; bags inside a neighbour are left out.
 
         Parameters
         ----------
@@ -112,7 +112,7 @@ class PathDecomposition:
         Raises
         ------
         GraphError
-            If a vertex has no such bags.
+            If the bags of a vertex are invalid.
 
         Examples
         --------
@@ -134,16 +134,16 @@ class PathDecomposition:
         bags = np.arange(vertices.size) + np.repeat(first - starts, lengths)
         return cls(*group_rows(bags, vertices, 0))
 
-    # ---------------------------------------------------------------- what follows from the bags
+    # ---------------------------------------------------------------- derived from the bags
 
     @property
     def n_bags(self) -> int:
-        """How many bags there are."""
+        """Number of bags."""
         return int(self.bag_indptr.shape[0] - 1)
 
     @property
     def width(self) -> int:
-        """Vertices of the largest bag, less one; -1 where there are none."""
+        """Size of the largest bag minus 1; -1 without bags."""
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
@@ -154,46 +154,47 @@ class PathDecomposition:
     def spans(self, n_vertices: int) -> tuple[Int64, Int64]:
         """The first and the last bag of each vertex: two int64[n], -1 for a vertex in no bag.
 
-        GraphError if a bag contains a vertex from `n_vertices` on.
+        Raises GraphError if a bag contains a vertex from `n_vertices` on.
         """
         if n_vertices < 0:
             raise GraphError(f"n_vertices is {shortened(n_vertices)}; give 0 or more")
         self.tree().check_vertices(n_vertices)
         first, last = np.full(n_vertices, -1), np.full(n_vertices, -1)
         bags = row_of(self.bag_indptr)
-        last[self.bag_indices] = bags  # of several the one assigned last stays
+        last[self.bag_indices] = bags  # the last assignment wins
         first[self.bag_indices[::-1]] = bags[::-1]
         return first, last
 
     def tree(self) -> TreeDecomposition:
-        """The tree decomposition of these bags, each the child of the one before it."""
+        """The bags as a tree decomposition, each the child of the one before it."""
         return TreeDecomposition(self.bag_indptr, self.bag_indices, np.arange(-1, self.n_bags - 1, dtype=np.int32))
 
     @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
-        """Check the three laws of tree decompositions; GraphError names one that is broken and by whom."""
+        """Check the three laws of tree decompositions; GraphError names a broken one and where it is broken."""
         self.tree().verify(graph)
 
 
 def greedy_layout(
     graph: UndirectedGraph, *, starts: int = 16, seed: int = 0, look: Callable[[], None] | None = None
 ) -> Int32:
-    """An order of the vertices that keeps its boundaries small, the best of many that are each improved.
+    """Find an order of the vertices with small boundaries: the best of many improved ones.
 
-    To start with there are: the ids, up and down; breadth-first orders; elimination orders by least degree and least
+    The starts are the ids, up and down; breadth-first orders; elimination orders by minimum degree and minimum
     fill-in, as they are and branch by branch down their tree, which is within (w + 1)(1 + log2 n) for bags of w + 1.
-    Each is improved as long as that helps: vertices that by then add nothing to the boundary are placed at once, in
-    turn from both ends. No such round makes an order worse. Elimination is left out on large graphs where the other
-    orders have more than a sixteenth of the vertices on a boundary: no small bags are to be had there.
+    Each is improved while that helps: vertices that add nothing to the boundary are placed at once, alternately from
+    both ends. No round makes an order worse. Elimination is left out on large graphs where the other orders have more
+    than a sixteenth of the vertices on a boundary: small bags do not exist there.
 
     Parameters
     ----------
     graph : UndirectedGraph
     starts : int
-        Breadth-first orders from so many vertices: of least degree, furthest from it, the first, the last, random ones.
+        Number of breadth-first orders: from a vertex of minimum degree, the furthest from it, the first, the last, and
+        random ones.
     seed : int
     look : callable, optional
-        Called between portions of the work; what it raises ends the search.
+        Called between portions of the work; an exception ends the search.
 
     Returns
     -------
@@ -218,7 +219,7 @@ def greedy_layout(
 def _best(
     graph: UndirectedGraph, orders: Iterable[Int32], best: tuple[Int32, int], look: Callable[[], None] | None
 ) -> tuple[Int32, int]:
-    """The best of one layout and those that orders lead to, with its largest boundary."""
+    """The best of a layout and the improved orders, with its largest boundary."""
     return min([best, *(_improved(graph, order, look) for order in orders)], key=lambda layout: layout[1])
 
 
@@ -250,9 +251,8 @@ def _start_vertices(graph: UndirectedGraph, starts: int, seed: int) -> list[int]
 def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | None) -> tuple[Int32, int]:
     """A layout that is no worse than the order, and its largest boundary.
 
-    Placed sets are not spoilt by a vertex that adds nothing: with b(S) the boundary of S, b(S | T) + b(S & T) <=
-    b(S) + b(T), so where b(P + v) <= b(P), all later sets of the order may take v in as well. And the bags read from
-    their other end are the same.
+    A vertex that adds nothing does not enlarge later boundaries: with b(S) the boundary of S, b(S | T) + b(S & T) <=
+    b(S) + b(T), so if b(P + v) <= b(P), v may join all later sets of the order. The reversed order has the same bags.
     """
     best, least, idle = order, graph.n_vertices, 0
     while idle < IDLE:
@@ -268,7 +268,7 @@ def _improved(graph: UndirectedGraph, order: Int32, look: Callable[[], None] | N
 
 
 def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
-    """An order of the vertices whose largest boundary is minimum: the pathwidth.
+    """Find an order of the vertices with minimum largest boundary, the pathwidth.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def minimum_separation_layout(graph: UndirectedGraph) -> Int32:
 
 
 def separation(graph: UndirectedGraph, layout: ArrayLike) -> int:
-    """Vertex separation of an order: the most placed vertices with unplaced neighbours; its bags have that width.
+    """Vertex separation of an order: its largest boundary, which is the width of its bags.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def _checked(graph: UndirectedGraph, layout: ArrayLike) -> Int32:
 def condensed(first: Int64, last: Int64) -> tuple[Int64, Int64]:
     """Renumber the spans of vertices after dropping every bag that is a subset of a neighbour.
 
-    Kept are the bags where a vertex ends, and of these the ones where a vertex begins.
+    A bag is kept if a vertex ends there, and one begins there or since the previous bag where one ends.
     """
     ends = np.unique(last)
     first, last = np.searchsorted(ends, first), np.searchsorted(ends, last)

@@ -1,4 +1,4 @@
-"""Separators of a tree decomposition, part within part (kumar2019)."""
+"""Nested separators of a tree decomposition (kumar2019)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeparatorTree:
-    """Every bag as the separator of a part of the decomposition; below it, those of the pieces that it leaves.
+    """A tree of all bags: each separates a part of the decomposition, its children the pieces that remain.
 
-    Separators are numbered in preorder: s and all below it are the range s:end[s], so a vertex lies in the part of s
-    just if s <= owner < end[s]. Both ends of an edge of the graph are owned on one way down from the top.
+    Separators are numbered in preorder: s and its descendants are the range s:end[s], so a vertex lies in the part of
+    s if and only if s <= owner < end[s]. The owners of the ends of an edge lie on one path from the root.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class SeparatorTree:
     own : int32[n]
         The vertices that each separator owns, ascending.
     n_bags : int32[b]
-        Bags of the part that each separator cuts, its own with them.
+        Bags of the part that each separator cuts, its own included.
     bag : int32[b]
-        Which bag of the decomposition it is.
+        The bag of the decomposition that each separator is.
 
     Examples
     --------
@@ -94,13 +94,13 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def balanced(cls, decomposition: TreeDecomposition, n_vertices: int) -> SeparatorTree:
-        """Each separator leaves pieces of at most half of its part; of two such bags the one of smaller id.
+        """Choose separators that leave pieces of at most half of their part; ties by smaller id.
 
         Parameters
         ----------
         decomposition : TreeDecomposition
         n_vertices : int
-            Of the graph: more than any vertex of a bag.
+            Vertices of the graph: more than any vertex of a bag.
 
         Returns
         -------
@@ -130,10 +130,10 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def cheapest(cls, decomposition: TreeDecomposition, memory: ArrayLike) -> SeparatorTree:
-        """Take as separator, of bags that balance well enough, the one that adds the fewest bytes to the upper ones.
+        """Choose as separator, among balanced bags, the one that adds the fewest bytes to the upper ones.
 
-        Well enough means pieces of at most two thirds of the part. Of equal bags the one with the smallest pieces
-        is taken, then the one of smaller id.
+        Balanced means pieces of at most two thirds of the part. Ties go to the smallest pieces, then to the smaller
+        id.
 
         Parameters
         ----------
@@ -165,13 +165,13 @@ class SeparatorTree:
     @classmethod
     @checked_arguments
     def middle(cls, path: PathDecomposition, n_vertices: int) -> SeparatorTree:
-        """The middle bag of each stretch of a path: of lo to hi that at (lo + hi) // 2.
+        """Choose the middle bag of each stretch of a path: (lo + hi) // 2 for bags lo to hi.
 
         Parameters
         ----------
         path : PathDecomposition
         n_vertices : int
-            Of the graph: more than any vertex of a bag.
+            Vertices of the graph: more than any vertex of a bag.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class SeparatorTree:
         from remat_algos.structure.path_decomposition import PathDecomposition
 
         check_kind(path, PathDecomposition, "path")
-        return cls.balanced(path.tree(), n_vertices)  # of two that halve a path the left one has the smaller id
+        return cls.balanced(path.tree(), n_vertices)  # ties go to the left one, of smaller id
 
     @classmethod
     def _of(cls, decomposition: TreeDecomposition, memory: Int64) -> SeparatorTree:
@@ -207,13 +207,13 @@ class SeparatorTree:
 
     @property
     def depth(self) -> int:
-        """How many separators stand above one another at most, the lowest with them."""
+        """Number of levels of separators."""
         ended = np.cumsum(np.bincount(self.end, minlength=self.end.shape[0]))[: self.end.shape[0]]
         return int((np.arange(1, ended.shape[0] + 1) - ended).max(initial=0))
 
 
 def balanced_separator(decomposition: TreeDecomposition) -> int:
-    """A bag without which the tree falls into pieces of at most half of the bags; of two the one of smaller id.
+    """Find a bag whose removal leaves pieces of at most half of the bags; ties by smaller id.
 
     Parameters
     ----------

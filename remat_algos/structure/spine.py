@@ -12,12 +12,12 @@ from remat_algos.structure.undirected import UndirectedGraph
 def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, PathDecomposition]:
     """A topological order u_1 .. u_n, and a path decomposition of the graph with the edges (u_i, u_(i+1)) as well.
 
-    Next is always, of the nodes whose inputs have run, the one whose first bag is leftmost. Let X be a bag with the
-    bags left of it, w the width (bags inside a neighbour left out).
+    The next node is always the one with the leftmost first bag among those whose inputs have run. Let X be a bag with
+    the bags left of it, w the width (bags inside a neighbour left out).
 
     - A step u -> v back over the left edge of X goes to an earlier first bag, so v had to wait for u: v reads u, and
-      is in a bag with it. So v is among the at most w vertices that X shares with the bag before; each of them
-      is reached by one such step at most.
+      shares a bag with it. So v is among the at most w vertices that X shares with the bag before; each of them
+      is reached by at most one such step.
     - Steps forward over the edge alternate with those, so there are at most w + 1. Their left ends are added to all
       bags up to the first bag of the right ends, so X grows by at most w + 1: the new width is at most 2 w + 1.
 
@@ -28,7 +28,7 @@ def spine(graph: ComputationGraph, path: PathDecomposition) -> tuple[Int32, Path
     ----------
     graph : ComputationGraph
     path : PathDecomposition
-        Of the graph; bags inside a neighbour are ignored.
+        A decomposition of the graph; bags inside a neighbour are ignored.
 
     Returns
     -------

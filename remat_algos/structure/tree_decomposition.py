@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeDecomposition:
-    """Bags of vertices on a tree: each edge lies in a bag, and the bags of a vertex hang together.
+    """A tree of bags of vertices: each edge lies in a bag, and the bags of a vertex are connected.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class TreeDecomposition:
     Raises
     ------
     GraphError
-        If the arrays do not fit each other, a bag is not ascending, or the parents make no tree.
+        If the arrays do not fit each other, a bag is not ascending, or the parents are not a tree.
 
     Examples
     --------
@@ -86,9 +86,9 @@ class TreeDecomposition:
     @classmethod
     @checked_arguments
     def of(cls, elimination: Elimination) -> TreeDecomposition:
-        """From the bags that an elimination order makes, one for each vertex.
+        """The tree of the bags of an elimination order, one for each vertex.
 
-        A bag hangs on that of the first eliminated of its other vertices; further roots hang on the first root.
+        The parent of a bag is that of the first eliminated of its other vertices; other roots get the first root.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class TreeDecomposition:
     @classmethod
     @checked_arguments
     def from_bags(cls, bags: Iterable[Iterable[int]], edges: Iterable[tuple[int, int]]) -> TreeDecomposition:
-        """From sets of vertices and the tree's edges, pairs of places in the list of bags; bag 0 is the root.
+        """The tree of these bags, with edges as pairs of places in the list of bags; bag 0 is the root.
 
         Parameters
         ----------
@@ -141,12 +141,12 @@ class TreeDecomposition:
 
     @property
     def n_bags(self) -> int:
-        """How many bags there are."""
+        """Number of bags."""
         return int(self.parent.shape[0])
 
     @property
     def width(self) -> int:
-        """Vertices of the largest bag, less one; -1 where there are none."""
+        """Size of the largest bag minus 1; -1 without bags."""
         return int(np.diff(self.bag_indptr).max(initial=0)) - 1
 
     def bag(self, i: int) -> list[int]:
@@ -161,7 +161,7 @@ class TreeDecomposition:
 
     @checked_arguments
     def check_vertices(self, n_vertices: int) -> None:
-        """GraphError if a bag contains a vertex that a graph of `n_vertices` does not have."""
+        """Raise GraphError if a bag contains a vertex from `n_vertices` on."""
         if self.bag_indices.max(initial=-1) >= n_vertices:
             place = int(np.argmax(self.bag_indices >= n_vertices))
             bag = int(np.searchsorted(self.bag_indptr, place, side="right")) - 1
@@ -172,10 +172,10 @@ class TreeDecomposition:
 
     @checked_arguments
     def verify(self, graph: UndirectedGraph) -> None:
-        """Check the three laws: these bags and this tree decompose that graph.
+        """Check the three laws of a decomposition of the graph.
 
-        (i) Each vertex is in a bag. (ii) Each edge has both ends in one bag. (iii) The bags that hold a vertex hang
-        together on the tree.
+        (i) Each vertex is in a bag. (ii) Each edge has both ends in one bag. (iii) The bags with a vertex are
+        connected in the tree.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class TreeDecomposition:
         Raises
         ------
         GraphError
-            Names a law that is broken and by whom, or a vertex that the graph has not.
+            Names a broken law and where it is broken, or a vertex that the graph lacks.
 
         References
         ----------
@@ -210,9 +210,9 @@ class TreeDecomposition:
             raise GraphError("law " + broken[law].format(*who))
 
     def reduce(self) -> TreeDecomposition:
-        """The decomposition without bags inside a neighbour: as wide, and at most one bag for each vertex.
+        """Drop bags inside a neighbour: the width is unchanged, with at most one bag for each vertex.
 
-        What stays are bags of this decomposition, in their order. At least one bag stays.
+        The remaining bags keep their order; at least one remains.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class TreeDecomposition:
 
 
 def _parents(n_bags: int, edges: list[tuple[int, int]]) -> Int32:
-    """int32[b]: the tree with bag 0 as the root; GraphError if it is none."""
+    """int32[b]: the parents with bag 0 as the root; GraphError if the edges are not a tree."""
     pairs = [as_list(edge, f"edges[{k}]", as_whole_number) for k, edge in enumerate(edges)]
     if any(len(pair) != 2 for pair in pairs):
         raise GraphError("the edges of the tree are not pairs of places in the list of bags; give [(0, 1), ...]")

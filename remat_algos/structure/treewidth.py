@@ -1,4 +1,4 @@
-"""How near a graph is to a tree: bounds on its treewidth from above and below."""
+"""Upper and lower bounds of treewidth."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,10 +22,10 @@ MAX_EXACT = 16
 
 
 def contraction_bound(graph: UndirectedGraph) -> int:
-    """A lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
+    """Lower bound of the treewidth: the largest minimum degree in a sequence of contractions (MMD+).
 
     A vertex of minimum degree is contracted into the neighbour that shares the fewest neighbours with it, repeatedly.
-    Each graph on the way is a minor; the treewidth of a graph is at least that of a minor and its minimum degree.
+    Every graph in the sequence is a minor, and treewidth is at least the treewidth and the minimum degree of a minor.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def contraction_bound(graph: UndirectedGraph) -> int:
     Returns
     -------
     int
-        -1 where there is no vertex.
+        -1 without vertices.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def contraction_bound(graph: UndirectedGraph) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduction:
-    """Vertices that may be eliminated first at no cost, and the graph that remains.
+    """Vertices that may be eliminated first without loss, and the remaining graph.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
     Examples
     --------
-    A cycle of four with a tail, 0 - 1 - 2 - 3 - 0 and 3 - 4: no vertex hinders.
+    A cycle of four with a tail, 0 - 1 - 2 - 3 - 0 and 3 - 4: all vertices can be eliminated.
 
     >>> reduction = reduce(UndirectedGraph.from_edges(5, [(0, 1), (1, 2), (2, 3), (3, 0), (3, 4)]))
     >>> reduction.order.tolist(), reduction.low, reduction.remaining.n_vertices
@@ -97,12 +97,12 @@ def reduce(graph: UndirectedGraph, low: int | None = None) -> Reduction:
 
 
 def minimum_width(graph: UndirectedGraph) -> Elimination:
-    """An elimination order of minimum width, by dynamic programming over all sets of vertices.
+    """Find an elimination order of minimum width by dynamic programming over all sets of vertices.
 
     Parameters
     ----------
     graph : UndirectedGraph
-        Of 16 vertices at most.
+        A graph of at most 16 vertices.
 
     Returns
     -------
@@ -132,12 +132,12 @@ class WidthBounds:
     Parameters
     ----------
     elimination : Elimination
-        Of the smallest width found.
+        The order of the smallest width found.
     lower_bound : int
     stop : Stop
         How the search ended; PROVEN where the bounds meet.
     details : mapping
-        `rule` and `seed` of the order that was best, and how many `orders` were tried.
+        `rule` and `seed` of the best order, and the number of `orders` tried.
     """
 
     elimination: Elimination
@@ -159,7 +159,7 @@ class WidthBounds:
 
     @property
     def proven(self) -> bool:
-        """Whether it is the treewidth."""
+        """True if the width is proved to be the treewidth."""
         return self.width == self.lower_bound
 
 
@@ -174,10 +174,10 @@ def width_bounds(
     progress: Progress | None = None,
     seed: int = 0,
 ) -> WidthBounds:
-    """The treewidth from above, by elimination orders of all rules, and from below, by contraction.
+    """Bound the treewidth from above by elimination orders of all rules, and from below by contraction.
 
-    The rules come first, with their own ties, then `seeds` random ties, with the rules in rotation. An order is
-    abandoned as soon as it is no better than the best, and the search when the bounds meet.
+    Each rule is tried first with its own ties, then the rules in rotation with `seeds` random ties. An order is
+    abandoned as soon as it is no better than the best; the search ends when the bounds meet.
 
     Parameters
     ----------
@@ -185,26 +185,26 @@ def width_bounds(
     seeds : int
         Number of orders with random ties.
     exact : bool
-        Insist on the treewidth itself: it is found where the bounds meet, or where 16 vertices or fewer remain
-        after safe reductions.
+        Require the treewidth itself: it is found if the bounds meet, or at most 16 vertices remain after safe
+        reductions.
     reduced : bool
-        Eliminate first what `reduce` does; 16 vertices or fewer that remain are solved exactly.
+        Apply `reduce` first; up to 16 remaining vertices are solved exactly.
     time_limit : float, optional
-        Seconds; where the first order takes longer, what it left is one bag.
+        Seconds; if the first order takes longer, its remaining vertices are one bag.
     progress : callable, optional
         A `Progress`: a share of the orders, with the smallest width so far.
     seed : int
-        Random ties number i have the seed `seed + i`.
+        Seed `seed + i` breaks the i-th random ties.
 
     Returns
     -------
     WidthBounds
-        Interrupted, the best so far; in the first order, its vertices so far and one bag for all others.
+        If interrupted, the best so far; during the first order, its vertices so far and one bag for all others.
 
     Raises
     ------
     GraphError
-        If `exact` is given and the graph is too large for it.
+        If `exact` is True and the graph is too large.
     ValueError
         If `seeds` is negative.
 
@@ -242,7 +242,7 @@ def width_bounds(
 
 
 def _quick_bound(graph: UndirectedGraph, clock: Clock) -> int:
-    """The contraction bound, or where it, which cannot be stopped, may take too long the minimum degree."""
+    """The contraction bound, or the minimum degree if the former, which cannot be stopped, may take too long."""
     if clock.left is not None and graph.n_vertices + graph.n_edges > CONTRACTED_A_SECOND * max(SHORTEST, clock.left):
         return int(np.diff(graph.indptr).min(initial=graph.n_vertices)) if graph.n_vertices else -1
     return contraction_bound(graph)
@@ -255,7 +255,7 @@ def _orders(seeds: int, seed: int) -> list[tuple[str, int | None]]:
 
 
 class _Search:
-    """Elimination orders of a graph one after the other, as far as the time goes."""
+    """Try elimination orders of a graph one by one until the deadline."""
 
     def __init__(self, graph: UndirectedGraph, low: int, clock: Clock) -> None:
         self.graph = graph
@@ -287,7 +287,7 @@ class _Search:
         return WidthBounds(self.best, self.low, ending.stop, details)
 
     def eliminate(self, rule: str, seed: int | None) -> None:
-        """Find one order, which is kept if it is better."""
+        """Try one order, and keep it if it is better."""
         run = Run(self.graph, rule, seed, None if self.best is None else self.best.width)
         self.unfinished = run if self.best is None else None
         while run.go_on():

@@ -1,4 +1,4 @@
-"""A graph without directions, as decompositions see it."""
+"""Undirected graphs, for decompositions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class UndirectedGraph:
     Raises
     ------
     GraphError
-        Which rule is broken, where.
+        The rule that is broken, and where.
 
     Examples
     --------
-    A triangle and a vertex apart from it:
+    A triangle and an isolated vertex:
 
     >>> graph = UndirectedGraph.from_edges(4, [(0, 1), (2, 1), (1, 0), (2, 0)])
     >>> graph.n_vertices, graph.n_edges, graph.neighbours(1), graph.neighbours(3)
@@ -51,12 +51,12 @@ class UndirectedGraph:
         object.__setattr__(self, "indices", frozen(self.indices, np.int32, "indices"))
         _check(self.indptr, self.indices)
 
-    # ---------------------------------------------------------------- ways in
+    # ---------------------------------------------------------------- constructors
 
     @classmethod
     @checked_arguments
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]] | ArrayLike) -> "UndirectedGraph":
-        """From pairs in any direction; loops and duplicate pairs are dropped.
+        """Make a graph from pairs in any direction; loops and duplicates are dropped.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class UndirectedGraph:
         Raises
         ------
         GraphError
-            If a pair names a vertex that is not there.
+            If a pair has an unknown vertex.
         """
         pairs = checked_pairs(edges)
         n_vertices = whole(n_vertices, "n_vertices")
@@ -87,7 +87,7 @@ class UndirectedGraph:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph) -> "UndirectedGraph":
-        """One vertex for each node, an edge where one reads a value of the other.
+        """The underlying graph of a computation graph: an edge if one node reads a value of the other.
 
         Parameters
         ----------
@@ -102,21 +102,21 @@ class UndirectedGraph:
         readers = row_of(indptr)
         return cls.from_edges(graph.n_nodes, np.stack([sources, readers], axis=1))
 
-    # ---------------------------------------------------------------- what follows from the arrays
+    # ---------------------------------------------------------------- derived from the arrays
 
     @property
     def n_vertices(self) -> int:
-        """How many vertices there are."""
+        """Number of vertices."""
         return int(self.indptr.shape[0] - 1)
 
     @property
     def n_edges(self) -> int:
-        """How many pairs of neighbours there are."""
+        """Number of edges."""
         return int(self.indices.shape[0] // 2)
 
     @property
     def degree(self) -> Int64:
-        """int64[n]: how many neighbours each vertex has."""
+        """int64[n]: number of neighbours of each vertex."""
         return np.diff(self.indptr)
 
     def neighbours(self, vertex: int) -> list[int]:
@@ -131,7 +131,7 @@ class UndirectedGraph:
 
 
 def check_undirected(graph: Any) -> None:
-    """TypeError unless it is an undirected graph."""
+    """Raise TypeError unless it is an undirected graph."""
     check_kind(graph, UndirectedGraph, "graph")
 
 
@@ -154,4 +154,4 @@ def _check(indptr: Int64, indices: Int32) -> None:
     if not (np.array_equal(reverse_indptr, indptr) and np.array_equal(reverse, indices)):
         one_way = np.setdiff1d(row_keys(indptr, indices), row_keys(reverse_indptr, reverse))
         u, v = divmod(int(one_way[0]), 1 << 32)
-        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give each edge both ways")
+        raise GraphError(f"vertex {v} is a neighbour of {u}, but {u} is not one of {v}; give edges in both directions")

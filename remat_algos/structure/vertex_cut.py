@@ -1,4 +1,4 @@
-"""The lightest set of vertices between two parts of a directed graph."""
+"""Minimum vertex cuts of directed graphs."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ UNCUTTABLE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VertexCut:
-    """Vertices that every path from a source to a sink meets, as light as can be.
+    """A minimum vertex cut: every path from a source to a sink meets it.
 
     Parameters
     ----------
@@ -34,25 +34,25 @@ class VertexCut:
 def minimum_vertex_cut(
     tail: ArrayLike, head: ArrayLike, weight: ArrayLike, sources: ArrayLike, sinks: ArrayLike, *, closest: str = "sink"
 ) -> VertexCut | None:
-    """The lightest vertices without which no sink can be reached from a source.
+    """Find a minimum vertex cut between sources and sinks.
 
-    Of all lightest cuts the one closest to the sinks has the fewest vertices beyond it, and they are beyond every
-    other one too; the one closest to the sources has the most.
+    Of all minimum cuts the one closest to the sinks has the fewest vertices beyond it, which are beyond every other
+    one too; the one closest to the sources has the most.
 
     Parameters
     ----------
     tail, head : int32[m]
         Arcs.
     weight : int64[n]
-        Of each vertex; -1 where it may not be cut. The sum is below 2**53.
+        Weight of each vertex, -1 if it must not be cut; the sum is below 2**53.
     sources, sinks : int[k]
-        May be cut too.
+        They may be cut too.
     closest : {"sink", "source"}
 
     Returns
     -------
     VertexCut or None
-        None if some path has no vertex that may be cut.
+        None if a path has no vertex that may be cut.
 
     References
     ----------
@@ -76,7 +76,7 @@ def minimum_vertex_cut(
         raise ValueError(f"closest is {quoted(closest)}; use sink or source")
     weights: Int64 = frozen(weight, np.int64, "weight")
     cuttable, n = np.flatnonzero(weights >= 0), weights.size
-    free = int(weights[cuttable].sum()) + 1  # more than any cut weighs
+    free = int(weights[cuttable].sum()) + 1  # above the weight of any cut
     leave = np.arange(n)  # a vertex that may be cut is entered by its own half and left by a second one
     leave[cuttable] = n + np.arange(cuttable.size)
     source, gate, sink = (n + cuttable.size + i for i in range(3))  # all flow passes the gate, so sums stay small
