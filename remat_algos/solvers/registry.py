@@ -155,7 +155,7 @@ def solver(
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {quoted(optimal_in)}; use {', '.join(SCOPES)}")
         if function.__name__ in (AUTO, START):
-            raise ValueError(f"{function.__name__} is no name for a solver: solve uses the word; name it otherwise")
+            raise ValueError(f"{function.__name__} cannot name a solver: solve uses the word; name it otherwise")
         known = Solver(
             function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
         )
