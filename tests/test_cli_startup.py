@@ -84,7 +84,7 @@ def test_help_does_not_load_numpy(folder, words):
 
 @pytest.mark.parametrize(
     ("folder", "decorator", "registered"),
-    [("solvers", "solver", list_solvers), ("allocate/allocators", "allocator", list_allocators)],
+    [("solvers/methods", "solver", list_solvers), ("allocate/allocators", "allocator", list_allocators)],
 )
 def test_help_lists_what_the_registries_hold(folder, decorator, registered):
     expected = [(entry.name, entry.summary, entry.options) for entry in registered()]

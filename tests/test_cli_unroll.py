@@ -227,7 +227,7 @@ def test_counts_against_a_mark_are_told_with_their_file(remat, folder):
         (["--mirror", "m.csv", "-o", "chain.nodes.csv"], ["-o chain.nodes.csv would overwrite chain.nodes.csv"]),
         (["--mirror", "m.json", "-o", "m.json"], ["-o m.json would overwrite m.json; name another file"]),
         (["m.json", "-o", "./m.json"], ["would overwrite m.json"]),
-        (["--mirror", "m.csv", "--plot", "un.txt"], ["un.txt: the ending is no kind of picture"]),
+        (["--mirror", "m.csv", "--plot", "un.txt"], ["un.txt: the ending is not a picture format"]),
         (["--mirror", "m.csv", "--plot", "-", "--json"], ["both use standard output"]),
     ],
 )

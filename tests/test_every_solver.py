@@ -187,7 +187,7 @@ def test_words_of_solve_are_no_names_of_solvers(word):
         yield Schedule([])
 
     function.__name__ = word
-    with pytest.raises(ValueError, match=f"^{word} is no name for a solver: solve uses the word; name it otherwise$"):
+    with pytest.raises(ValueError, match=f"^{word} cannot name a solver: solve uses the word; name it otherwise$"):
         registry.solver()(function)
     assert word not in [solver.name for solver in list_solvers()]
     assert list_solvers() == list_solvers()

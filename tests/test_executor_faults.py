@@ -292,7 +292,7 @@ def test_operators_cannot_put_other_arrays_in_place_of_those_that_are_counted():
 def test_a_checksum_that_is_none_is_told(found, checking, monkeypatch):
     operators = SyntheticOperators(GRAPH)
     monkeypatch.setattr(operators, "checksum", lambda array: found)
-    with pytest.raises(BackendError, match=r"a checksum of the operators is no uint32 \(.*\); let `checksum` give"):
+    with pytest.raises(BackendError, match=r"a checksum of the operators is not a uint32 \(.*\); let `checksum` give"):
         execute(GRAPH, ORDER, operators, checking=checking)
 
 

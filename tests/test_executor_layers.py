@@ -147,7 +147,7 @@ def by_other_places(net):
         (
             lambda: network_of(lambda net: net.run("Frob", [rows(net)], ())),
             None,
-            "run Frob, which is no known kind of operation; register an OperationKind with a formula",
+            "run Frob, which is not a known kind of operation; register an OperationKind with a formula",
         ),
         (lambda: small(dtype="bfloat16"), None, "bfloat16, for which there is no formula; build"),
         (lambda: network_of(lambda net: net.ctc_loss(rows(net), labels(net, 3))), None, "3 labels with 2 steps"),

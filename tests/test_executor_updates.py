@@ -125,7 +125,7 @@ def test_what_is_no_update_of_this_network_is_said(networks):
     for other, graph, sentence in (
         (network, with_updates("resnet20", "adam"), 'not made from that of lstm; give with_optimizer.* "adam"'),
         (network, replace(updated, workspace=updated.workspace + 1), "not made from that of lstm"),
-        (network, with_optimizer(training, "adam", primitive=True), "element-wise steps are no layers"),
+        (network, with_optimizer(training, "adam", primitive=True), "element-wise steps are not layers"),
         (half, with_optimizer(differentiate(half.graph, parameter_gradients=True), "adam"), "vanish in float16"),
         (build("lstm", **SMALL_NETWORKS["lstm"], optimizer="sgd"), updated, "has a backward part; build it without"),
     ):

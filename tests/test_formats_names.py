@@ -159,7 +159,7 @@ def test_a_decimal_comma_may_stand_in_a_column_with_a_unit(tmp_path):
 @pytest.mark.parametrize(
     ("nodes", "told"),
     [
-        ([{"Memory (pages)": 8}] * 2, "'pages' is no unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB"),
+        ([{"Memory (pages)": 8}] * 2, "'pages' is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB"),
         (
             [{"memory": 1, "time_ms": 1, "grad_compute (us)": 2}] * 2,
             "costs are in ms, us; give all of them in one",
@@ -298,7 +298,7 @@ def test_an_npz_file_with_parts_of_other_names_is_refused(tmp_path):
     with np.load(tmp_path / "g.npz") as stored:
         arrays = dict(stored)
     np.savez(tmp_path / "g.npz", **arrays, marks=np.zeros(2, np.int8))
-    with pytest.raises(GraphError, match="'marks' is no part of an npz graph; remove it"):
+    with pytest.raises(GraphError, match="'marks' is not part of an npz graph; remove it"):
         ra.read_graph(tmp_path / "g.npz")
 
 

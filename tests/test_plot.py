@@ -680,7 +680,7 @@ def test_a_figure_and_axes_inside_another_figure_are_written_whole(tmp_path):
 
 @pytest.mark.parametrize("name", ["x.gif", "x", "x.png.txt"])
 def test_other_endings_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"the ending is no kind of picture; use one of \.png, \.svg, \.pdf"):
+    with pytest.raises(ValueError, match=r"the ending is not a picture format; use one of \.png, \.svg, \.pdf"):
         plot.save(plot.memory(diamond()), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -708,7 +708,7 @@ def folder(tmp_path, monkeypatch):
 
 
 PLOT_ERRORS = {
-    "ending": (["--plot", "x.gif"], "x.gif: the ending is no kind of picture; use one of .png, .svg, .pdf"),
+    "ending": (["--plot", "x.gif"], "x.gif: the ending is not a picture format; use one of .png, .svg, .pdf"),
     "folder": (["--plot", "no/x.png"], "no/x.png: there is no folder no; make it first"),
     "json": (["--plot", "-", "--json"], "--plot - and --json both use standard output"),
     "json first": (["--json", "--plot", "-"], "--plot - and --json both use standard output"),

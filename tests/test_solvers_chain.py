@@ -53,7 +53,7 @@ def test_a_graph_with_a_long_skip_is_no_chain():
     assert chain_of_stages(graph) is None
     assert stages_of(graph).stage.tolist() == [0, 1, 2, 2, 3]
     skipping = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (0, 3)]))
-    with pytest.raises(GraphError, match="chain_dp cannot serve this graph: the forward part is no chain"):
+    with pytest.raises(GraphError, match="chain_dp cannot serve this graph: the forward part is not a chain"):
         solve(skipping, solver="chain_dp")
 
 
@@ -342,7 +342,7 @@ def test_sizes_and_costs_scale():
     ],
 )
 def test_other_chains_are_none_of_revolve(graph):
-    assert unit_chain(graph) == "the forward part is no chain of nodes of equal size and cost; use chain_dp"
+    assert unit_chain(graph) == "the forward part is not a chain of nodes of equal size and cost; use chain_dp"
 
 
 def test_long_chains_take_no_time():

@@ -57,7 +57,7 @@ class Backend:
             return self.xp.empty(nbytes, np.uint8)
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """The array in NumPy, once it has been computed."""
+        """The array as a NumPy array, once it has been computed."""
         if self.stream is None:
             return array
         copy = self.xp.asnumpy(array, stream=self.stream)
@@ -121,7 +121,7 @@ def backend(name: str) -> Backend:
     Raises
     ------
     BackendError
-        If no backend is called so, or the GPU cannot be used: one sentence with what is missing and what to do.
+        If the name is unknown or the GPU cannot be used: one sentence with what is missing and what to do.
 
     Examples
     --------

@@ -12,15 +12,15 @@ from remat_algos.schedule.simulation import Simulation
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferKeys:
-    """Keys of the instances and of the workspace of each step: the numbers of buffers, if there are any."""
+    """Keys of the instances and of the workspace of each step: the numbers of buffers, if there is an allocation."""
 
     instance: list[int]
     workspace: list[int]
-    over: list[int]  # by key: the key that it is written over, -1 for none
+    over: list[int]  # by key: the key that it is written over, or -1
 
     @classmethod
     def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
-        """Of a schedule; AllocationError if the allocation is of other buffers."""
+        """The keys of a schedule; AllocationError if the allocation is for other buffers."""
         n, m = simulation.lifetimes.value.size, len(simulation.schedule)
         if allocation is None:
             return cls(list(range(n)), [n] * m, [-1] * n)

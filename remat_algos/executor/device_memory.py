@@ -12,7 +12,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def free_memory(backend: Backend) -> int | None:
-    """Free bytes: of a GPU by its runtime, else of this machine; None where unknown.
+    """Free bytes of a GPU, by its runtime, or of this machine; None if unknown.
 
     Examples
     --------

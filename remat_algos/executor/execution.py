@@ -1,4 +1,4 @@
-"""Measurements of a schedule that ran."""
+"""Measurements of an executed schedule."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Execution:
     resident : int
         Bytes of the residents, not included in the others.
     checksums : uint32[n_instances]
-        Of each instance of `simulation.lifetimes`, after its step.
+        Checksum of each instance of `simulation.lifetimes`, after its step.
     mismatches : list of (int, int)
         (step, value) of each recomputed value that differs from its first instance, and, with the last step, of each
         output that has changed since it was computed.
@@ -46,7 +46,7 @@ class Execution:
     allocation : Allocation, optional
         The arena that it ran in.
     outputs : dict of int to uint8[...]
-        By value the outputs at the end, if requested.
+        The outputs at the end by value, if requested.
     """
 
     graph: ComputationGraph
@@ -101,7 +101,7 @@ class Execution:
         return live_memory(self.simulation) - self._saved(1)
 
     def _saved(self, chunk: int) -> Int64:
-        """int64[m]: bytes of values that are written over another one, which count once."""
+        """int64[m]: bytes of values written over another one, which count once."""
         steps = len(self.simulation.schedule)
         if not (self.buffers.over >= 0).any():
             return np.zeros(steps, np.int64)
@@ -121,7 +121,7 @@ class Execution:
 
     @property
     def first_checksums(self) -> dict[int, int]:
-        """By value, the checksum of its first instance."""
+        """The checksum of the first instance of each value."""
         first: dict[int, int] = {}
         for value, checksum in zip(self.simulation.lifetimes.value.tolist(), self.checksums.tolist(), strict=True):
             first.setdefault(value, checksum)
@@ -132,7 +132,7 @@ class Execution:
         """(step, value) of each instance that differs from its first checksum in another run of the same graph.
 
         Runs of schedules with and without rematerialization, or on NumPy and on a GPU, must not differ at all; values
-        of only one of them are left out.
+        of only one of the runs are left out.
         """
         check_simulation(other.simulation, self.graph)
         expected = other.first_checksums
@@ -146,7 +146,7 @@ class Execution:
 
 
 def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
-    """A read-only copy of times of steps; ValueError for another shape, in which None stands for any length."""
+    """A read-only copy of times of steps; ValueError unless it has the shape, in which None is any length."""
     try:
         if np.iscomplexobj(seconds):
             raise TypeError
@@ -161,8 +161,8 @@ def times(seconds: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float
 def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     """int64[m]: bytes that are live at each step, every size rounded up to whole chunks.
 
-    It is counted from graph and order, not from `simulation.lifetimes`, by which the run frees: so a wrong lifetime
-    shows, even one that the simulator has counted with.
+    It is counted from graph and order, not from `simulation.lifetimes`, by which the run frees, so that it shows a
+    wrong lifetime even if the simulator used it too.
     """
     graph, order = simulation.graph, simulation.schedule.order
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
@@ -170,7 +170,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
     by_value = np.lexsort((made_at, value))
     value, made_at = value[by_value], made_at[by_value]
-    # a read is served by the last run before it; of an output, which is pinned, by the first
+    # a read is served by the last run before it, or by the first for an output, which is pinned
     key = len(order) + 1
     served = np.searchsorted(value * key + made_at, read * key + read_at) - 1
     first = np.searchsorted(value, np.arange(graph.n_values))
@@ -185,7 +185,7 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
 
 
 def _at_steps(indptr: Int64, indices: NDArray[Any], order: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """(entries of the row of the node that runs, its step), step by step."""
+    """(entries of the running node's row, its step), step by step."""
     ends, entries = gather_rows(indptr, indices, order)
     return entries.astype(np.int64), row_of(ends)
 

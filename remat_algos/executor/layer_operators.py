@@ -31,25 +31,25 @@ class LayerOperators:
 
     A forward node computes its `Layer`. The gradient of w with respect to x is computed from what its node
     reads and nothing else: gradients of w's values, what w saved, w's residents; it is added to the sum so far. On one
-    backend all is deterministic, so a recomputed value is bit-identical. Values of float16 are read as
-    float32, and results are rounded once, when they are written. Supported are the kinds of operations that have a
-    formula, of which all families of the zoo are made at granularity "operation", and the updates of an optimizer.
+    backend all is deterministic, so a recomputed value is bit-identical. Values of float16 are read as float32, and
+    results are rounded once, when they are written. Kinds of operations with a formula are supported, which cover
+    all families of the zoo at granularity "operation", and the updates of an optimizer.
 
     Parameters
     ----------
     network : Network
         Built at granularity "operation", with `dtype` float32, float64 or float16, without a backward part.
     graph : ComputationGraph
-        `differentiate(network.graph, parameter_gradients=True)`, or `network.graph` itself, or that of `build`
-        with the same options and an optimizer.
+        `differentiate(network.graph, parameter_gradients=True)`, `network.graph` itself, or the graph of `build` with
+        the same options and an optimizer.
     seed : int
-        Of parameters, inputs and dropout.
+        Seed of parameters, inputs and dropout.
     values : mapping of str to array, optional
         Residents by name instead of those that `starting_values` draws; words and targets within their range.
     dropped : float
         Share of elements that dropout sets to 0, below 1; layers do not state it.
     learning_rate : float
-        Of the updates in the graph.
+        Learning rate of the updates in the graph.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class LayerOperators:
     step : int
         Training step, from 0 on; masks of dropout depend on it, and Adam counts it.
     updates : bool
-        Whether the graph updates its parameters itself.
+        True if the graph updates its parameters itself.
     gradients : dict of str to int
         The value that is the gradient of each parameter.
     calls : list of Call
@@ -68,8 +68,8 @@ class LayerOperators:
     Raises
     ------
     GraphError
-        If the graph is not one of the network, `dropped` is no such share, the learning rate no number, values do not
-        fit, or an operation cannot be run: which, at which node, and why.
+        If the graph is not one of the network, `dropped` or the learning rate is invalid, values do not fit, or an
+        operation cannot be run: which, at which node, and why.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class LayerOperators:
         self._loss_values: dict[int, list[Array]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without arrays of a backend: a copy starts with the current residents."""
+        """The state without a backend's arrays: a copy starts with the current residents."""
         state = vars(self).copy()
         if self.arrays:
             state["_initial"] = {name: self._ready.to_host(array) for name, array in self.arrays.items()}
@@ -138,7 +138,7 @@ class LayerOperators:
         Raises
         ------
         GraphError
-            If the graph is another one.
+            If it is a different graph.
         """
         if graph is not self.graph and graph.hash != self.graph.hash:
             raise GraphError("these layers are those of another graph; make LayerOperators of the graph that is run")
@@ -262,7 +262,7 @@ class LayerOperators:
 
 
 def _formulas(network: Network) -> list[Formula]:
-    """Of each layer; `Wiring` has checked that there are all."""
+    """The formula of each layer; `Wiring` has checked that all exist."""
     formulas = (formula_of(layer.op) for layer in network.layers)
     return [formula for formula in formulas if formula is not None]
 
@@ -313,5 +313,5 @@ def _initial_residents(
 
 
 def _in_range(tokens: Array, valid: range) -> bool:
-    """Whether all tokens are valid: for -9 NumPy would raise, CuPy would read another word."""
+    """True if all tokens are valid: for -9 NumPy would raise, CuPy would read another word."""
     return not tokens.size or (valid.start <= tokens.min() and tokens.max() < valid.stop)

@@ -1,4 +1,4 @@
-"""Memory of a run: where its bytes come from, and how they are counted."""
+"""Memory of a run: the source of its bytes, and their counting."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.text.wording import shortened
 
-CHUNK = 512  # bytes: what allocators of GPUs round up to
-PATTERN = 0xA5  # over freed bytes where runs are checked: as a float32 it is tiny, as an index far outside
-BYTES = range(1, 252)  # one after the other over allocated arrays: bytes that are never written differ between runs
+CHUNK = 512  # bytes: granularity of GPU allocators
+PATTERN = 0xA5  # over freed bytes in checked runs: as a float32 it is tiny, as an index far outside
+BYTES = range(1, 252)  # in turn over allocated arrays, so that bytes that are never written differ between runs
 WORD = 16  # bytes: addresses on a GPU must be multiples, or kernels stop
 
 
@@ -47,16 +47,16 @@ class Memory(Protocol):
         """Free an array that has no other references."""
 
     def peak(self) -> int:
-        """Maximum of `used` since the last call, temporaries of operators included where they are visible."""
+        """Maximum of `used` since the last call, with temporaries of operators if they are visible."""
 
     def close(self) -> None:
         """Free everything."""
 
 
 class TrackingMemory:
-    """Arrays of NumPy, counted as an allocator of a GPU would: each request rounded up to 512 bytes.
+    """NumPy arrays, counted as a GPU allocator would: each request rounded up to 512 bytes.
 
-    An array counts until it is garbage-collected: one that an operator still refers to after `free` stays in `used`.
+    An array counts until it is garbage-collected: if an operator still refers to it after `free`, it stays in `used`.
 
     Parameters
     ----------
@@ -136,10 +136,10 @@ class TrackingMemory:
 
 
 class PoolMemory:
-    """Arrays from a CuPy memory pool of their own; temporaries of operators come from it too.
+    """Arrays from a separate CuPy memory pool; temporaries of operators come from it too.
 
-    The counts are the pool's own, read once a step, since the pool scans all its chunks for them; a memory hook counts
-    what is allocated and freed in between.
+    The counts are the pool's own, read once per step, since the pool scans all its chunks for them; a memory hook
+    counts allocations and frees in between.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class PoolMemory:
         if self._pattern and array.size:
             array.fill(PATTERN)
         del array
-        self._hook.high = self._hook.now  # what was there before the free is no peak of the next step
+        self._hook.high = self._hook.now  # bytes before the free do not belong to the peak of the next step
 
     def peak(self) -> int:
         """Maximum of `used` since the last call or the last free."""
@@ -225,7 +225,7 @@ class PoolMemory:
             self._hook.ours = False
 
     def _free(self) -> int:
-        """Bytes that the pool can still allocate, in any number of pieces."""
+        """Bytes that the pool can still allocate, in any number of chunks."""
         idle = int(self._pool.free_bytes())
         fresh = int(self._xp.cuda.runtime.memGetInfo()[0])
         if self._limit is not None:
@@ -234,9 +234,9 @@ class PoolMemory:
 
 
 def _pool_hook(cuda: Any) -> Any:
-    """A memory hook that counts the bytes of one pool and their maximum; defined here, since its base is CuPy's.
+    """A memory hook that counts the bytes of one pool and their maximum; a function, since its base is CuPy's.
 
-    It counts requests while `ours` is set, and frees of what these gave.
+    It counts requests while `ours` is set, and the frees of their memory.
     """
 
     class PoolHook(cuda.MemoryHook):
@@ -249,7 +249,7 @@ def _pool_hook(cuda: Any) -> Any:
             self._live: set[int] = set()
 
         def malloc_postprocess(self, *, mem_size: int, mem_ptr: int, pmem_id: int, **_: Any) -> None:
-            if self.ours and mem_ptr:  # none: 0 bytes were requested, or there was no room
+            if self.ours and mem_ptr:  # no address: 0 bytes were requested, or there was no room
                 self._live.add(pmem_id)
                 self.now += mem_size
                 self.high = max(self.high, self.now)
@@ -263,12 +263,12 @@ def _pool_hook(cuda: Any) -> Any:
 
 
 class ArenaMemory:
-    """One slab; each buffer of an allocation is a slice of it; a buffer written over another one shares its slice.
+    """One slab, with a slice for each buffer of an allocation; a buffer written over another shares its slice.
 
-    Buffers are filled with a pattern when they begin, if they are not written over another one, and when they end: so a
-    value that lies there and is still needed is destroyed, and detected. Where 512 divides all offsets, real layers
-    compute the same bits on a GPU as from its pool; at other offsets libraries may choose other kernels, which sum in
-    other orders.
+    Buffers are filled with a pattern when they begin, unless they are written over another one, and when they end: a
+    value there that is still needed is destroyed, and this is detected. If 512 divides all offsets, real layers
+    compute the same bits on a GPU as from its pool; at other offsets libraries may choose kernels that sum in other
+    orders.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class ArenaMemory:
     Raises
     ------
     AllocationError
-        If a buffer lies outside the arena, where a GPU cannot read it, or elsewhere than what it is written over.
+        If a buffer lies outside the arena, where a GPU cannot read it, or not on the buffer it is written over.
 
     Examples
     --------
@@ -316,7 +316,7 @@ class ArenaMemory:
         self.close()
 
     def allocate(self, nbytes: int, key: int) -> Array:
-        """The slice of a buffer: the same array where it is written over another one."""
+        """The slice of a buffer: the same array if it is written over another one."""
         over = self._over[key]
         if over >= 0 and over in self._arrays:
             array = self._arrays[key] = self._arrays.pop(over)

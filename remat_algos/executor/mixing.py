@@ -1,9 +1,9 @@
 """Hashes and checksums of 32-bit words for synthetic nodes, bit-identical on NumPy and on CUDA.
 
-Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i, modulo
-its length, times an odd number of its place among the inputs. One that is longer than the result adds its checksum
-times that number too, so that every byte of it counts. Rounds follow of multiplication, addition and xor with the own
-upper bits. A last word that is not whole counts as filled with zeros.
+Word i of a result begins as i times an odd constant, xor the number of the result. Each input adds its word i modulo
+its length, times an odd number for its place among the inputs. An input longer than the result also adds its checksum
+times that number, so that every byte counts. Then follow rounds of multiplication, addition and xor with the upper
+bits. A partial last word counts as filled with zeros.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _tables() -> tuple[Words, Words]:
 
 
 class NumpyMixer:
-    """Mixing on the processors, block by block; scratch beside it is a few blocks, whatever the sizes."""
+    """Mixing on the processors, block by block; scratch is a few blocks, whatever the sizes."""
 
     def __init__(self) -> None:
         self._places, self._weights = _tables()
@@ -123,7 +123,7 @@ class NumpyMixer:
 
 
 def _store(words: Words, array: Array, start: int) -> None:
-    """Write words to an array from word `start` on; of a partial last word the bytes that fit."""
+    """Write words to an array from word `start` on; the last word is cut to the bytes that fit."""
     target = array[4 * start : 4 * (start + words.size)]
     if target.size % 4:
         target[:] = words.view(np.uint8)[: target.size]
@@ -142,7 +142,7 @@ def _words(array: Array, start: int, count: int) -> Words:
 
 
 def _periodic(array: Array, start: int, room: Words) -> Words:
-    """`room.size` words of the array repeated periodically; perhaps written to `room`."""
+    """`room.size` words of the array repeated periodically; `room` may be used for them."""
     n_words, count = -(-array.size // 4), room.size
     if start + count <= n_words:
         return _words(array, start, count)
@@ -249,7 +249,7 @@ class CudaMixer:
         return _Later(self._slots)
 
     def _sums(self, inputs: Sequence[Array], n_bytes: int) -> Array:
-        """uint32[n_inputs]: checksums of those that are longer than the result, else 0."""
+        """uint32[n_inputs]: checksums of inputs longer than the result, else 0."""
         longer = [-(-array.size // 4) > -(-n_bytes // 4) for array in inputs]
         if not any(longer):
             return self._nothing

@@ -19,8 +19,8 @@ from remat_algos.schedule.schedule import Schedule
 WORDS = {
     "numpy": (2**10, 2**17, 2**20),
     "cupy": (2**10, 2**25, 2**26),
-}  # sizes that are timed: small ones, and what no cache holds
-ROOM = 32  # values of the largest size that are to fit into the memory that is free
+}  # sizes that are timed: small ones, and one that no cache holds
+ROOM = 32  # values of the largest size that must fit into free memory
 SOURCES, READS, LONGER = 4, (1, 2, 4), 8
 REPEATS = 5
 
@@ -34,12 +34,12 @@ class MixingCosts:
     Parameters
     ----------
     call : float
-        For each result and workspace, and each input of a result.
+        Seconds for each result and workspace, and each input of a result.
     written, read, wrapped, summed : float
-        For each word of a result; for each word of an input that a result reads; for each word of a result and each
-        input that is shorter, which begins anew; for each word of an input that is longer than a result.
+        Seconds for each word of a result; for each word of an input that a result reads; for each word of a result and
+        each shorter input, which repeats; for each word of an input that is longer than a result.
     residual : float
-        Share by which the worst of the sizes that were measured differs from this.
+        Largest deviation from the measured times, as a share.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class MixingCosts:
 
 @cache
 def mixing_costs(backend: str) -> MixingCosts:
-    """Measure synthetic operators on a backend: once in a process, in a second or less.
+    """Measure synthetic operators on a backend: once per process, within a second.
 
     Parameters
     ----------
@@ -98,15 +98,15 @@ def mixing_costs(backend: str) -> MixingCosts:
 
 
 def _sizes(backend: str) -> tuple[int, ...]:
-    """`WORDS`, as far as there is room."""
+    """The sizes of `WORDS` for which there is room."""
     free = free_memory(backend_of(backend))
     most = WORDS[backend][-1] if free is None else max(1, free // (4 * ROOM))
     return tuple(min(size, most) for size in WORDS[backend])
 
 
 def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
-    """For each size some sources, nodes of the same size that read one to all of them, a short one that reads one, and
-    two that read the short one."""
+    """For each size: sources, nodes of the same size that read one to all of them, a short one that reads one, and two
+    that read the short one."""
     memory: list[int] = []
     edges: list[tuple[int, int]] = []
     for size in (size for size in words for _ in range(2)):  # again, once memory has been touched
@@ -127,7 +127,7 @@ def _yardstick(words: tuple[int, ...]) -> ComputationGraph:
 
 
 def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n, 5]: calls, words written, read, read again and summed up, in a run of each node."""
+    """float64[n, 5]: calls, words written, read, read again and summed, in a run of each node."""
     found = np.zeros((graph.n_nodes, 5))
     resident = graph.resident
     for v in range(graph.n_nodes):
@@ -149,5 +149,5 @@ def _deeds(graph: ComputationGraph) -> NDArray[np.float64]:
 
 
 def _words(nbytes: Int64) -> Int64:
-    """Words of `nbytes` bytes, the last perhaps partial."""
+    """The number of words in `nbytes` bytes, rounded up."""
     return -(-nbytes // 4)

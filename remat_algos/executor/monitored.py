@@ -1,4 +1,4 @@
-"""Operators that are monitored while they run."""
+"""Operators monitored while they run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MonitoredOperators:
-    """Other operators, with a count of the runs of each node and, on a GPU, addresses and free memory.
+    """Wrapped operators, with a count of the runs of each node and, on a GPU, addresses and free memory.
 
     Parameters
     ----------

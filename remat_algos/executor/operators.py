@@ -1,4 +1,4 @@
-"""Operators, which run nodes: the protocol, and synthetic operators that expose any wrong byte."""
+"""Operators, which run nodes: the protocol, and synthetic ones that expose any wrong byte."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MAX_ROUNDS = 2**31 - 1
 class Operators(Protocol):
     """Run the nodes of a graph; `execute` calls `run` for one node at a time.
 
-    Arrays are uint8, to be viewed as their real dtype. None may be kept beyond the call: its bytes are freed.
+    Arrays are uint8, to be viewed as their real dtype. Keep no array beyond the call: its bytes are freed.
     """
 
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
         """Prepare a run, before bytes are counted: compile, allocate scratch."""
 
     def residents(self, backend: Backend) -> list[Array]:
-        """All inputs, parameters and states, by id; called once a run."""
+        """All inputs, parameters and states, by id; called once per run."""
 
     def run(
         self,
@@ -53,28 +53,28 @@ class Operators(Protocol):
         residents : tuple of uint8[...]
             The residents that it reads, by id.
         values : tuple of uint8[...]
-            Where to write its values, every byte: `values[k][...] = result`, or through a view. In an arena one may
-            *be* an entry of `reads`, the same array: then it is written over that read.
+            Destinations of its values, to be written completely: `values[k][...] = result`, or through a view. In an
+            arena one may *be* an entry of `reads`, the same array: then it is written over that read.
         workspace : uint8[...], optional
             Scratch.
         """
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32 that any change of the array changes, or an object with `int()`: a GPU may compute it later."""
+        """A uint32 that changes with the array, or an object with `int()`: a GPU may compute it later."""
 
 
 def check_operators(operators: object) -> None:
-    """TypeError for an object without a method of `Operators`, or a class."""
+    """Raise TypeError for an object that lacks a method of `Operators`, or a class."""
     if not isinstance(operators, Operators) or isinstance(operators, type):
         methods = "prepare, residents, run and checksum"
         raise TypeError(f"operators are {quoted(operators)}; give an object with the methods of Operators: {methods}")
 
 
 class SyntheticOperators:
-    """Operators that mix the bits of all their reads; NumPy and CUDA agree on every bit.
+    """Operators that mix the bits of all their reads, bit-identical on NumPy and CUDA.
 
-    Every word of a value depends on its place, the node, the value and the seed, and on all reads and residents of its
-    node. The workspace is filled before and after. A node that updates parameters or states adds to all of them.
+    Every word of a value depends on its place, the node, the value, the seed, and all reads and residents of its node.
+    The workspace is filled before and after. A node that updates parameters or states adds to all of them.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ class SyntheticOperators:
     iters : int or int64[n]
         Rounds of mixing of each node: integer work.
     burn : int or int64[n]
-        Float multiply-adds for each word, of no effect: floating-point work.
+        Float multiply-adds for each word, without effect: floating-point work.
 
     Raises
     ------
     ValueError
         If `iters` or `burn` is below 0, or more than an int32.
     TypeError
-        If `seed` is no whole number.
+        If `seed` is not a whole number.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class SyntheticOperators:
 
     @checked_arguments
     def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
-        """Compile the kernels, or allocate scratch; GraphError for another graph than the one they were made for."""
+        """Compile the kernels, or allocate scratch; GraphError unless they were made for this graph."""
         if graph is not self._graph and graph.hash != self._graph.hash:
             raise GraphError("these operators were made for another graph; make them for the one that is to run")
         resident = graph.resident
@@ -161,14 +161,14 @@ class SyntheticOperators:
             mix(workspace, self._scratch[node], [], 1, 0)
 
     def checksum(self, array: Array) -> SupportsInt:
-        """uint32: each word of the array times an odd number of its place, summed."""
+        """uint32: the sum of all words of the array, each times an odd number for its place."""
         return self._mixer.checksum(array)  # type: ignore[union-attr]  # prepare has been called
 
     def _mix(self, out: Array, number: int, inputs: Sequence[Array], iters: int, burn: int, add: bool = False) -> None:
         self._mixer.mix(out, number, inputs, iters, burn, add)  # type: ignore[union-attr]
 
     def _run_in_place(self, node: int, inputs: Sequence[Array], values: Sequence[Array]) -> None:
-        """Values written over a read come last; if there are several, such reads are copied first."""
+        """Compute values written over a read last; if there are several, copy such reads first."""
         over = [any(value is read for read in inputs) for value in values]
         if sum(over) > 1:
             inputs = [read.copy() if any(value is read for value in values) else read for read in inputs]
@@ -198,7 +198,7 @@ def _numbers(seed: int, kind: int, count: int) -> list[int]:
 
 
 def _changes(graph: ComputationGraph) -> dict[int, list[int]]:
-    """Of each node that updates parameters or states: which of the residents that it reads, by place."""
+    """For each node that updates parameters or states, the places of these among its residents."""
     if graph.resident is None:
         return {}
     role = graph.resident.role

@@ -1,4 +1,4 @@
-"""A schedule run for real: every value is computed, read and freed as in its simulation."""
+"""Execution of a schedule: every value is computed, read and freed as in its simulation."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def execute(
     schedule : Schedule, int32[m], Simulation, Plan, mapping or path
         A simulation is run as it is, with its graph; the claims of a plan, its record or its file are verified first.
     operators : Operators, optional
-        What the nodes do; by default `SyntheticOperators(graph, seed=seed)`.
+        The operators of the nodes; by default `SyntheticOperators(graph, seed=seed)`.
     allocation : Allocation, optional
-        Of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Overlaps of
+        Allocation of `Buffers.of(simulation, over)`: run inside one arena, each buffer at its offset. Overlaps of
         buffers are not checked beforehand: they destroy values. `checking` detects values destroyed before or while
         they are read, and `differs_from` a run without an arena those destroyed while they were computed. Without both,
         `mismatches` shows only values destroyed in some runs of a node and not in others, and outputs destroyed later.
     backend : {"numpy", "cupy"}
     seed : int
-        Of the default operators.
+        Seed of the default operators.
     limit : int, optional
-        Maximum bytes: on NumPy allocated, each request rounded up to 512; on CuPy reserved by the pool.
+        Maximum bytes: allocated on NumPy, each request rounded up to 512; reserved by the pool on CuPy.
     checking : bool, optional
-        By default where there is an allocation. Overwrite freed arrays, and each workspace before the checksums of
-        its node's values, and check before and after each step that its reads are unchanged since they were computed,
+        By default if there is an allocation. Overwrite freed arrays, and each workspace before the checksums of its
+        node's values, and check before and after each step that its reads are unchanged since they were computed,
         except those written in place.
     timed : bool
         Time the operators at each step; on a GPU their kernels, without the launch time of the first 0.1 ms.
@@ -84,7 +84,7 @@ def execute(
     OutOfMemoryError
         If memory runs out, with step, node, bytes requested and bytes free.
     TypeError
-        If something is not of its kind: a schedule, operators, an allocation.
+        If the schedule, operators or allocation have a wrong type.
     StaleValueError
         If a value is read that is not live or, in checking mode, has changed or is written to by its reader.
 
@@ -166,7 +166,7 @@ def _out_of_memory(error: OutOfMemoryError, loop: RunLoop) -> OutOfMemoryError:
     rounded = f", {chunk:,} in chunks of {CHUNK}," if error.requested <= error.free < chunk else ""
     left = "" if error.free < 0 else f"{rounded} where {error.free:,} are free"
     peak = int(loop.predicted.max(initial=0))
-    remedy = "allow more" if error.free >= 0 else "divide all sizes"  # what a machine has cannot be changed
+    remedy = "allow more" if error.free >= 0 else "divide all sizes"  # the memory of a machine cannot be changed
     return OutOfMemoryError(
         f"{loop.where()}, which asks for {error.requested:,} bytes{left}: {error}; "
         f"this schedule needs {peak:,} at its peak, so {remedy}, or take one with a lower peak",

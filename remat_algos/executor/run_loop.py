@@ -23,7 +23,7 @@ from remat_algos.text.wording import quoted, shortened
 
 
 class RunLoop:
-    """Runs the steps of a schedule one after the other, and holds its live arrays."""
+    """Runs the steps of a schedule in order, and holds its live arrays."""
 
     def __init__(
         self, on: Backend, simulation: Simulation, operators: Operators, keys: BufferKeys, checking: bool, timed: bool
@@ -75,7 +75,7 @@ class RunLoop:
             if self._checking:
                 self._check_reads(reads_of[node])
             if self._timed:
-                self._on.keep_busy()  # how long Python takes to launch a kernel is not the kernel's time
+                self._on.keep_busy()  # launching a kernel from Python is not the kernel's time
                 self._marks.append(mark())
             run(node, reads, residents_of[node], values, workspace)
             if self._timed:
@@ -147,7 +147,7 @@ class RunLoop:
         return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
-        """StaleValueError if a value has changed since it was computed, before a step reads it."""
+        """Raise StaleValueError if a value has changed since it was computed, before a step reads it."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
@@ -157,7 +157,7 @@ class RunLoop:
     def _check_reads_after(
         self, values: list[int], reads: tuple[Array, ...], served: list[int], computed: range
     ) -> None:
-        """StaleValueError if a step has changed a read other than by an in-place value."""
+        """Raise StaleValueError if a step has changed a read other than by an in-place value."""
         keys, over = self._keys.instance, self._keys.over
         replaced = {over[keys[i]] for i in computed}
         for x, array, i in zip(values, reads, served, strict=True):
@@ -191,7 +191,7 @@ def _check_residents(graph: ComputationGraph, arrays: Any) -> None:
 
 
 def _word(checksum: Any) -> int:
-    """A checksum of operators as a uint32; a float would not depend on most bits."""
+    """A checksum by operators as a uint32; a float would not depend on most bits."""
     try:
         fraction = isinstance(checksum, float) or getattr(getattr(checksum, "dtype", None), "kind", "u") not in "ui"
         if not fraction and 0 <= (word := int(checksum)) < 2**32:
@@ -199,7 +199,7 @@ def _word(checksum: Any) -> int:
     except (TypeError, ValueError):
         pass
     remedy = "let `checksum` give whole numbers from 0 to 2**32 - 1"
-    raise BackendError(f"a checksum of the operators is no uint32 ({quoted(checksum)}); {remedy}")
+    raise BackendError(f"a checksum of the operators is not a uint32 ({quoted(checksum)}); {remedy}")
 
 
 def _ended(simulation: Simulation) -> list[list[int]]:

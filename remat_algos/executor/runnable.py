@@ -1,4 +1,4 @@
-"""The simulation of a plan or schedule to run."""
+"""Simulations of plans and schedules to run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     Parameters
     ----------
     graph : ComputationGraph
-        The one that the plan was made for, before or after differentiation; or that of the schedule.
+        The graph of the plan, before or after differentiation, or of the schedule.
     order : Plan, mapping, path, Schedule, Simulation or int32[m]
         A simulation is used as it is.
 
@@ -40,9 +40,9 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     GraphError
         If the simulation is of another graph.
     PlanError, ClaimError
-        As `verify` does.
+        As for `verify`.
     TypeError
-        If it cannot be run, or the graph is no graph.
+        If `order` is nothing that can be run, or `graph` is not a graph.
 
     Examples
     --------

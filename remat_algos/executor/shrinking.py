@@ -1,4 +1,4 @@
-"""Graphs with smaller values, so that a graph too large for a machine can run there."""
+"""Graphs with smaller values, to run a graph that is too large for a machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     Raises
     ------
     ValueError
-        If `by` is anything else.
+        If `by` is invalid.
 
     Examples
     --------

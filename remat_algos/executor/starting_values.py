@@ -1,4 +1,4 @@
-"""Initial parameters, inputs and states of networks, drawn from a seed."""
+"""Initial parameters, inputs and states of networks, drawn with a seed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
 
     Weights are normal with a deviation of (2 / fan-in) ** 0.5, those of embeddings with one over the
     root of their width; biases are 0, weights of norms 1, running means 0 and variances 1. Inputs are normal, words
-    and targets uniform, without blanks in a transcript, masks a lower triangle if square, else all true.
+    and targets uniform, without blanks in a transcript, masks lower triangular if square, else all true.
 
     Examples
     --------

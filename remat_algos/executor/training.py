@@ -1,4 +1,4 @@
-"""A network trained for some steps, by a schedule that may rematerialize."""
+"""Training of a network for some steps, by a schedule that may rematerialize."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Training:
     Parameters
     ----------
     losses : tuple of float
-        Of each step, before its update.
+        Loss of each step, before its update.
     parameters : mapping of str to array
-        After the last update.
+        Parameters after the last update.
     execution : Execution
-        Of the last step.
+        Execution of the last step.
     mismatches : list of (int, int, int)
         (training step, step, value) of each recomputed value that differs from its first instance.
     """
@@ -49,7 +49,7 @@ class Training:
 
     @checked_arguments
     def same_as(self, other: Training) -> bool:
-        """Whether losses and parameters are equal bit for bit.
+        """True if losses and parameters are equal bit for bit.
 
         Examples
         --------
@@ -86,15 +86,15 @@ def train(
     network : Network
         As for `LayerOperators`.
     plan : Plan or Simulation, optional
-        Of `differentiate(network.graph, parameter_gradients=True)`, or of the graph of `build` with the same options
-        and an optimizer; by default of the former, without rematerialization.
+        Plan for `differentiate(network.graph, parameter_gradients=True)`, or for the graph of `build` with the same
+        options and an optimizer; by default for the former, without rematerialization.
     steps : int
     learning_rate : float
-        Factor of the gradient, or of the optimizer's step, that is subtracted from a parameter.
+        Factor of the gradient, or of the optimizer's step, subtracted from a parameter.
     seed : int
-        Of parameters, inputs and dropout.
+        Seed of parameters, inputs and dropout.
     values : mapping of str to array, optional
-        Inputs and parameters by name, instead of those drawn from the seed.
+        Inputs and parameters by name, in place of random ones.
     backend : {"numpy", "cupy"}
     checking : bool
         See `execute`.
@@ -106,8 +106,8 @@ def train(
     Raises
     ------
     GraphError
-        If there is no step, the plan is none, is of another graph or has no gradients of parameters, values do not fit,
-        or an operation cannot be run.
+        If `steps` or `plan` is invalid, the plan is for another graph or lacks gradients of parameters, values do not
+        fit, or an operation cannot be run.
     BackendError
         If the backend cannot run here, or memory runs out.
 

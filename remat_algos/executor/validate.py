@@ -1,4 +1,4 @@
-"""Plans executed and compared with their prediction."""
+"""Execution of plans, compared with their prediction."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import quoted, shortened
 
-ALIGNMENT = 512  # of the addresses in an arena: that of the pool's chunks
-MAX_SHARE = 0.9  # of the free memory
+ALIGNMENT = 512  # alignment of addresses in an arena: that of the pool's chunks
+MAX_SHARE = 0.9  # share of the free memory
 
 
 @checked_arguments
@@ -43,8 +43,8 @@ def validate(
 ) -> Validation:
     """Execute a plan and compare bytes, values and times with the prediction.
 
-    The run that is not timed runs in checking mode (`execute`), which detects values that are overwritten before, or
-    by, a step that reads them.
+    The untimed run is in checking mode (`execute`), which detects values that are overwritten before, or by, a step
+    that reads them.
 
     Parameters
     ----------
@@ -53,16 +53,16 @@ def validate(
     plan : Plan, mapping, path, Schedule, Simulation or int32[m]
         A plan, its record or its file, whose claims are verified first; or a bare schedule.
     backend : {"numpy", "cupy"}
-        Where it runs: on the processors, or on a GPU.
+        Run on the processors, or on a GPU.
     operators : Operators, optional
-        What the nodes do; by default `SyntheticOperators`, whose values depend on every byte. On a GPU temporary
-        arrays of other operators come from the pool too, so they use more than predicted.
+        The operators of the nodes; by default `SyntheticOperators`, whose values depend on every byte. On a GPU
+        temporary arrays of other operators come from the pool too, so they use more than predicted.
     arena : bool
-        Run in one arena, every value at a fixed address, instead of allocating each. The addresses are those of the
-        plan, or those of `pack` where it has none. All values must then equal those of a second run without an arena.
-        The budget of the plan does not depend on it: that limits what the `allocator` of `solve` reserves.
+        Run in one arena, every value at a fixed address, instead of allocating each. The addresses come from the plan,
+        or from `pack` if it has none. All values must then equal those of a second run without an arena. The budget of
+        the plan is unaffected: it limits the bytes that the `allocator` of `solve` reserves.
     repeats : int
-        Timed runs, after one that is not timed; 0 for none.
+        Number of timed runs, after an untimed one.
     seed : int
         Random seed of the synthetic operators.
 
@@ -81,9 +81,9 @@ def validate(
     ScheduleError
         If a bare schedule cannot be run.
     ValueError
-        If `repeats` is no whole number, or below 0.
+        If `repeats` is invalid.
     TypeError
-        If something is not of its kind.
+        If an argument has a wrong type.
 
     Examples
     --------
@@ -145,9 +145,9 @@ def validate(
 
 
 class RestartedOperators(MonitoredOperators):
-    """Monitored operators whose residents are reset before each run: some runs change them.
+    """Monitored operators whose residents are reset before each run, since runs may change them.
 
-    `start` is filled by the first run; None for operators that reset them themselves.
+    `start` is filled by the first run; None for operators that reset their own residents.
     """
 
     def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None) -> None:
@@ -177,7 +177,7 @@ def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:
 
 
 def _check_room(device: Backend, needed: int) -> None:
-    """BackendError beforehand: running out of memory halfway can bring the machine down."""
+    """Raise BackendError before a run without room: running out of memory halfway can bring the machine down."""
     free = free_memory(device)
     if free is not None and needed > MAX_SHARE * free:
         raise BackendError(

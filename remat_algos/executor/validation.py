@@ -1,4 +1,4 @@
-"""Memory, values, runs and times of a schedule: the prediction and the measurement."""
+"""Comparison of the predicted and the measured memory, values, runs and times of a schedule."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Validation:
     runs : int64[n]
         Number of runs of each node.
     pool_predicted : (int, int)
-        Expected minimum and maximum of the total of CuPy's pool; for an arena its size, twice.
+        Expected minimum and maximum of the total of CuPy's pool; for an arena both are its size.
     addresses : int64[k] or None
-        Addresses in the pool of a GPU of the buffers of `Buffers.of(simulation)`; None on NumPy.
+        Addresses of the buffers of `Buffers.of(simulation)` in a GPU's pool; None on NumPy.
     device_peak : int or None
-        Maximum bytes in use on the device during the run, residents included, by its own count in steps of 2 MiB;
-        None on NumPy. For information: other processes are included.
+        Maximum bytes in use on the device during the run, with residents, by its own count in steps of 2 MiB; None on
+        NumPy. For information only: other processes are included.
     seconds : float64[k, m]
         Time of the operators at each step of k timed runs.
     seconds_predicted : float64[m]
-        Time that each step should take: for synthetic operators from measured costs of other sizes (`MixingCosts`), for
-        others by the first runs of the nodes in the timed runs, so that only recomputation is predicted.
+        Predicted time of each step: for synthetic operators from measured costs of other sizes (`MixingCosts`), for
+        others from the first runs of the nodes in the timed runs, so that only recomputation is predicted.
     arena : bool
-        Whether it ran in one arena, every value at a fixed address.
+        True if it ran in one arena, every value at a fixed address.
     differs : list of (int, int)
         (step, value) of each instance that differs from a run without an arena.
     stale : StaleValueError or None
@@ -77,12 +77,12 @@ class Validation:
 
     @property
     def predicted_peak(self) -> int:
-        """Bytes, every value and workspace rounded up to 512 as allocators do."""
+        """Bytes, each value and workspace rounded up to 512 as by allocators."""
         return int(self.execution.predicted.max(initial=0))
 
     @property
     def measured_peak(self) -> int:
-        """Bytes allocated at the worst step, rounded likewise."""
+        """Bytes allocated at the worst step, rounded in the same way."""
         return int(self.execution.peak_used)
 
     @property
@@ -97,13 +97,13 @@ class Validation:
 
     @property
     def first_difference(self) -> int | None:
-        """The first step at which they differ, rounded or exactly; None if they never do."""
+        """The first step at which predicted and measured bytes differ, rounded or exact; None if they never do."""
         differs = (self.residual != 0) | (self._residual_raw != 0)
         return int(differs.argmax()) if differs.any() else None
 
     @property
     def _residual_raw(self) -> Int64:
-        """int64[m]: the same, exactly."""
+        """int64[m]: the residual without rounding."""
         return self.execution.used_raw - self.execution.predicted_raw
 
     @property
@@ -120,19 +120,19 @@ class Validation:
 
     @property
     def time_predicted(self) -> float | None:
-        """Seconds that the operators should take; None if nothing was timed."""
+        """Predicted seconds of the operators; None if nothing was timed."""
         return float(self.seconds_predicted.sum()) if len(self.seconds) else None
 
     @property
     def time_measured(self) -> float | None:
-        """Seconds of the operators, the median of the timed runs; None if nothing was timed."""
+        """Measured seconds of the operators, the median of the timed runs; None if nothing was timed."""
         return float(np.median(self.seconds.sum(axis=1))) if len(self.seconds) else None
 
     @checked_arguments
     def overhead_times(self, shortest: float = 0.0) -> tuple[float, float]:
         """(predicted, measured) seconds of all recomputations that took at least `shortest`.
 
-        Measured is the median of the timed runs; NaN if there were none.
+        Measured is the median of the timed runs, or NaN without any.
         """
         if not len(self.seconds):
             return float("nan"), float("nan")
@@ -141,22 +141,21 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Whether all bytes were as predicted, all values the same, and each node ran as often as planned."""
+        """True if all bytes were as predicted, all values the same, and each node ran as often as planned."""
         same = self.first_difference is None and self.mismatches == 0
         return same and bool(np.array_equal(self.runs, self.simulation.runs))
 
     @property
     def pool_inside(self) -> bool | None:
-        """Whether the total is within the prediction; None where neither CuPy's pool nor an arena ran."""
+        """True if the total is within the prediction; None without CuPy's pool and arena."""
         if self.execution.backend != "cupy" and not self.arena:
             return None
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """The model of CuPy's pool with the chunks of the real one; None without a pool.
+        """The model of CuPy's pool with the chunks of the real pool; None without one.
 
-        Its `reserved` should equal `execution.total` at every step. AllocationError if the pool cannot have these
-        addresses.
+        Its `reserved` should equal `execution.total` at every step. AllocationError if these addresses are impossible.
         """
         if self.addresses is None or self.arena:
             return None

@@ -1,4 +1,4 @@
-"""Views: one array in another shape, and the gradient through a view."""
+"""Views: an array in another shape, and the gradient through a view."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def view_gradient(gradient: Array, base: Shape, xp: Any) -> Array:
 
 
 def can_view(base: Shape, shape: Shape) -> bool:
-    """Whether `viewed` has a rule for these shapes."""
+    """True if `viewed` has a rule for these shapes."""
     return prod(base) == prod(shape) or broadcasts(base, shape) or _cut(base, shape) is not None
 
 
 def _cut(base: Shape, shape: Shape) -> Any:
-    """The first elements along a length that is shorter, or the first place of a length that is gone."""
+    """The first elements along a shortened length, or the first place along a removed one."""
     if len(base) == len(shape) and all(m <= n for m, n in zip(shape, base, strict=True)):
         return tuple(slice(m) for m in shape)
     for axis in range(1, len(base)):

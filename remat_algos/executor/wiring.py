@@ -1,4 +1,4 @@
-"""The role of each array that a node reads: the layers of a network behind the nodes of a graph."""
+"""The role of each array that a node reads, from the layers of a network to the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}
 
 
 class ArrayPlace(NamedTuple):
-    """An array that a node reads: its number among the residents or the reads, and its form."""
+    """An array that a node reads: its index among the residents or the reads, and its form."""
 
     of_residents: bool
     number: int
@@ -41,18 +41,18 @@ class Work(NamedTuple):
     Parameters
     ----------
     layer : int
-        The forward node that it is, or whose gradient it computes; -1 for a seed or an update.
+        The forward node itself, or the one whose gradient it computes; -1 for a seed or an update.
     arguments, values, gradients : tuple of ArrayPlace or None
-        Arguments and values of the layer, and the gradients of its values; None: the node may not read it. Of an update
-        the parameter and the optimizer's state, and the gradient of the parameter.
+        Arguments and values of the layer, and gradients of its values, or None if the node may not read it. For an
+        update the parameter and the optimizer's state, and the gradient of the parameter.
     running : ArrayPlace or None
         The sum so far.
     positions : tuple of int
-        Arguments of which it computes the gradient; none in a forward node.
+        Arguments whose gradient it computes; empty for a forward node.
     form : Form
         Form of the gradient.
     optimizer : str
-        Name of the optimizer whose update it is; else empty.
+        Name of the optimizer if it is an update, else empty.
     """
 
     layer: int
@@ -66,7 +66,7 @@ class Work(NamedTuple):
 
 
 class Wiring:
-    """The role of each array that a node reads, for every node of a graph of a network.
+    """The role of each array read by a node, for every node of a network's graph.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Wiring:
     Raises
     ------
     GraphError
-        If they do not belong together, or a layer cannot be run.
+        If network and graph do not belong together, or a layer cannot be run.
     """
 
     def __init__(self, network: Network, graph: ComputationGraph) -> None:
@@ -97,13 +97,13 @@ class Wiring:
 
     @property
     def dtypes(self) -> list[list[str]]:
-        """Of the values of each node."""
+        """The dtypes of the values of each node."""
         forward = [list(layer.dtypes) for layer in self.network.layers]
         return forward + [[self._form(x).dtype] for x in self._target.tolist()] + [[] for _ in self.updates]
 
     @property
     def losses(self) -> dict[int, list[int]]:
-        """For each forward node, which of its values gradients start from; its outputs in a graph without gradients."""
+        """For each forward node, the values where gradients start; its outputs in a graph without gradients."""
         forward = self.network.graph
         begun = np.flatnonzero(forward.output) if not self._target.size else self._target[self._reader < 0]
         losses: dict[int, list[int]] = {}
@@ -115,7 +115,7 @@ class Wiring:
 
     @property
     def parameter_gradients(self) -> dict[str, int]:
-        """The value that is the complete gradient of each parameter, by its name."""
+        """The value that is the complete gradient of each parameter, by the parameter's name."""
         n_values = self.network.graph.n_values
         last = {x: n_values + i for i, x in enumerate(self._target.tolist()) if x >= n_values}
         return {self.graph.resident_names[x - n_values]: value for x, value in last.items()}
@@ -145,7 +145,7 @@ class Wiring:
         )
 
     def _update(self, node: int) -> Work:
-        """The update of a parameter, which has the smallest id of the residents of its update."""
+        """The update of a parameter, which has the smallest id among the residents of its update."""
         assert self.graph.resident is not None
         places = [ArrayPlace(True, k, self._resident_forms[r]) for k, r in enumerate(self.graph.resident.reads(node))]
         gradient = ArrayPlace(False, 0, places[0].form)
@@ -154,7 +154,7 @@ class Wiring:
         return Work(-1, tuple(places), gradients=(gradient,), form=places[0].form, optimizer=optimizer.name)
 
     def _with_states(self, forms: list[Form]) -> list[Form]:
-        """Forms of residents, with the states of optimizers, which have the form of their parameter."""
+        """Forms of residents, with optimizer states in the form of their parameter."""
         forms = forms + [Form((), "uint8")] * (len(self.graph.resident_names) - len(forms))
         for node in self.updates:
             assert self.graph.resident is not None
@@ -164,12 +164,12 @@ class Wiring:
         return forms
 
     def _form(self, target: int) -> Form:
-        """Of a value, or from `n_values` on of a resident."""
+        """The form of a value or, from `n_values` on, of a resident."""
         n_values = self.network.graph.n_values
         return self._forms[target] if target < n_values else self._resident_forms[target - n_values]
 
     def _arguments(self, w: int, reads: Mapping[int, ArrayPlace]) -> tuple[ArrayPlace | None, ...]:
-        """Of a layer, as one of its nodes reads them: gradients read the same residents as their node."""
+        """The arguments of a layer as read by one of its nodes: gradients read the same residents as their node."""
         resident = self.network.graph.resident
         own = resident.reads(w) if resident is not None else []
         places = {-1 - r: ArrayPlace(True, k, self._resident_forms[r]) for k, r in enumerate(own)}
@@ -181,7 +181,7 @@ class Wiring:
         return dict(self._among(node, lambda x: x if x < self.network.graph.n_values else None))
 
     def _gradient_places(self, node: int) -> dict[int, ArrayPlace]:
-        """Gradients that a node reads, by the value or parameter that they belong to."""
+        """Gradients that a node reads, by their value or parameter."""
         n_values = self.network.graph.n_values
         return dict(self._among(node, lambda x: int(self._target[x - n_values]) if x >= n_values else None))
 
@@ -211,15 +211,15 @@ def _check_same(network: Network, graph: ComputationGraph) -> None:
         remedy = "give differentiate(network.graph, parameter_gradients=True)"
         raise GraphError(f"the graph was not made from that of {shortened(network.name)}; {remedy}")
     if derivation.options.get("encode"):
-        raise GraphError("feature maps kept as bits are no layers; differentiate without encode")
+        raise GraphError("feature maps kept as bits are not layers; differentiate without encode")
 
 
 def _check_updates(network: Network, graph: ComputationGraph) -> None:
-    """GraphError unless the graph is that of the network with an optimizer; costs may differ."""
+    """Raise GraphError unless the graph is the network's with an optimizer; costs may differ."""
     op = graph.labels.op(int(np.flatnonzero(graph.updates)[0]))
     optimizer = optimizer_of(op)
     if optimizer is None:
-        raise GraphError("updates in element-wise steps are no layers; give with_optimizer a graph without primitive")
+        raise GraphError("updates in element-wise steps are not layers; give with_optimizer a graph without primitive")
     if "v" in optimizer.states and "float16" in {dtype for layer in network.layers for dtype in layer.dtypes}:
         raise GraphError(f'squares that {shortened(op)} remembers vanish in float16; use momentum, or dtype="float32"')
     expected = with_optimizer(differentiate(network.graph, parameter_gradients=True), optimizer.name)
@@ -246,10 +246,10 @@ def _check_layers(network: Network, forms: Sequence[Form], residents: Sequence[F
 
 
 def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], differentiated: bool) -> str | None:
-    """What about a layer cannot be run, as a clause without its subject; or None."""
+    """The reason why a layer cannot be run, as a clause without its subject, or None."""
     formula = formula_of(layer.op)
     if formula is None and operation_kind(layer.op) is None:
-        return "is no known kind of operation; register an OperationKind with a formula"
+        return "is not a known kind of operation; register an OperationKind with a formula"
     if formula is None:
         return "has no formula; give its OperationKind one"
     for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):

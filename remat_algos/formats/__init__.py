@@ -1,4 +1,4 @@
-"""File formats: of graphs, orders, mirror counts, buffers, tree decompositions."""
+"""File formats of graphs, orders, mirror counts, buffers and tree decompositions."""
 
 from remat_algos.namespace import namespace
 

@@ -1,6 +1,6 @@
-"""Graphs drawn with attributes on nodes and edges, as in GraphML and DOT; the attributes are columns of the tables.
+"""Graphs drawn with attributes on nodes and edges, as in GraphML and DOT; attributes are columns of the tables.
 
-A node has the attributes of its first value; each extra value is a node of its own, with `value_of`.
+A node has the attributes of its first value; each further value is a node of its own, with `value_of`.
 """
 
 import json
@@ -21,9 +21,9 @@ NODE_ATTRIBUTES: Known = {
     "memory": tuple(name for name in NODE_COLUMNS["memory"] if name != "size"),  # which is one of the picture's
     **{"value": (), "value_of": (), "saved": ()},
 }
-"""Of nodes in files that are drawn."""
+"""Node attributes in files of drawn graphs."""
 DATA_ATTRIBUTES: Known = {**NODE_ATTRIBUTES, "memory": NODE_COLUMNS["memory"]}
-"""Of nodes of networkx, where `size` is no picture's."""
+"""Node attributes of networkx, where `size` is not a drawing's."""
 EDGE_ATTRIBUTES: Known = {"saved": ()}
 GRAPH_ATTRIBUTES: Known = {"compute_unit": (), "compute_scale": (), "derivation": ()}
 
@@ -32,7 +32,7 @@ Texts = dict[str, str]
 
 @dataclass(slots=True)
 class Drawing:
-    """Nodes by id, and edges (u, v), each with attributes, in the order of the file; attributes of the whole."""
+    """Nodes by id, and edges (u, v), each with attributes, in the order of the file; attributes of the graph."""
 
     nodes: dict[str, Record] = field(default_factory=dict)
     edges: list[tuple[str, str, Record]] = field(default_factory=list)
@@ -40,9 +40,9 @@ class Drawing:
 
 
 def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool = True) -> Tables:
-    """Rows from a drawing; attributes that are not known are `ignored`, with one notice.
+    """Rows from a drawing; unknown attributes are `ignored`, with one notice.
 
-    In networkx' `data`, as not in what is drawn, `size` is the memory where nothing else is.
+    In networkx' `data`, unlike in drawings, `size` is the memory if nothing else is.
     """
     names = list(drawing.nodes)
     used = {name for record in drawing.nodes.values() for name in record}
@@ -78,16 +78,16 @@ def tables_of(drawing: Drawing, source: str, *, data: bool = False, notice: bool
 
 
 def means(name: str, column: str, attributes: Known = DATA_ATTRIBUTES) -> bool:
-    """Whether a name means a column, in a unit or not."""
+    """True if a name means a column, with or without a unit."""
     try:
         meaning = meaning_of(name, aliases(attributes))
-    except ValueError:  # a size in a unit that is none
+    except ValueError:  # a size in an unknown unit
         return column in SIZES
     return meaning is not None and meaning.column == column
 
 
 class _AttributeReader:
-    """Reads attributes: their texts by column, the units of costs among them, and those that mean nothing."""
+    """Reads attributes: their texts by column, units of costs included, and the unknown ones."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -132,7 +132,7 @@ class _AttributeReader:
 
 
 def _apart(nodes: Mapping[str, Texts]) -> tuple[list[Texts], list[Texts]]:
-    """Rows of nodes and rows of values: all values of the nodes whose row cannot describe them."""
+    """Rows of nodes, and rows of values for nodes whose own row cannot describe them."""
     extra: dict[str, list[Texts]] = {}
     for key, texts in nodes.items():
         if texts.get("value_of"):
@@ -170,14 +170,14 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
 
 
 def drawing_of(tables: Tables) -> Drawing:
-    """A drawing with everything in the rows; views and extra values have an edge from what they belong to."""
+    """A drawing of all rows; views and further values have an edge from what they belong to."""
     records = records_of(tables, (tables.compute_scale or 1) if scale_shows(tables) else 1)
     values: dict[str, list[Record]] = {}
     for record in records.values:
         values.setdefault(record["node"], []).append(record | {"memory": record.get("memory_bytes", "")})
     drawing = Drawing(graph=_graph_attributes(tables))
     belongs: list[tuple[str, str]] = []
-    node_of: dict[str, str] = {}  # first values that are not called as their nodes
+    node_of: dict[str, str] = {}  # first values not named after their nodes
     for record in records.nodes:
         name = record["name"]
         first, *others = values.get(name, [{}])

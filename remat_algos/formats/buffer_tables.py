@@ -41,13 +41,13 @@ def read_buffers(path: str | os.PathLike[str]) -> Buffers:
     Returns
     -------
     Buffers
-        In the order of the rows, named by their ids. What `write_allocation` has written is read with all addresses
-        fixed: the same allocation. Without its columns offset and arena all are free again.
+        In the order of the rows, named by their ids. A file by `write_allocation` is read with all addresses fixed, as
+        the same allocation. Without its columns offset and arena all are free again.
 
     Raises
     ------
     AllocationError
-        One sentence with file, line and remedy; also for an alignment or for gaps of single buffers.
+        One sentence with file, line and remedy; also if the file gives an alignment or gaps of single buffers.
 
     Examples
     --------
@@ -97,8 +97,8 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
     ----------
     allocation : Allocation or SplitAllocation
     path : path
-        Becomes a CSV file of columns id, lower, upper, size and offset, and arena where there are several; buffers
-        without names are numbered. One that another is written over ends where that one begins.
+        CSV file to write, with columns id, lower, upper, size and offset, and arena if there are several; buffers
+        without names are numbered. A buffer that another is written over ends where that one begins.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def write_allocation(allocation: Allocation | SplitAllocation, path: str | os.Pa
 
 
 def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[str] = ()) -> ColumnTable:
-    """The cells of a CSV file under the columns that are known; AllocationError if it is none."""
+    """The cells of a CSV file under the known columns; AllocationError if it is not one."""
     try:
         return read_table(read_text(path), shortened_path(Path(path).name), known, required)
     except GraphError as error:
@@ -133,7 +133,7 @@ def read_columns(path: str | os.PathLike[str], known: Known, required: Sequence[
 
 
 def _numbers(table: ColumnTable, column: str, *, optional: bool = False) -> Sequence[int]:
-    """Whole numbers from 0 to below 2**53; -1 for empty cells and for -1 itself, where none are needed."""
+    """Whole numbers from 0 to below 2**53; -1 for empty cells and for -1 itself if the column is optional."""
     numbers = []
     for row, text in enumerate(table.texts(column)):
         if optional and text in ("", "-1"):

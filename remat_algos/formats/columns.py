@@ -1,4 +1,4 @@
-"""Rows as texts under the names of columns, with messages that name the file and the place."""
+"""Rows of texts under named columns, with messages that name the file and the place."""
 
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ SYNONYMS = {
     **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
     **dict.fromkeys(("duration", "latency", "runtime", "elapsed", "macs"), "compute"),
 }
-"""Words that are no names of columns, but mean one."""
+"""Words that are not names of columns, but mean one."""
 
 Known = Mapping[str, tuple[str, ...]]
 """Columns, each with its aliases."""
@@ -41,21 +41,21 @@ class ColumnTable:
     Parameters
     ----------
     source : str
-        The file's name, for messages.
+        Name of the file, for messages.
     columns : mapping of str to list of str
         Cells without white space around them, "" where empty.
     lines : list of int, optional
-        Where each row stands in the file; without them messages name the row.
+        Line of each row in the file; without them messages name the row.
     noun : str
-        What a row is called.
+        Noun for a row.
     header : sequence of str
         The names of the columns as the file has them.
     decimal_comma : bool
-        Whether 1,5 is a number.
+        Read 1,5 as a number.
     units : mapping of str to str, optional
-        Units that the names of columns say.
+        Units in the names of columns.
     ignored : sequence of str
-        The columns that are not known.
+        The unknown columns.
     """
 
     def __init__(
@@ -106,15 +106,15 @@ class ColumnTable:
         raise GraphError(f"{self.where(row)}: {message}")
 
     def texts(self, column: str) -> list[str]:
-        """Cells without the white space around them; empty where there is no such column."""
+        """Cells without the white space around them; empty if the column is missing."""
         return self.columns.get(column) or [""] * len(self)
 
     def flags(self, column: str) -> list[bool | None]:
-        """0 and 1, and the words for them; None for empty cells."""
+        """0 and 1 from digits or words; None for empty cells."""
         return self._looked_up(column, FLAGS, "write 0 or 1")
 
     def marks(self) -> list[int]:
-        """keep and recompute, as numbers."""
+        """Marks as numbers, from keep and recompute."""
         return self._looked_up("mark", MARKS, "write keep, recompute or nothing")
 
     def numbers(self, column: str, default: Any = None) -> list[Any]:
@@ -165,27 +165,27 @@ class ColumnTable:
 
 
 def aliases(known: Known) -> dict[str, str]:
-    """Every name of a column, to the column."""
+    """Mapping of every name of a column to the column."""
     return {alias: column for column, others in known.items() for alias in (column, *others)}
 
 
 def missing(source: str, column: str, header: Sequence[str]) -> str:
-    """The message for a column that must be there."""
+    """The message for a missing required column."""
     found = listed([name or '""' for name in header], MAX_NAMED)
     return f"{source}, line 1: missing column `{column}` (found: {found})"
 
 
 def warn_ignored(source: str, names: Iterable[str], what: str = "columns") -> None:
-    """One notice of the columns that mean nothing here."""
+    """Give one notice of the columns that mean nothing here."""
     ignored = listed(list(dict.fromkeys(names)), MAX_NAMED)
     if ignored:
         warn(f"{source}: ignored {what} {ignored}")
 
 
 def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Container[str | None], what: str) -> None:
-    """GraphError if an unknown name looks like a misspelt missing column.
+    """Raise GraphError if an unknown name looks like a misspelt missing column.
 
-    Misspelt: up to two letters differ, are missing, too many or swapped; one where a name has five letters or fewer.
+    Misspelt: up to two letters differ, are missing, added or swapped; one if the name has five letters or fewer.
     """
     names = {
         name: column
@@ -204,13 +204,13 @@ def check_spelling(where: str, unknown: Iterable[str], known: Known, present: Co
 
 
 def _near(word: str, name: str) -> bool:
-    """Whether a word looks like a name misspelt, or means the same elsewhere."""
+    """True if a word looks like a misspelt name, or means the same elsewhere."""
     allowed = 2 if min(len(name), len(word)) > 5 else 1 if len(name) > 3 else 0
     return SYNONYMS.get(word.lower()) == name or 0 < _distance(word, name, allowed) <= allowed
 
 
 def _distance(a: str, b: str, limit: int) -> int:
-    """Letters to change, add, drop or swap to get from one word to the other; above `limit` where that is certain."""
+    """Edit distance of two words, with swaps; any number above `limit` if it exceeds that."""
     if abs(len(a) - len(b)) > limit:
         return limit + 1
     before, row = [0] * (len(b) + 1), list(range(len(b) + 1))

@@ -18,12 +18,12 @@ from remat_algos.text.wording import counted, first_line, shortened
 
 _QUOTED = re.compile(r'"[^"]*"')
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;\t|])"?[,;\t ]*(?=\r?\n)', re.IGNORECASE)
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a cell that begins so is a formula in a spreadsheet, behind a mark is none
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # begins a formula in a spreadsheet, unless a mark precedes it
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | None) -> Tables:
-    """Rows from a table of edges and the texts of the others, each with its file's name: (text, name)."""
+    """Rows from a table of edges and the other tables, each as (text, name of its file)."""
     node_table = read_table(*nodes, NODE_COLUMNS, ("name",), {"the table of edges or of values": {"saved": "saved"}})
     if values is None:
         return rows_of(node_table, edges)
@@ -32,7 +32,7 @@ def parse(nodes: tuple[str, str], edges: ColumnTable, values: tuple[str, str] | 
 
 
 def parse_edges(text: str, source: str) -> Tables:
-    """Rows of size and cost 1 from a table of edges alone."""
+    """Rows of size and cost 1 from a table of edges without others."""
     edges = read_edges(text, source)
     pairs = list(zip(edges.texts("src"), edges.texts("dst"), strict=True))
     for row, pair in enumerate(pairs):
@@ -53,9 +53,9 @@ def read_table(
     required: Sequence[str] = (),
     elsewhere: Mapping[str, Mapping[str, str]] | None = None,
 ) -> ColumnTable:
-    """The cells of a CSV text under its header; columns that are not known are ignored with one notice.
+    """The cells of a CSV text under its header; unknown columns are ignored with one notice.
 
-    GraphError if a required column is missing, for which of a name an id will do, or one belongs `elsewhere`.
+    GraphError if a required column is missing (an id will do for a name), or a column belongs `elsewhere`.
     """
     text, mark = without_separator_line(text)
     mark = mark or separator(text)
@@ -127,7 +127,7 @@ def separator(text: str) -> str:
 
 
 def _rows(text: str, source: str, mark: str) -> tuple[list[list[str]], list[int]]:
-    """The rows that are not blank, and the line on which each ends."""
+    """The non-blank rows, and the line on which each ends."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, lines = [], []
     try:
@@ -158,7 +158,7 @@ def dump(tables: Tables) -> dict[str, str]:
 
 
 def left_out(tables: Tables) -> list[str]:
-    """Properties of the graph that tables cannot store."""
+    """The properties of a graph that tables cannot store."""
     return [
         *([f"the unit of compute ({tables.compute_unit})"] if tables.compute_unit else []),
         *([] if scale_shows(tables) else [f"the scale of compute ({tables.compute_scale})"]),

@@ -1,4 +1,4 @@
-"""Files that hold no graph which is read here: what they are, by their content, and the way in."""
+"""Recognition of files that are not graphs for this package, by content, with advice on how to import them."""
 
 import contextlib
 import re
@@ -25,7 +25,7 @@ TIMES = 'it has no sizes and no edges; capture the model, with cost="profile" fo
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What is seen of a file: its ending in lower case, its first bytes, decompressed, and the names in an archive."""
+    """A file's ending in lower case, its first bytes, decompressed, and the names in an archive."""
 
     ending: str
     data: bytes
@@ -45,12 +45,12 @@ def _holds(pattern: str) -> Sniff:
 
 
 def _object(pattern: str) -> Sniff:
-    """JSON with something in its beginning."""
+    """A test for JSON with a pattern near its beginning."""
     return lambda file: file.text.lstrip()[:1] in ("{", "[") and re.search(pattern, file.text) is not None
 
 
 def _archive(pattern: str) -> Sniff:
-    """A zip archive with a file called so."""
+    """A test for a zip archive with a file of that name."""
     return lambda file: any(re.search(pattern, name) for name in file.names)
 
 
@@ -59,7 +59,7 @@ def _ends(*endings: str) -> Sniff:
 
 
 def _other_archive(file: _File) -> bool:
-    """Arrays of NumPy are called .npy; of those the reader of npz says what is wrong."""
+    """True for a zip archive without NumPy arrays (.npy); the npz reader explains errors in archives with arrays."""
     return bool(file.names) and not any(name.endswith(".npy") for name in file.names)
 
 
@@ -72,7 +72,7 @@ def _exported(file: _File) -> bool:
 
 
 def _tensorflow(file: _File) -> bool:
-    """A SavedModel begins with its version and a graph of meta information, a GraphDef with a node and its operator."""
+    """True for a SavedModel (version, then meta graph) or a GraphDef (a node and its operator first)."""
     saved = re.match(rb"\x08\x01\x12[\x80-\xff]{1,5}[\x00-\x7f]\x0a", file.data)
     node = re.match(rb"\x0a.{1,3}?\x0a(.)", file.data, re.DOTALL)
     return saved is not None or (node is not None and (b"Const" in file.data or b"Placeholder" in file.data))
@@ -137,11 +137,11 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
     (_holds(r"\A(c[^\n]*\n)*s td \d"), "a tree decomposition", "give the graph: PACE .gr (docs/formats.md)"),
     (_holds(r"\A#!|\A(\"\"\"|import \w|from [\w.]+ import )"), "a program", RUN),
 )
-"""How a file is recognized, what it is, and what to do; the first counts."""
+"""Test, kind of file and advice; the first match counts."""
 
 
 def what_it_is(path: Path) -> str | None:
-    """What a file is that could not be read as a graph, and the way in; None if that is not known.
+    """The kind of a file that could not be read as a graph, and how to import it; None if unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files of graphs: the one door to all their formats, told apart by content; tables stand in several files."""
+"""Graph files: the one entry to all their formats, recognized by content; tables are several files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 @contextlib.contextmanager
 def collector_paused() -> Iterator[None]:
-    """Disable garbage collection, which takes half of the time with a million rows at hand, none of them garbage."""
+    """Disable garbage collection, which takes half of the time for a million rows and would find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -60,12 +60,12 @@ def collector_paused() -> Iterator[None]:
 
 @checked_arguments
 def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None) -> ComputationGraph:
-    """Read a graph from a file of any format that docs/formats.md describes, or build that of a model.
+    """Read a graph from a file of any format in docs/formats.md, or build the graph of a model.
 
     Parameters
     ----------
     path : path
-        A text `model:NAME`, with options as in "model:resnet50?batch=96", is the graph of a model (docs/zoo.md). Else
+        A text `model:NAME`, with options as in "model:resnet50?batch=96", names a model (docs/zoo.md). Else
         `X.nodes.csv` (with `X.edges.csv` and, if there, `X.values.csv` beside it), a list of edges `u v` or a table
         with columns src and dst, JSON (that of networkx too), npz, GraphML, DOT, PACE `.gr`, or a `cg_*.txt` of the
         lower-set authors; each of them may be compressed with gzip. ONNX and StableHLO where their library is
@@ -107,7 +107,7 @@ def read_graph(path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | 
 
 
 class _Note(NamedTuple):
-    """A clause about what a file does not give; `doubtful` if it gives that for other nodes or has other names."""
+    """A clause about figures missing from a file; `doubtful` if other nodes have them, or columns of unknown names."""
 
     text: str
     doubtful: bool = False
@@ -116,7 +116,7 @@ class _Note(NamedTuple):
 def read_with_notes(
     path: str | os.PathLike[str], *, nodes: str | os.PathLike[str] | None = None
 ) -> tuple[ComputationGraph, list[str]]:
-    """`read_graph`, and a clause for each kind of number that the file does not give.
+    """`read_graph`, with a clause for each kind of number that the file lacks.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
 
 
 def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None = None) -> Network | None:
-    """The model that a text in place of a path names, None if it is a path."""
+    """The model named by a text in place of a path, or None if it is a path."""
     if not (isinstance(path, str) and is_reference(path)):
         return None
     if nodes is not None:
@@ -188,7 +188,7 @@ def reading(function: Callable[..., Any], face: str) -> Callable[..., Any]:
 
 
 def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
-    """The file, and the lengths of dimensions behind its name: `model.onnx?batch=8&tokens=128`."""
+    """The file, and the lengths of dimensions after its name: `model.onnx?batch=8&tokens=128`."""
     name, mark, query = os.fspath(path).partition("?")
     if not mark or os.path.lexists(path) or not os.path.lexists(name):
         return Path(path), {}
@@ -199,7 +199,7 @@ def _split(path: str | os.PathLike[str]) -> tuple[Path, dict[str, int]]:
         dim, _, length = word.partition("=")
         if not (dim and length.isascii() and length.isdecimal() and len(length) < LONGEST):
             example = f"{shortened_path(Path(name).name)}?batch=8"
-            raise GraphError(f"{quoted(word)} is no length of a dimension; write {example}")
+            raise GraphError(f"{quoted(word)} is not a length of a dimension; write {example}")
         dims[unquote(dim)] = int(length)
     return Path(name), dims
 
@@ -222,7 +222,7 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
-    """What the format reads, which may come from outside."""
+    """The result of the format's reader, which may be a user's."""
     found = form.read(content, source)
     if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
         return found
@@ -244,7 +244,7 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
-    """Notices of assumed sizes and costs, and of nodes without edges."""
+    """Notes on assumed sizes and costs, and on nodes without edges."""
     n = graph.n_nodes
     notes: list[_Note] = []
     unsized = len(tables.unsized) == n
@@ -274,7 +274,7 @@ def _some(names: Sequence[str], total: int | None = None) -> str:
 
 
 def _format_of(text: str, file: Path) -> GraphFormat:
-    """The format of a text; the file's name decides only between several possible ones."""
+    """The format of a text; the file's name decides only if several are possible."""
     forms, ending = [form for form in graph_formats() if not form.binary], _ending(file)
     for form in forms:
         if claims(form, text, ending):
@@ -300,18 +300,18 @@ def _ending(file: Path) -> str:
 
 
 def _first_line(text: str) -> str:
-    """The first line that is more than a comment, without its comment."""
+    """The first line with content, without its comment."""
     found = re.search(r"^[^\S\n]*[^\s#][^#\n]*", csv_tables.without_separator_line(text)[0], re.MULTILINE)
     return found[0].strip() if found else ""
 
 
 def _header(line: str) -> set[str]:
-    """The words of a line, whatever is between them."""
+    """The words of a line, whatever separates them."""
     return set(re.split(r'[,;|\s"]+', line.lower()))
 
 
 def _names_edges(line: str) -> bool:
-    """Whether the words are names of columns, one of them of what is read and one of readers."""
+    """True if the words name columns, one of them the source and one the target of an edge."""
     columns = aliases(EDGE_COLUMNS)
     return {"src", "dst"} <= {columns.get(word) for word in _header(line)}
 
@@ -322,7 +322,7 @@ def _bare(file: Path) -> str:
 
 
 def _stem(file: Path) -> tuple[str, str | None]:
-    """X and the kind of X.kind.csv; the kind is None for X.csv and for other names."""
+    """X and kind from X.kind.csv; the kind is None for X.csv and for other names."""
     stem = _bare(file).removesuffix(".csv").removesuffix(".tsv")
     for kind in KINDS:
         if stem.endswith(f".{kind}") and stem != _bare(file):
@@ -331,7 +331,7 @@ def _stem(file: Path) -> tuple[str, str | None]:
 
 
 def _beside(file: Path) -> dict[str, Path]:
-    """The tables that go with one of them, compressed or not; X.csv is a table of nodes."""
+    """The tables that belong with a table, compressed or not; X.csv is a table of nodes."""
     stem, kind = _stem(file)
     own = file.name[len(stem) + (len(kind) + 1 if kind is not None else 0) :]  # ".csv", ".tsv.gz", ...
     endings = list(dict.fromkeys([own if own in TABLE_ENDINGS else ".csv", *TABLE_ENDINGS]))
@@ -376,7 +376,7 @@ def _table(text: str, file: Path) -> Tables:
 
 
 def _with_nodes(form: GraphFormat, content: Any, source: str, nodes: Path) -> Tables:
-    """A list of edges, as text or as table, over a table of nodes."""
+    """A list of edges, as text or table, together with a table of nodes."""
     if form is TABLE:
         edges = csv_tables.read_edges(content, source)
     elif form.edges_only:
@@ -429,7 +429,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     GraphError
-        For another ending.
+        If the ending is unknown.
     OSError
         On failure; existing files are left unchanged.
 
@@ -449,7 +449,7 @@ def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
 
 
 def files_written(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that writing to a path makes or removes; GraphError if its ending is no format."""
+    """The files that writing to a path makes or removes; GraphError if its ending is unknown."""
     file = Path(path)
     if file.name.endswith(TABLES):
         stem = file.name.removesuffix(TABLES)
@@ -474,11 +474,11 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
 
 
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
-    """Properties of the graph that the format of the path cannot store."""
+    """The properties of a graph that the format of a path cannot store."""
     return csv_tables.left_out(tables_from(graph)) if str(path).endswith(TABLES) else []
 
 
 def _writer(file: Path) -> GraphFormat | None:
-    """The format that writes files of that ending, None for tables and for endings of no format."""
+    """The format that writes files of that ending, None for tables and unknown endings."""
     forms = (form for form in graph_formats() if form.write is not None)
     return next((form for form in forms if file.suffix.lower() in form.endings), None)

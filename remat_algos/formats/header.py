@@ -1,4 +1,4 @@
-"""What the name of a column, a key or an attribute means: the column, and the unit of its numbers."""
+"""The meaning of a column's, key's or attribute's name: the column, and the unit of its numbers."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -35,19 +35,19 @@ _BRACKETS = re.compile(r"(.*?)[\s_-]*[(\[]\s*(?:in\s+)?([^()\[\]]+?)\s*[)\]]", r
 
 
 class Meaning(NamedTuple):
-    """A column, and the unit that its name says its numbers are in; "" if it says none."""
+    """A column, and the unit in its name, or ""."""
 
     column: str
     unit: str = ""
 
 
 def plain(name: str) -> str:
-    """The name of a column whatever its capitals, with underscores between its words."""
+    """The name of a column in lower case, with underscores between its words."""
     return re.sub(r"[\s-]", "_", name.strip().lower())
 
 
 def split_unit(name: str) -> tuple[str, str, bool]:
-    """A plain name without what stands in brackets at its end, or behind its last underscore; that; and if in brackets.
+    """A plain name without the part in final brackets or after its last underscore; that part; True for brackets.
 
     Examples
     --------
@@ -62,15 +62,15 @@ def split_unit(name: str) -> tuple[str, str, bool]:
 
 
 def spellings(name: str) -> list[str]:
-    """A name, and what is left of it without a unit that is known."""
+    """A name, and the name without a known unit."""
     base, unit, _ = split_unit(name)
     return [name, base] if unit.lower() in SIZE_UNITS or unit.lower() in COST_UNITS else [name]
 
 
 def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
-    """What a name means, by the columns that plain names have; None if it is not known.
+    """The meaning of a name, given the columns of plain names; None if unknown.
 
-    Raises ValueError for a size whose unit, in brackets, is none of bytes. That of a cost may be any: it is only named.
+    Raises ValueError for a size whose unit, in brackets, is not one of bytes. A cost may have any unit.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def meaning_of(name: str, column_of: Mapping[str, str]) -> Meaning | None:
         if spelled in SIZE_UNITS and (bracketed or spelled != "b"):
             return Meaning(column, SIZE_UNITS[spelled])
         if bracketed:
-            raise ValueError(f"{quoted(unit)} is no unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB")
+            raise ValueError(f"{quoted(unit)} is not a unit of bytes; write bytes, KB, MB, GB, KiB, MiB or GiB")
     if column in COSTS and (bracketed or spelled in COST_UNITS):
         prefixed = f"{spelled}{base}" if base in ("flops", "macs") else spelled  # FLOPs (G)
         return Meaning(column, COST_UNITS.get(prefixed) or COST_UNITS.get(spelled) or unit)
@@ -109,9 +109,9 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> str:
-    """The one unit that all costs are in, also where the graph has it `named`; GraphError if there are several.
+    """The single unit of all costs, also if the graph has it `named`; GraphError if there are several.
 
-    Costs of gradients without a unit are in that of the others.
+    Costs of gradients without a unit take that of the others.
     """
     found = {(meaning.column, meaning.unit) for meaning in meanings if meaning.column in COSTS}
     units = sorted({unit for _, unit in found if unit} | ({named} if named else set()))
@@ -123,7 +123,7 @@ def unit_of_costs(source: str, meanings: Iterable[Meaning], named: str = "") -> 
 
 
 def check_place(where: str, unknown: Iterable[str], elsewhere: Mapping[str, Mapping[str, str]], what: str) -> None:
-    """GraphError for a name that is not known here, but elsewhere: plain names, to their columns, by place."""
+    """Raise GraphError for a name that is unknown here but known elsewhere (plain names to columns, by place)."""
     for name in unknown:
         for place, column_of in elsewhere.items():
             if meaning_of(name, column_of) is not None:

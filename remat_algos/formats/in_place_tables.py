@@ -1,4 +1,4 @@
-"""Tables of operations that work in place, and of values that are written over others, as CSV."""
+"""CSV tables of operations that work in place, and of values that are written over others."""
 
 import os
 
@@ -15,8 +15,8 @@ def read_in_place(path: str | os.PathLike[str]) -> dict[str, int | tuple[int, ..
     Parameters
     ----------
     path : path
-        In a row `op,read` the read is a place from 0, or `none`, and several rows of an operation are places in the
-        order of trying; in a row `value,over` both are names of values.
+        In a row `op,read` the read is a place from 0, or `none`; several rows of an operation are tried in their order.
+        In a row `value,over` both are names of values.
 
     Returns
     -------

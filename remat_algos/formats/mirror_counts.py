@@ -1,4 +1,4 @@
-"""Mirror counts that others wrote down: a table of nodes and counts, or a JSON object."""
+"""Mirror counts in files: a table of nodes and counts, or a JSON object."""
 
 import json
 import os
@@ -23,19 +23,18 @@ COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
 MAX_COUNT = 2**31 - 1
 Row = tuple[str, str, Any]
-"""Where it stands, for messages; the node; its count."""
+"""The place in the file, for messages; the node; its count."""
 
 
 @checked_arguments
 def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) -> Int64:
-    """How often each node may run beyond its first run, as `mirror_schedule` takes it.
+    """Read how often each node may run beyond its first run, for `mirror_schedule`.
 
     Parameters
     ----------
     graph : ComputationGraph
     path : path
-        CSV with the columns node and count, or a JSON object {node: count}; nodes by name or by id. Nodes that are
-        not named have 0.
+        CSV with the columns node and count, or a JSON object {node: count}; nodes by name or id. Other nodes have 0.
 
     Returns
     -------
@@ -44,8 +43,8 @@ def read_mirror_counts(graph: ComputationGraph, path: str | os.PathLike[str]) ->
     Raises
     ------
     GraphError
-        If the file cannot be read or is neither; for a node that is not known, is a gradient or named twice; for a
-        count that is negative or no whole number, or above 0 where a node must run only once or is marked to be kept.
+        If the file cannot be read or is neither; if a node is unknown, a gradient or named twice; if a count is not a
+        whole number of 0 or more, or is above 0 for a node that must run only once or is marked to be kept.
 
     References
     ----------
@@ -108,7 +107,7 @@ def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:
 
 
 def _node(graph: ComputationGraph, where: str, name: str) -> int:
-    """The node of a name, or else of an id."""
+    """The node with a name, or else with an id."""
     try:
         return graph.node_id(name)
     except GraphError as error:
@@ -120,7 +119,7 @@ def _node(graph: ComputationGraph, where: str, name: str) -> int:
 
 
 def _count(where: str, name: str, value: Any) -> int:
-    """A count as the file has it: text in a table, a number in JSON."""
+    """A count: text in a table, a number in JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or not isinstance(value, str | int):

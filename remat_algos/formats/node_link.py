@@ -15,14 +15,14 @@ ENDS = ("id", "key", "source", "target")  # of edges, no attributes
 
 
 def is_node_link(record: Any) -> bool:
-    """Whether parsed JSON is of this kind, and not of our own."""
+    """True if parsed JSON is of this kind, and not our own."""
     return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in EDGES)
 
 
 def tables_of(record: Mapping[str, Any], source: str) -> Tables:
     """Rows from parsed JSON: `nodes` with an `id`, and `edges` or `links` from `source` to `target`, or `adjacency`.
 
-    Parallel edges are one read. Raises GraphError for an undirected graph, and for what is not of this form.
+    Parallel edges are one read. Raises GraphError for an undirected graph, or JSON in another form.
     """
     if record.get("directed") is False:
         _fail(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
@@ -55,7 +55,7 @@ def _hashable(node: Any) -> Any:
 
 
 def _edges(record: Mapping[str, Any], names: list[str], source: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """(u, v, attributes of the edge)."""
+    """Edges as (u, v, attributes)."""
     if "adjacency" in record:
         rows = record["adjacency"]
         if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):
@@ -89,7 +89,7 @@ def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(pairs: Any) -> Record:
-    """Pairs as a record; null is no entry."""
+    """Pairs as a record, without entries that are null."""
     return {str(key): entry for key, entry in pairs if entry is not None}
 
 

@@ -1,4 +1,4 @@
-"""Reads orders in other forms: plans, lists, actions, matrices; recognized by content."""
+"""Reading of orders in other forms, recognized by content: plans, lists, actions, matrices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """The order in a file, not yet checked against a graph.
+    """The order in a file, before it is checked against a graph.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class Order:
     lines : sequence of str
         Lines of text instead: names, actions, comments. A node may be called `compute x` or `#1`, so the graph decides.
     computed, saved : bool[t, n], optional
-        R and S: whether stage t computes node v, and whether it has the value of v from stage t - 1.
+        R and S: stage t computes node v; it has the value of v from stage t - 1.
     is_plan : bool
-        Whether it is a plan, which records how its graph was differentiated.
+        True for a plan, which records how its graph was differentiated.
     derivation : mapping, optional
-        The options of `differentiate` that a plan names; None: it was not.
+        The options of `differentiate` that a plan records, if any.
     """
 
     source: str
@@ -62,7 +62,7 @@ class Order:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
-        """Read a file; PlanError if it is nothing of the kind."""
+        """Read a file; PlanError if it holds no order."""
         source = shortened_path(Path(path).name)
         try:
             data = read_bytes(path)
@@ -74,7 +74,7 @@ class Order:
         return _json(text, source) if _JSON.match(text) else _lines(text, source)
 
     def differentiated(self, graph: ComputationGraph) -> ComputationGraph:
-        """The graph differentiated as the plan records it; unchanged if nothing is recorded or it has gradients."""
+        """The graph differentiated as the plan records; unchanged without a record, or if it has gradients."""
         if self.derivation is None or graph.is_training:
             return graph
         try:
@@ -95,7 +95,7 @@ class Order:
         return schedule
 
     def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
-        """Names of nodes, and of values that are freed, each with the number of steps before it."""
+        """Names of nodes, and of freed values, each with the number of steps before it."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
             raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
@@ -140,7 +140,7 @@ class Order:
                 self._fail(fault, int(broken[0]), reader)
 
     def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
-        """Only live values are freed, and no value is read after it was freed."""
+        """Check that only live values are freed, and that no freed value is read."""
         try:
             lifetimes = simulate(graph, schedule).lifetimes
         except ScheduleError as error:
@@ -189,7 +189,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     Raises
     ------
     PlanError
-        If the file is none of these, or a plan whose options of `differentiate` do not fit the graph.
+        If the file is in none of these forms, or a plan's options of `differentiate` do not fit the graph.
     ScheduleError
         If it names an unknown node, frees or drops a value that is read later, or frees one that is not live.
 
@@ -209,7 +209,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
 
 
 def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, place: int, source: str) -> int:
-    """The node of a name, or of an id."""
+    """The node with a name or an id."""
     if isinstance(step, str) and step in ids:
         return ids[step]
     name = str(step)

@@ -113,8 +113,8 @@ def gr_text(graph: UndirectedGraph) -> str:
 def read_td(path: str | os.PathLike[str]) -> TreeDecomposition:
     """Read a tree decomposition; its bag 1 becomes the root, bag 0.
 
-    The first line is `s td BAGS LARGEST VERTICES`, LARGEST for the size of the largest bag; then comes `b i v ..` for
-    each bag, in any order, empty ones with no `v`; then a line `i j` for each edge of the tree. Lines that begin with
+    The first line is `s td BAGS LARGEST VERTICES`, LARGEST for the size of the largest bag; then a line `b i v ..` for
+    each bag, in any order, without `v` if empty; then a line `i j` for each edge of the tree. Lines that begin with
     `c` are comments.
 
     Parameters
@@ -241,14 +241,14 @@ def td_text(decomposition: TreeDecomposition, n_vertices: int) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The number and the words of each line that is no comment."""
+    """The number and the words of each line that is not a comment."""
     for at, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("c") and (words := line.split()):
             yield at, words
 
 
 def _header(lines: Iterator[tuple[int, list[str]]], source: str, start: str, names: str) -> tuple[int, ...]:
-    """The line of the header and the numbers in it, as many as names."""
+    """The line of the header and its numbers, one for each of `names`."""
     at, words = next(lines, (1, []))
     numbers = _numbers(words[2:])
     if numbers is None or " ".join(words[:2]) != start or len(numbers) != len(names.split()):
@@ -284,7 +284,7 @@ def _bag(words: list[str], source: str, at: int, n_bags: int, n: int) -> tuple[i
 
 
 def _join(joined: dict[int, int], i: int, j: int) -> bool:
-    """Note that an edge joins two bags; False if they hung together before."""
+    """Note that an edge joins two bags; False if they were connected before."""
     ends = []
     for bag in (i, j):
         while (above := joined.setdefault(bag, bag)) != bag:
@@ -300,7 +300,7 @@ def _pairs(edges: Int32) -> list[str]:
 
 
 def _numbers(words: list[str]) -> list[int] | None:
-    """None if one of the words is no number of up to nine digits."""
+    """The words as numbers; None unless each has up to nine digits."""
     digits = "".join(words)
     if digits and not (digits.isascii() and digits.isdecimal() and max(map(len, words)) < 10):
         return None

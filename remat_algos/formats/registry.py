@@ -1,4 +1,4 @@
-"""Formats of graphs, found by looking into the folder `graphs`, and into that of formats that other libraries read."""
+"""Graph formats, found in the folder `graphs` and in the folder of formats that other libraries read."""
 
 import importlib
 import re
@@ -19,37 +19,37 @@ _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphFormat:
-    """How graphs are recognized, read and written in one format, a file per graph.
+    """One format of graphs, a file per graph: how it is recognized, read and written.
 
     Parameters
     ----------
     name : str
-        As messages call it.
+        Name in messages.
     read : callable
-        From a text, of `binary` formats bytes, and the name of the file for messages, to rows or to the graph; with
-        `edges_only` to rows.
+        From a text (bytes if `binary`), and the name of the file for messages, to rows or to the graph; to rows if
+        `edges_only`.
     write : callable, optional
         From a graph to a text or bytes; without it the format is only read.
     endings : tuple of str
-        Names of files end so, in either case: an ending selects the format where a graph is written, and where the
-        content of a file could be of several formats.
+        File name endings, in any case: they select the format in which a graph is written, and decide if the content
+        could be of several formats.
     begins : re.Pattern, optional
-        What contents begin with. Others are not asked further, unless their file has one of the endings.
+        Pattern at the beginning of contents. Other contents are not sniffed, unless the file has one of the endings.
     sniff : callable, optional
-        Whether a content, text or bytes, can be of no other format; also gets the ending of the file. Without it
-        `begins` tells, and without both the ending alone.
+        True if a content, text or bytes, can be of no other format; also gets the ending of the file. Without it
+        `begins` decides, and without both the ending alone.
     binary : bool
     dims : bool
-        `read` also takes `dims`, a mapping of lengths that stand behind the path: FILE?batch=8.
+        `read` also takes `dims`, a mapping of lengths after the path: FILE?batch=8.
     edges_only : bool
         Files hold no sizes and costs: a table of nodes may give them.
     size_from, cost_from : str
-        What gives sizes and costs in a file, for messages.
+        Source of sizes and costs in a file, for messages.
 
     Raises
     ------
     ValueError
-        If the endings are no tuple of endings such as ".json", or `begins` is no pattern: of text, or of bytes if the
+        If `endings` is not a tuple of endings such as ".json", or `begins` not a pattern of text, or of bytes if the
         format is binary.
     """
 
@@ -78,7 +78,7 @@ class GraphFormat:
 
 
 def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
-    """Whether a file is of that format and no other; by its ending, if the content does not tell."""
+    """True if a file is of that format and no other; by its ending, if the content does not decide."""
     if form.begins is None and form.sniff is None:
         return ending in form.endings
     begins = form.begins is None or form.begins.match(content) is not None
@@ -89,9 +89,9 @@ def claims(form: GraphFormat, content: str | bytes, ending: str) -> bool:
 
 @checked_arguments
 def register(form: GraphFormat) -> None:
-    """Let graphs be read and written in a format; an earlier one of the same name is replaced.
+    """Register a format for reading and writing graphs; an earlier one of the same name is replaced.
 
-    Of several formats that could read a content or write an ending, the newest does; binary formats are read first.
+    If several formats could read a content or write an ending, the newest does; binary formats are tried first.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def register(form: GraphFormat) -> None:
     Raises
     ------
     TypeError
-        If it is something else.
+        If `form` is not a GraphFormat.
 
     Examples
     --------

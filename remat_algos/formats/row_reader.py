@@ -1,4 +1,4 @@
-"""From three tables of texts, of nodes, reads and values, to the rows of a graph (docs/formats.md)."""
+"""From tables of texts for nodes, reads and values to the rows of a graph (docs/formats.md)."""
 
 from typing import NoReturn
 
@@ -42,14 +42,14 @@ VALUE_COLUMNS: Known = {
     "saved": (),
 }
 OF_NODES = {alias: column for alias, column in aliases(NODE_COLUMNS).items() if column not in ("id", "name", "op")}
-"""What only nodes have: a table of edges or values that has one of these columns, and not as its own, is refused."""
+"""Columns for nodes only: a table of edges or values with one that is not also its own is refused."""
 VALUE_CELLS = ("memory", "output", "view_of", "grad_memory")
 """Columns of a node that speak of its value; a node with rows in the table of values leaves them empty."""
 GRADIENT_COLUMNS = {"grad_needs_inputs", "grad_needs_output", "grad_memory", "grad_compute", "grad_workspace", "saved"}
 
 
 def rows_of(nodes: ColumnTable, edges: ColumnTable, values: ColumnTable | None = None) -> Tables:
-    """The rows of a graph; GraphError, with file and place, where the tables contradict each other or themselves."""
+    """The rows of a graph; GraphError, with file and place, if the tables contradict each other or themselves."""
     return _RowReader(nodes, edges, values).tables()
 
 
@@ -82,7 +82,7 @@ class _RowReader:
             self.backward = "present"
 
     def tables(self) -> Tables:
-        """The rows, with what each gradient reads."""
+        """The rows, with the reads of each gradient."""
         if self.backward == "to come":
             inputs, output = self.table.flags("grad_needs_inputs"), self.table.flags("grad_needs_output")
             for name, needs_inputs, needs_output in zip(self.names, inputs, output, strict=True):
@@ -134,7 +134,7 @@ class _RowReader:
             seen_names.add(name)
 
     def _node_rows(self, table: ColumnTable, names: list[str]) -> list[NodeRow]:
-        """Each row as if it were a node; missing sizes and costs are 0 for a view, else 1."""
+        """Every row as a node; missing sizes and costs are 0 for a view, else 1."""
         views = [view_of or None for view_of in table.texts("view_of")]
         silent = [0 if view_of else 1 for view_of in views]
         self.memory = table.sizes("memory")
@@ -157,7 +157,7 @@ class _RowReader:
         ]
 
     def _note_assumed(self, nodes: ColumnTable, values: ColumnTable | None) -> None:
-        """Which nodes have a value without a size, or no cost; views need neither."""
+        """Note the nodes that lack a cost or the size of a value; views need neither."""
         listed: set[str] = set()
         unsized: set[str] = set()
         if values is not None:
@@ -209,7 +209,7 @@ class _RowReader:
                 self._call_value(table, row, ids[row], f"{key}:{k}" if k else name, name)
 
     def _call_value(self, table: ColumnTable, row: int, own_id: str, rule: str, name: str) -> None:
-        """Let edges call a value by its id, by its name and by its place; ids and names of nodes go first."""
+        """Let edges refer to a value by id, name and place; ids and names of nodes take precedence."""
         if own_id:
             if own_id in self.called:
                 table.fail(row, f"two {table.noun}s have the id {quoted(own_id)}; give each its own")
@@ -218,7 +218,7 @@ class _RowReader:
         self.called.setdefault(rule, name)
 
     def _check_left_empty(self, row: int, key: str, values: ColumnTable) -> None:
-        """GraphError for a cell of a node that its rows of values have too."""
+        """Raise GraphError for a cell of a node that its rows of values have too."""
         for column in VALUE_CELLS:
             if column in self.table and self.table.columns[column][row]:
                 message = f"node {quoted(key)} has rows in {values.source}; leave its {column} empty here"
@@ -245,14 +245,14 @@ class _RowReader:
         table.fail(row, f"{quoted(dst)} is a {kind}; reverse the edge or remove it")
 
     def _resolve(self) -> None:
-        """Forward nodes and bases of views by their names, where the tables have their ids."""
+        """Replace ids of forward nodes and of bases of views by their names."""
         for node in self.nodes.values():
             node.gradient_of = node.gradient_of and self.called.get(node.gradient_of, node.gradient_of)
             for value in node.values:
                 value.view_of = value.view_of and self.called.get(value.view_of, value.view_of)
 
     def _saved(self, node: NodeRow, inputs: bool, output: bool) -> list[str]:
-        """Reads of the gradient: by the flag of each read and value, else by the flags of the node."""
+        """Reads of the gradient, by the flag of each read and value, else by the flags of the node."""
         saved_flags = self.saved_flags.get(node.name, {})
         own = [node.value_name(k) for k in range(len(node.values))]
         return [

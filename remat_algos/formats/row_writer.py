@@ -1,4 +1,4 @@
-"""From the rows of a graph to records of its nodes, its reads and its values: what row_reader.py reads."""
+"""From the rows of a graph to records of its nodes, reads and values, which row_reader.py reads."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Nodes, residents and views; reads; and the values of nodes that have several or named ones."""
+    """Records of nodes, residents and views; of reads; and of values of nodes with several or named ones."""
 
     nodes: list[Record]
     edges: list[Record]
@@ -65,7 +65,7 @@ def _node(node: NodeRow, backward: str, listed: bool, scale: int) -> Record:
 
 
 def scale_shows(tables: Tables) -> bool:
-    """Whether a reader can infer the scale of compute from the decimals of the written costs."""
+    """True if a reader can infer the scale of compute from the decimals of the written costs."""
     costs = (cost for node in tables.nodes for cost in (node.compute, node.grad_compute) if cost != -1)
     return tables.compute_scale in (None, 1) or (
         tables.compute_scale in POWERS and any(cost % POWERS[0] for cost in costs)

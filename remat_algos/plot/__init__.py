@@ -1,4 +1,4 @@
-"""Pictures of schedules, frontiers and graphs, and their forms in plain text."""
+"""Pictures of schedules, frontiers and graphs, also in plain text."""
 
 from remat_algos.namespace import namespace
 

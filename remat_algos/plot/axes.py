@@ -1,4 +1,4 @@
-"""Axes to draw on: of a fitting size, in bytes, with their legend beside them."""
+"""Axes of a suitable size, in bytes, with their legend beside them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LETTER = 0.62  # width of a letter in font sizes: slightly above the average of 
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """`ax`, or the axes of a new figure of this size in inches, without a window."""
+    """`ax`, or the axes of a new figure of this size in inches, without opening a window."""
     if ax is not None:
         return checked_axes(ax)
     from matplotlib.figure import Figure
@@ -29,7 +29,7 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def checked_axes(ax: Axes) -> Axes:
-    """`ax`; TypeError for anything else than axes, such as their figure."""
+    """`ax`; TypeError for anything but axes, such as their figure."""
     from matplotlib.axes import Axes
 
     return check_kind(ax, Axes, "ax")
@@ -43,21 +43,21 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def title(ax: Axes, sentences: Sequence[str], size: int = 10) -> None:
-    """Sentences above axes, broken where the axes are narrow."""
+    """Set the title of axes, wrapped to their width."""
     room = max(20, int(inches(ax)[0] / (LETTER * size * POINT)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
     ax.set_title("\n".join(lines), fontsize=size, pad=9)
 
 
 def ink() -> str:
-    """The colour of lines and marks: that of texts."""
+    """The colour of lines and marks, equal to that of texts."""
     import matplotlib
 
     return str(matplotlib.rcParams["text.color"])
 
 
 def label(name: str, max_length: int = 24) -> str:
-    """A name that matplotlib can draw: short, no formula, a question mark where the font has no glyph."""
+    """A name that matplotlib can draw: short, not a formula, with question marks for missing glyphs."""
     from matplotlib.font_manager import FontProperties, findfont
 
     fonts = tuple(findfont(FontProperties(family=[family])) for family in FontProperties().get_family())
@@ -92,7 +92,7 @@ def byte_axis(axis: Axis, top: int, what: str) -> None:
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
-    """A legend to the right of the axes; a row without a handle is a line of text; rows without room are counted."""
+    """Draw a legend to the right of the axes; a row without a handle is text; rows without room are counted."""
     from matplotlib.lines import Line2D
 
     room = max(3, int(inches(ax)[1] / LEGEND_ROW))
@@ -111,7 +111,7 @@ def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:
 
 
 def name_ticks(ax: Axes, names: Sequence[str], *, across: bool, size: int = 8) -> bool:
-    """Names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit. Returns whether they do."""
+    """Set names as ticks 0, 1, ... of the x axis or, not across, of the y axis if all fit; return True if so."""
     from matplotlib.ticker import MaxNLocator
 
     axis, room = (ax.xaxis, inches(ax)[0]) if across else (ax.yaxis, inches(ax)[1])

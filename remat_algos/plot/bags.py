@@ -1,4 +1,4 @@
-"""The bags of a decomposition as a tree in a picture, and the horizontal position of each."""
+"""The bags of a decomposition as a tree in a picture, and their horizontal positions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class BagTree:
         All bags, parents before their children, each branch to its end.
     children : list of lists of int
     depth : list of int
-        Bags above each.
+        Number of bags above each.
     words : list of lists of str
-        The vertices of each bag, those that an upper separator owns in brackets.
+        The vertices of each bag; in brackets those owned by an upper separator.
     level : list of int
-        Of each bag as a separator, 1 for the top one; 0 where there are no separators.
+        Level of each bag as a separator, 1 for the top one; 0 without separators.
     """
 
     order: list[int]
@@ -50,7 +50,7 @@ def bag_tree(
 ) -> BagTree:
     """Root a decomposition at its root, or at its top separator.
 
-    Raises GraphError for a graph without some vertex, ValueError for too few names and for others' separators.
+    Raises GraphError if the graph lacks a vertex, ValueError for too few names and for separators of another tree.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph:
 
 
 def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: SeparatorTree) -> list[list[str]]:
-    """Names of the vertices of each bag, in brackets those that a separator above it owns."""
+    """Names of the vertices of each bag; in brackets those owned by a separator above it."""
     words: list[list[str]] = [[] for _ in range(decomposition.n_bags)]
     for s, i in enumerate(separators.bag.tolist()):
         for v in decomposition.bag(i):
@@ -135,9 +135,9 @@ def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
     ----------
     tree : BagTree
     half : sequence of float
-        Of the widths of the boxes.
+        Half the width of each box.
     gap : float
-        Room between two boxes of a row.
+        Gap between two boxes of a row.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
     [0.0, -2.5, 0.0, 2.5]
     """
     shift = [0.0] * len(half)  # from the parent
-    outline: dict[int, Ends] = {}  # left and right ends of what hangs there, row by row
+    outline: dict[int, Ends] = {}  # left and right ends of each subtree, row by row
     for bag in reversed(tree.order):
         children, ends = tree.children[bag], Ends()
         for child in children:

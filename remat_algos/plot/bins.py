@@ -1,4 +1,4 @@
-"""Bins: many steps or nodes in few rows or columns."""
+"""Bins of steps or nodes, one per row or column."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from remat_algos.ir.csr import row_of
 
 
 def bins(count: int, max_bins: int) -> Int64:
-    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; a range for each number where there is room.
+    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; one per number if there is room.
 
     Examples
     --------
@@ -19,5 +19,5 @@ def bins(count: int, max_bins: int) -> Int64:
 
 
 def bin_of(edges: Int64) -> Int64:
-    """int64[count]: the range in which each number stands."""
+    """int64[count]: the range of each number."""
     return row_of(edges)

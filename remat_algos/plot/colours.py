@@ -1,4 +1,4 @@
-"""Styles: colours of Okabe and Ito, distinguishable for colour-blind readers and, by lightness, in grey."""
+"""Styles in the colours of Okabe and Ito, distinguishable for colour-blind readers and, by lightness, in grey."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ class Style:
     label : str
     colour : str
     character : str
-        In plain text.
+        Character in plain text.
     hatch : str
-        Of areas.
+        Hatch of areas.
     marker : str
-        Of nodes.
+        Marker of nodes.
     """
 
     label: str

@@ -25,9 +25,9 @@ def covers(members: Bool) -> Int64:
 
 
 def places(members: Bool) -> Float64:
-    """float64[k, 2]: (place, level) of lower sets; the level is the size, and places of a level are 1 apart or more.
+    """float64[k, 2]: (place, level) of lower sets; the level is the size, and places of a level are at least 1 apart.
 
-    Wherever there is room, adding a node leads the same way from every set, so that lines lie parallel.
+    Where there is room, adding a node leads in the same direction from every set, so that lines are parallel.
 
     Examples
     --------
@@ -51,9 +51,9 @@ def places(members: Bool) -> Float64:
 
 
 def _directions(members: Bool) -> Float64:
-    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in total.
+    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in sum.
 
-    Parts of the graph of which one comes whole before the other are divided into branches each for itself.
+    Parts of the graph that come one after the other are divided into branches separately.
     """
     f = members.shape[1]
     below = np.array([members[members[:, v]].all(axis=0) for v in range(f)]).reshape(f, f)

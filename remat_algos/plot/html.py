@@ -18,7 +18,7 @@ from remat_algos.text.wording import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_DRAWN, MAX_EDGES = 400, 1_000  # of a graph; of more the drawing shows nothing, and takes megabytes
+MAX_DRAWN, MAX_EDGES = 400, 1_000  # of a drawn graph; larger drawings show nothing, and take megabytes
 LONGEST_LINE = 200  # characters; a name may have any number
 
 _STYLE = re.compile(r"<style[^>]*>.*?</style>", re.DOTALL)
@@ -29,7 +29,7 @@ _IDS = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def html(subject: Any) -> str | None:
-    """HTML of an object; None if notebooks show only its line.
+    """HTML of an object; None if notebooks should show only its repr.
 
     Examples
     --------
@@ -47,19 +47,19 @@ def html(subject: Any) -> str | None:
 
 
 def plan_html(plan: Plan) -> str:
-    """A plan: its text, and the memory of its steps."""
+    """HTML of a plan: its text, and the memory of its steps."""
     return _shown(str(plan), draw_memory(plan))
 
 
 def graph_html(graph: ComputationGraph) -> str:
-    """A graph: its line, and its drawing unless it is too large."""
+    """HTML of a graph: its repr, and its drawing unless it is too large."""
     if 0 < graph.n_nodes <= MAX_DRAWN and graph.read_indices.size <= MAX_EDGES:
         return _shown(repr(graph), draw_graph(graph))
     return _shown(repr(graph))
 
 
 def _shown(text: str, picture: Axes | None = None) -> str:
-    """A text and a picture, one below the other; the text is escaped, whatever the names in it are."""
+    """A text above a picture; the text is escaped, whatever names it contains."""
     lines = "\n".join(shortened(line, LONGEST_LINE) for line in text.splitlines())
     return f"<div><pre>{escape(lines)}</pre>{'' if picture is None else _svg(picture)}</div>"
 

@@ -1,4 +1,4 @@
-"""Positions of the nodes of a graph in a picture: in layers, the backward part mirrored beside the forward part."""
+"""Layered positions of the nodes of a graph, the backward part mirrored beside the forward part."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,21 @@ from remat_algos.kernels.graph import depths
 
 Float64 = NDArray[np.float64]
 
-BEND = 0.4  # room of a bend, where a node has 1
+BEND = 0.4  # width of a bend; a node has 1
 APART = 1.5  # from the forward to the backward part
-WIDEST = 4  # room that the gradients of one node share
+WIDEST = 4  # width that the gradients of one node share
 MAX_BENDS = 20_000
 SWEEPS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayeredLayout:
-    """Points are (place, layer).
+    """Positions and lines in points (place, layer).
 
     Parameters
     ----------
     points : float64[n, 2]
-        One per node. Its layer is the length of the longest path to it; a gradient stands in that of its node.
+        One per node. Its layer is the length of the longest path to it; a gradient is in the layer of its node.
     inside : float64[k, 2, 2]
         Lines from point to point: edges inside the forward part and inside the backward part, long ones in pieces.
     across : float64[j, 2, 2]
@@ -44,8 +44,8 @@ class LayeredLayout:
 def layout(graph: ComputationGraph) -> LayeredLayout:
     """Lay out a graph.
 
-    A node and its gradients are one block, as wide as they need, so that one arrangement serves both parts. An edge
-    over several layers gets a bend in each, for which the blocks leave room.
+    A node and its gradients are one block of the necessary width, so that one arrangement serves both parts. An edge
+    over several layers has a bend in each, for which the blocks leave room.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     layer = _layers(graph, source, target)[block]
     gradients = np.bincount(block[~forward], minlength=n)
 
-    # one way with its bends for all edges between two blocks, whichever part they are in
+    # one path with its bends for all edges between two blocks, in either part
     together = forward[source] == forward[target]
     u, v = source[together], target[together]
     u, v = np.where(layer[u] <= layer[v], (u, v), (v, u))  # lines have no direction
@@ -76,7 +76,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
     near = layer[b] == layer[a] + 1
     place = _place_items(layer, room, items, a[near], b[near])
 
-    # the backward part: gradients about the mirrored place of their node, bends mirrored
+    # the backward part: gradients around the mirrored place of their node, bends mirrored
     width = (place + room / 2)[items].max(initial=0.5) - 0.5
     mirrored = 2 * width + APART - place
     shift, apart = _side_by_side(block, ~forward, gradients)
@@ -91,7 +91,7 @@ def layout(graph: ComputationGraph) -> LayeredLayout:
 
 
 def _layers(graph: ComputationGraph, source: Int64, target: Int64) -> Int64:
-    """int64[n], right for the forward part; nodes without reads stand just before their first reader."""
+    """int64[n]: layers, valid for the forward part; nodes without reads are just before their first reader."""
     layer = depths(graph.read_indptr, graph.read_indices, graph.producer).astype(np.int64) - 1
     inside, never = graph.forward[target], np.iinfo(np.int64).max
     reader = np.full(graph.n_nodes, never)
@@ -108,7 +108,7 @@ def _bends(span: Int64) -> Int64:
 
 
 def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64, Int64, Int64]:
-    """Polylines from begin to end over their bends, numbered from the first: (line, from, to) of each piece."""
+    """Pieces (line, from, to) of polylines from begin to end over their bends."""
     way = np.repeat(np.arange(begin.size), bends + 1)
     nth = np.arange(way.size) - (np.cumsum(bends + 1) - bends - 1)[way]
     return (
@@ -119,7 +119,7 @@ def _pieces(begin: Int64, end: Int64, first: Int64, bends: Int64) -> tuple[Int64
 
 
 def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -> tuple[Float64, float]:
-    """(float64[n]: distance of each gradient from the middle of its block, minimum distance of two)."""
+    """(float64[n] distances of gradients from the middle of their block, minimum distance of two)."""
     ids = np.flatnonzero(gradient)
     ids = ids[np.argsort(block[ids], kind="stable")]
     nth = np.arange(ids.size) - np.searchsorted(block[ids], block[ids])
@@ -130,10 +130,10 @@ def _side_by_side(block: Int64, gradient: NDArray[np.bool_], gradients: Int64) -
 
 
 def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below: Int64) -> Float64:
-    """Places of items, given pairs that should be near: sweeps over the layers, down and up.
+    """Places of items, given pairs that should be close, by sweeps over the layers, down and up.
 
-    Everything moves towards the mean of its neighbours in the layer before. The order is that of the means; the
-    places are the nearest to the means that keep it and leave enough room (isotonic regression).
+    Items move towards the mean of their neighbours in the previous layer. They are ordered by these means; places are
+    as close to the means as the order and enough room allow (isotonic regression).
     """
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# What would differ from one writing to the next.
+# Metadata that would differ between two writes.
 UNDATED: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -25,16 +25,16 @@ ENDINGS = ", ".join(f".{kind}" for kind in UNDATED)
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
-    """The format that the ending of a path names; ValueError if it is none of ours."""
+    """The format named by the ending of a path; ValueError if it is not supported."""
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in UNDATED:
-        raise ValueError(f"{shortened_path(path)}: the ending is no kind of picture; use one of {ENDINGS}")
+        raise ValueError(f"{shortened_path(path)}: the ending is not a picture format; use one of {ENDINGS}")
     return kind
 
 
 @checked_arguments
 def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150) -> None:
-    """Write a figure, whole or not at all, the same bytes each time.
+    """Write a figure, whole or not at all, with the same bytes each time.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def save(picture: Axes | Figure, path: str | os.PathLike[str], *, dpi: int = 150
     Raises
     ------
     ValueError
-        For another ending.
+        If the ending is not supported.
     OSError
         If the file cannot be written.
 

@@ -1,4 +1,4 @@
-"""The subject of a picture, and the sentences above it."""
+"""The subject of a picture, and its title."""
 
 from remat_algos.arguments import check_kind
 from remat_algos.ir.graph import ComputationGraph
@@ -12,7 +12,7 @@ Subject = Plan | Simulation | ComputationGraph
 
 
 def simulated(subject: Subject) -> tuple[Simulation, int | None]:
-    """The simulation and the limit of a plan; of a graph the baseline.
+    """The simulation and the limit of a plan; for a graph the baseline.
 
     Raises TypeError for anything else.
     """
@@ -25,7 +25,7 @@ def simulated(subject: Subject) -> tuple[Simulation, int | None]:
 
 
 def size_of(simulation: Simulation) -> str:
-    """How large graph and schedule are: "8 nodes in 10 steps, 2 extra runs"."""
+    """The size of graph and schedule: "8 nodes in 10 steps, 2 extra runs"."""
     steps = len(simulation.schedule)
     reruns = steps - int(simulation.first_run.sum())
     size = f"{counted(simulation.graph.n_nodes, 'node')} in {counted(steps, 'step')}"

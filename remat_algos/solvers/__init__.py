@@ -1,4 +1,4 @@
-"""What solvers share; the solvers themselves stand in `methods`, one file each."""
+"""Helpers shared by the solvers; the solvers themselves are in `methods`, one file each."""
 
 from remat_algos.namespace import namespace
 

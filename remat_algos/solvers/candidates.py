@@ -1,4 +1,4 @@
-"""What solvers yield, and rows of candidates near a limit."""
+"""Candidates, which solvers yield, and rows of candidates near a limit."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Details = Mapping[str, Any]
 Decision = Int64 | Schedule | None
 """Mirror counts int64[n], or a schedule; None: abandoned, being too long."""
 Recipe = tuple[Callable[[], Decision], Details]
-"""What makes a candidate, and what was chosen for it."""
+"""Makes a candidate; with the choices that it records."""
 
 LONGEST_ROW = 2_000  # candidates of a row, on graphs of any size
 MAX_ROW_STEPS = 5_000_000  # steps in all schedules of a row; it has fewer candidates on larger graphs
@@ -33,20 +33,20 @@ BEST_PLACES = 3  # places of a row; between them and their neighbours the search
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A schedule that a solver found, and what the solver knows of it.
+    """A schedule that a solver found, and what the solver knows about it.
 
     Parameters
     ----------
     schedule : Schedule
     details : mapping
-        What the solver chose; goes into the plan.
+        The solver's choices; they go into the plan.
     bound : int, optional
         No schedule of the `scope` within the limit has less compute.
     scope : {"any order", "fixed order", "canonical", "chain"}, optional
     peak_bound : int, optional
         No schedule of any order has a lower peak: a proof that nothing fits in less.
     simulation : Simulation, optional
-        Where the solver needed it to go on; the schedule is not simulated again.
+        If the solver already needed it; the schedule is not simulated again.
     solver : str
         Filled in by the portfolio.
     figures : (int, int)
@@ -74,14 +74,14 @@ class Candidate:
 
     @property
     def simulated(self) -> Simulation:
-        """The simulation of a candidate that has one, as all have that the portfolio keeps."""
+        """The simulation of a candidate; every candidate that the portfolio keeps has one."""
         if self.simulation is None:
             raise ValueError("the candidate was not simulated; call simulate(graph, candidate.schedule)")
         return self.simulation
 
 
 def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = MappingProxyType({})) -> Candidate:
-    """A candidate with its simulation; without one if the schedule goes against a mark, which the portfolio reports."""
+    """A candidate with its simulation; without one if the schedule violates a mark, which the portfolio reports."""
     try:
         return Candidate(schedule, details, simulation=simulate(graph, schedule))
     except ScheduleError:
@@ -96,10 +96,10 @@ def evaluated(graph: ComputationGraph, schedule: Schedule, details: Details = Ma
 def near(
     graph: ComputationGraph, rows: Sequence[Sequence[Recipe]], limit: int | None, clock: Clock
 ) -> Iterator[Candidate]:
-    """Yield the candidates of rows, each a sweep of one parameter: all, or of long rows only those near the limit.
+    """Yield the candidates of rows, each a sweep of one parameter: all, or only those near the limit in long rows.
 
-    Of a long row 24 places, evenly spread, are tried first, then those between the best and their neighbours. Equal
-    mirror counts come once.
+    In a long row 24 evenly spread places are tried first, then places between the best and their neighbours. Equal
+    mirror counts are yielded once.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _searched(
 
 
 def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
-    """The middles between the best places and their neighbours, as far as they were not tried."""
+    """The untried midpoints between the best places and their neighbours."""
     places = sorted(ranks)
     middles = set[int]()
     for place in sorted(places, key=ranks.__getitem__)[:best]:
@@ -152,7 +152,7 @@ def _between(ranks: Mapping[int, tuple[int, int, int]], best: int) -> list[int]:
 
 
 class _RowBuilder:
-    """Builds candidates from recipes, those of equal mirror counts once; keeps the figures of the last one."""
+    """Builds candidates from recipes, once for equal mirror counts; keeps the figures of the last one."""
 
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
@@ -161,7 +161,7 @@ class _RowBuilder:
         self.figures: tuple[int, int] | None = None
 
     def candidate(self, recipe: Recipe, evaluate: bool = False) -> Candidate | None:
-        """The candidate; None if it was abandoned, or if its counts came before."""
+        """The candidate; None if it was abandoned or its counts have been seen."""
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
@@ -183,7 +183,7 @@ class _RowBuilder:
 
 
 def longest_row(graph: ComputationGraph) -> int:
-    """How many candidates a row over this graph may have: fewer where each takes long to simulate."""
+    """The maximum number of candidates in a row over this graph: fewer if each takes long to simulate."""
     return max(100, min(LONGEST_ROW, MAX_ROW_STEPS // max(1, graph.n_nodes)))
 
 
@@ -196,7 +196,7 @@ def thinned(items: Sequence[Item], max_items: int) -> list[Item]:
 
 
 def coarse_first(items: Sequence[Item]) -> list[Item]:
-    """Reorder items so that every beginning of the list is spread over all of it.
+    """Reorder items so that every prefix of the list is spread over the whole list.
 
     Examples
     --------

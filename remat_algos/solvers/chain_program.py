@@ -29,7 +29,7 @@ from remat_algos.schedule.block_figures import BlockFigures
 from remat_algos.solvers.ranking import pareto
 from remat_algos.structure.lower_set_families import LowerSetFamily
 
-LEVELS = 4096  # costs that a table distinguishes
+LEVELS = 4096  # cost levels that a table distinguishes
 TABLES = 2**30  # bytes that the rows of a table may take
 WORK = 2_000_000  # relaxations and visits between two checks of the deadline, a tenth of a second
 STORED = 2_000_000  # steps that are stored; more are recomputed whenever they are read
@@ -48,9 +48,9 @@ class Point:
     ----------
     cost, peak : int
     rows : list of int
-        Of the family, rising, without the first.
+        Rows of the family, rising, without the first.
     rounded : int
-        Unit of the costs by which the chain was found; 0 if they were exact.
+        Cost unit with which the chain was found; 0 if costs were exact.
     """
 
     cost: int
@@ -60,15 +60,15 @@ class Point:
 
 
 class ChainProgram:
-    """The chains of a family under one kind of figures.
+    """The chains of a lower-set family under one cost model.
 
     Parameters
     ----------
     steps : ChainSteps
     max_peak : int
-        No peak is higher.
+        Upper limit of all peaks.
     max_cost : int
-        No cost is higher.
+        Upper limit of all costs.
     unit : int
         All costs are multiples of it.
     clock : Clock
@@ -104,7 +104,7 @@ class ChainProgram:
 
     @classmethod
     def by_blocks(cls, family: LowerSetFamily, figures: BlockFigures, max_peak: int, clock: Clock) -> "ChainProgram":
-        """By the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
+        """Chains by the simulated memory and compute of blocks; steps that need more than `max_peak` are left out."""
         memory = family.graph.node_memory[family.nodes]
         zeros = np.zeros(len(family), np.int64)
         steps = ChainSteps(
@@ -126,7 +126,7 @@ class ChainProgram:
         return cls(steps, max_peak, int(usable.max(initial=0)) * len(family), _common_unit(usable), clock)
 
     def least_budget(self, below: int | None = None) -> int:
-        """The minimum peak of all chains; `below` is known to be reached."""
+        """The minimum peak of all chains; `below` is known to be reachable."""
         if self.steps.size < 2:
             return 0
         search = MinimumBudget(self.steps, (self.max_peak if below is None else below) + 1)
@@ -134,7 +134,7 @@ class ChainProgram:
         return int(search.budget)
 
     def cheapest(self, budget: int, max_cost: int | None = None) -> Point | None:
-        """The cheapest chain within a budget, None if there is none that costs at most `max_cost`.
+        """The cheapest chain within a budget, None if every chain within it costs more than `max_cost`.
 
         A table distinguishes `LEVELS` costs. Where the cheapest chain costs more units than that, costs are counted in
         larger ones, `rounded`, and each step is rounded; so the chain may cost that much more for each block.
@@ -166,7 +166,7 @@ class ChainProgram:
             cap = min(max(cap + self.unit, int(cap * factor)), max_cost)
 
     def minimum_cache(self, budget: int, max_cache: int | None = None) -> Point | None:
-        """The chain within a budget that caches fewest bytes, None if there is none that caches at most `max_cache`."""
+        """The chain within a budget that caches fewest bytes, None if every one caches more than `max_cache`."""
         if self.steps.size < 2:
             return Point(0, 0, [])
         search = MinimumCache(self.steps, budget, self.max_peak if max_cache is None else max_cache)
@@ -187,7 +187,7 @@ class ChainProgram:
         return Point(cost, peak, rows, rounded)
 
     def _unit(self, cost: int, levels: int) -> int:
-        """The unit in which a cost is at most `levels`."""
+        """The smallest unit in which a cost is at most `levels`."""
         return self.unit * max(1, math.ceil(cost / (levels * self.unit)))
 
     def _run(self, search: Any) -> None:
@@ -234,7 +234,7 @@ class ChainProgram:
 
 
 def _set_figures(family: LowerSetFamily, memory: Int64, compute: Int64, clock: Clock) -> dict[str, NDArray[Any]]:
-    """What the formulas need of each set, computed in pieces, so that the deadline is checked."""
+    """The figures of each set for the formulas, computed in pieces, so that the deadline is checked."""
     clock.stage(len(family), "lower sets", part=ONE_OF_MANY)
     clock.check()
     edges = dict(zip(("pred_indptr", "pred", "succ_indptr", "succ"), family.edges, strict=True))

@@ -1,4 +1,4 @@
-"""A training graph as a chain of stages: what dynamic programs over chains need to know of it."""
+"""A training graph as a chain of stages, for dynamic programs over chains."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,20 +28,20 @@ Operations = Iterable[tuple[int, int]]
 
 
 def chain_of_stages(graph: ComputationGraph) -> str | None:
-    """`needs` of a solver for chains: the reason to refuse a graph, else None.
+    """Return why a graph is refused by solvers for chains, else None.
 
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> chain_of_stages(differentiate(ComputationGraph.from_edges([(0, 1), (1, 2)])))
     >>> print(chain_of_stages(differentiate(ComputationGraph.from_edges([(0, 1), (0, 2), (1, 3), (2, 3), (0, 3)]))))
-    the forward part is no chain: it cannot be cut in two places where one value passes; use another solver
+    the forward part is not a chain: it cannot be cut in two places where one value passes; use another solver
     """
     reason = training_graph(graph)
     stages = None if reason else stages_of(graph)
     if reason is None and (stages is None or len(stages) < MIN_STAGES):
         cut = "it cannot be cut in two places where one value passes"
-        reason = f"the forward part is no chain: {cut}; use another solver"
+        reason = f"the forward part is not a chain: {cut}; use another solver"
     return reason
 
 
@@ -53,23 +53,23 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMemory:
-    """Bytes that the stages need, by an estimate that is never too low, or one that is never too high.
+    """Bytes that the stages need: an upper or a lower estimate.
 
-    While stages a..b are run, their input is live and is not counted. `keep` is in addition to what is counted before
-    a, and to the input of a + 1; it may be negative where the input of a is freed.
+    While stages a..b run, their input is live and is not counted. `keep` is in addition to what is counted before a,
+    and to the input of a + 1; it may be negative if the input of a is freed.
 
     Parameters
     ----------
     link : int64[k]
         Bytes of the value that passes from each stage to the next, 0 after the last.
     keep : int64[k]
-        What stays of a stage, its link included, from its forward nodes to its backward nodes.
+        Bytes of a stage that stay from its forward nodes to its backward nodes, its link included.
     first : int64[k]
-        Peak of a sweep over the stage, where the input stays.
+        Peak of a sweep over the stage if the input stays.
     following : int64[k]
-        The same where the input is counted and freed after its last read.
+        The same if the input is counted and freed after its last read.
     every : int64[k]
-        Peak of its forward nodes where everything is kept that its backward nodes read, and its link.
+        Peak of its forward nodes if its link and everything that its backward nodes read are kept.
     leaf : int64[k]
         The same without the link.
     backward : int64[k]
@@ -77,9 +77,9 @@ class StageMemory:
     gradients : int64[k]
         Gradients that are live before the backward nodes of the stage, and its link if they read it.
     fixed : int64[k]
-        Values of each stage that are never computed twice: where it is swept, they stay until all of it is run.
+        Values of each stage that are never computed twice: after a sweep they stay until the whole stage is run.
     first_once, following_once, every_once : int64[k]
-        `first`, `following` and `every` of stages that have not run before, where these values are not there yet.
+        `first`, `following` and `every` of stages that have not run before, so that these values are not yet live.
     pinned : int
         Outputs of the forward part.
     """
@@ -118,24 +118,24 @@ class StageMemory:
 
     @property
     def unit(self) -> int:
-        """The largest number of bytes of which everything is a multiple; 1 if all is 0."""
+        """The greatest common divisor of all entries in bytes; 1 if all are 0."""
         return max(1, int(np.gcd.reduce(np.concatenate(self.arrays))))
 
     @property
     def highest(self) -> int:
-        """The peak without recomputation, outputs of the forward part apart."""
+        """The peak without recomputation, outputs of the forward part excluded."""
         before = np.cumsum(self.keep) - self.keep
         forward = np.append(self.every_once[:-1], self.leaf[-1:])
         return int((before + np.maximum(forward, self.backward)).max(initial=0))
 
     def same_as(self, other: "StageMemory") -> bool:
-        """Whether two estimates are equal."""
+        """True if two estimates are equal."""
         return self.pinned == other.pinned and all(map(np.array_equal, self.arrays, other.arrays))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainStages:
-    """The forward part cut where one value alone passes, and the backward nodes that go with each stage.
+    """The forward part cut where a single value passes, and the backward nodes of each stage.
 
     Backward nodes stay in id order. Those of stage a read forward values of stage a and its input only, and run after
     those of stage a + 1.
@@ -152,7 +152,7 @@ class ChainStages:
     backward_stage : int64[g]
         Stage of each of them, falling.
     link : int64[k]
-        The value that passes from each stage to the next; -1: none does.
+        The value that passes from each stage to the next, or -1.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class ChainStages:
         return int(self.link.size)
 
     def joined(self, count: int) -> "ChainStages":
-        """At most so many stages: neighbours are joined, where there are too many, to about equal numbers of nodes."""
+        """Join neighbours, to about equal numbers of nodes, if there are more stages than the maximum."""
         if len(self) <= count:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
@@ -203,13 +203,13 @@ class ChainStages:
 
     @property
     def exact(self) -> bool:
-        """Whether nodes are free to be recomputed, so that costs are exact."""
+        """True if every node may be recomputed, so that costs are exact."""
         return not bool(self.lasting[self.nodes].any())
 
     def costs(self) -> tuple[Int64, Int64, Int64, int]:
-        """Compute of a sweep, of `EVERY` and of `LEAF` for each stage, and what is computed once in any case.
+        """Compute of a sweep, of `EVERY` and of `LEAF` for each stage, and of the nodes that run once in any case.
 
-        A node that is computed once, and what only it reads, is in the last of these where its stage is run again.
+        Nodes that are computed once, and those that only they read, count in the last if their stage is run again.
         """
         read = _StageReads.of(self)
         compute, lasting = self.graph.compute, self.lasting
@@ -224,18 +224,18 @@ class ChainStages:
 
     @property
     def upper(self) -> StageMemory:
-        """Bytes that are never too few."""
+        """Upper estimate in bytes."""
         return _memory(self, upper=True)
 
     @property
     def lower(self) -> StageMemory:
-        """Bytes that are never too many."""
+        """Lower estimate in bytes."""
         return _memory(self, upper=False)
 
     # ---------------------------------------------------------------- schedules
 
     def schedule(self, operations: Operations) -> Schedule:
-        """The schedule of a list of operations."""
+        """The schedule that a list of operations gives."""
         return emit(self.graph, np.concatenate([[], *self._runs(operations)]).astype(np.int32))
 
     def _runs(self, operations: Operations) -> Iterator[Int64]:
@@ -274,7 +274,7 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
     places = np.flatnonzero(part.width[:-1] <= 1)
     alone = part.alone[places]
     first = np.zeros(places.size, bool)
-    first[np.unique(alone, return_index=True)[1]] = True  # where a value passes two places in a row, the first
+    first[np.unique(alone, return_index=True)[1]] = True  # where a value passes two places in a row, take the first
     ends = places[first | (alone < 0)]
     backward = np.flatnonzero(~graph.forward & graph.needed)
     if ends.size == 0 or backward.size == 0:
@@ -307,7 +307,7 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
 
 
 def _latest_places(graph: ComputationGraph, place: Int64, index: Int64, count: int, last: int) -> Int64:
-    """The last forward place whose stage each backward node may join: an update waits for all that read before it."""
+    """The last forward place whose stage each backward node may join: an update waits for all earlier reads."""
     latest = np.full(count, last, np.int64)
     if graph.updates.any():
         reader, parameter = changeable_reads(graph)
@@ -355,7 +355,7 @@ class _StageReads:
     def closures(self, there: Bool) -> tuple[Bool, Bool, Bool]:
         """bool[n] each: nodes that the link of their stage needs, that its backward nodes and outputs need, and leaves.
 
-        A leaf needs what the backward nodes do, but a link that stays is there. So are the values of nodes in `there`.
+        A leaf needs what the backward nodes need; a link that stays and values of nodes in `there` are live already.
         """
         graph, links = self.stages.graph, self.stages.link
         passed, kept = np.zeros(graph.n_values, bool), np.zeros(graph.n_values, bool)
@@ -371,9 +371,9 @@ class _StageReads:
 
     @property
     def stays(self) -> Bool:
-        """bool[k]: links that the backward nodes of their own stage read, and which stay until these have run.
+        """bool[k]: links that the backward nodes of their own stage read, and that stay until these have run.
 
-        Except where the node of the link must run again for another of its values.
+        Not if the node of the link must run again for another of its values.
         """
         graph, links = self.stages.graph, self.stages.link
         saved, kept = np.zeros(graph.n_values, bool), np.zeros(graph.n_values, bool)
@@ -385,7 +385,7 @@ class _StageReads:
         return stays
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
-        """bool[n]: nodes of the same stage that values need, as far as they are missing."""
+        """bool[n]: missing nodes of the same stage that values need."""
         graph, (reader, value) = self.stages.graph, self.inner
         reader, value = reader[missing[value]], value[missing[value]]
         indptr = np.searchsorted(reader, np.arange(graph.n_nodes + 1))
@@ -401,10 +401,10 @@ class _StageReads:
 
 
 def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
-    """The bytes of each stage; the two estimates differ where it depends on the rest of the schedule when a value dies.
+    """The bytes of each stage; the estimates differ where the rest of the schedule decides when a value dies.
 
-    That is so for values of nodes that are computed once, for an input that no leaf reads, and for one that the
-    backward nodes of the stage before read too, unless it stays. The upper estimate keeps them.
+    This concerns values of nodes that are computed once, inputs that no leaf reads, and inputs that the backward nodes
+    of the stage before read too, unless they stay. The upper estimate keeps them.
     """
     graph, read, k = stages.graph, _StageReads.of(stages), len(stages)
     lasting, links = stages.lasting, stages.link
@@ -541,13 +541,13 @@ def _live(begin: Int64, last: Int64, size: Int64, length: int) -> Int64:
 
 
 def _maxima(live: Int64, number: Int64, member: Bool, count: int) -> Int64:
-    """int64[count]: the maximum over the members of each stage; 0 where there are none."""
+    """int64[count]: the maximum over the members of each stage; 0 for an empty stage."""
     peaks = np.zeros(count, np.int64)
     np.maximum.at(peaks, number[member], live[member])
     return peaks
 
 
 def baseline_operations(count: int) -> list[tuple[int, int]]:
-    """Nothing is recomputed."""
+    """The operations without recomputation."""
     forward = [*((EVERY, a) for a in range(count - 1)), (LEAF, count - 1)]
     return [*forward, *((BACKWARD, a) for a in reversed(range(count)))]

@@ -1,4 +1,4 @@
-"""What a node costs for the bytes that it takes."""
+"""Compute of a node per byte of its values."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 
 def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
-    """float64[n]: compute that keeping a node saves, per byte of all its values; without bytes it is infinite.
+    """float64[n]: compute that keeping a node saves, per byte of all its values; infinite if they have no bytes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What echo recomputes: by a minimum cut of the whole graph, or by the frontiers of algorithm 1."""
+"""The nodes that echo recomputes: by a minimum cut of the whole graph, or by the frontiers of algorithm 1."""
 
 import heapq
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ REPRODUCED = ("literal", "mxnet")  # modes of `remat reproduce echo2020` alone
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """What echo recomputes, and what stays stashed.
+    """The nodes that echo recomputes, and the values that stay stashed.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Choice:
         only: str | Sequence[str] | None = None,
         also: str | Sequence[str] | None = None,
     ) -> "Choice":
-        """The choice of a mode; ValueError for an unknown mode, or for a word that names nothing."""
+        """The choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
         if mode not in MODES:
             where = ", which is part of `remat reproduce echo2020`" if mode in REPRODUCED else ""
             raise ValueError(f"mode is {quoted(mode)}{where}; use {' or '.join(MODES)}")
@@ -53,7 +53,7 @@ class Choice:
 
     @classmethod
     def recomputing(cls, maps: FeatureMaps, nodes: Bool) -> "Choice":
-        """Recompute those of some nodes, bool[n], that a gradient needs."""
+        """Recompute, among the given nodes (bool[n]), those that a gradient needs."""
         recomputed = maps.recomputed(nodes)
         return cls(maps, recomputed, maps.stashed(recomputed))
 
@@ -74,10 +74,10 @@ class Choice:
 def by_frontiers(maps: FeatureMaps) -> Bool:
     """bool[n]: nodes that stay on the mirror path.
 
-    At first all cheap nodes are on it. The frontier are those whose inputs all come from heavy or removed nodes; nodes
-    of it that share inputs are one group and are evaluated together. Allocated are the group's values, and those of its
-    inputs that something outside the frontier reads; released are its other inputs. A group that releases no less than
-    it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
+    At first all cheap nodes are on it. The frontier is the set of nodes whose inputs all come from heavy or removed
+    nodes; frontier nodes that share inputs form a group and are evaluated together. A group allocates its values and
+    those of its inputs that are read outside the frontier, and releases its other inputs. A group that releases no
+    less than it allocates is removed, and the frontier moves on; the group with the smallest id comes first.
 
     References
     ----------
@@ -116,7 +116,7 @@ class _FrontierGroups:
         self.owner: dict[int, int] = {}  # a node of the group that reads the value
 
     def removed(self) -> Bool:
-        """bool[n]: nodes that are removed, until no group is any more."""
+        """bool[n]: nodes that have been removed when no further group can be."""
         removed = np.zeros(len(self.cheap), bool)
         ready = [v for v, cheap in enumerate(self.cheap) if cheap and not self.n_cheap_inputs[v]]
         queue: list[int] = []
@@ -153,7 +153,7 @@ class _FrontierGroups:
         return v
 
     def _merge(self, one: int, other: int) -> int:
-        """Make one group of two."""
+        """Merge two groups."""
         if one == other:
             return one
         root, other = min(one, other), max(one, other)
@@ -165,7 +165,7 @@ class _FrontierGroups:
         return root
 
     def _remove(self, group: int) -> list[int]:
-        """Remove a group from the frontier; return the nodes that join it then."""
+        """Remove a group from the frontier; return the nodes that join the frontier then."""
         ready = []
         del self.gain[group]
         for v in self.members.pop(group):
@@ -180,5 +180,5 @@ class _FrontierGroups:
         return sorted(ready)
 
     def _has_forced(self, group: int) -> bool:
-        """Whether a node of the group is marked to be recomputed."""
+        """True if a node of the group is marked to be recomputed."""
         return self.forced is not None and any(self.forced[v] for v in self.members[group])

@@ -23,9 +23,9 @@ COLUMNS = ("region", "nodes", "recomputed", "released", "allocated", "overhead",
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Connected cheap nodes between the heavy ones, and the decision of echo about them.
+    """Connected cheap nodes between heavy ones, and echo's decision about them.
 
-    Where all of them are kept, the figures are those of recomputing all that gradients need.
+    If all of them are kept, the figures are for recomputing everything that gradients need.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ class Region:
 
     @checked_arguments
     def name(self, graph: ComputationGraph) -> str:
-        """Names of its first and its last node; GraphError if the graph has no such nodes."""
+        """Names of its first and its last node; GraphError if the graph lacks them."""
         self._check(graph)
         first, last = graph.labels[self.nodes[0]], graph.labels[self.nodes[-1]]
         return first if len(self.nodes) == 1 else f"{first} .. {last}"
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """For JSON: the first and the last node in place of all."""
+        """The JSON record, with the first and the last node in place of all."""
         self._check(graph)
         ends = {"first": graph.labels[self.nodes[0]], "last": graph.labels[self.nodes[-1]], "nodes": len(self.nodes)}
         return {**ends, **{name: value for name, value in asdict(self).items() if name != "nodes"}}
@@ -85,15 +85,15 @@ def find_echo_regions(
 ) -> list[Region]:
     """The regions of a graph and the decisions of `echo`, those that release the most bytes first.
 
-    Without the heavy nodes the graph falls into connected parts: cheap nodes, and the values that they compute or read.
-    These are the regions. No value is in two of them, so their bytes sum to those of the whole graph.
+    Without the heavy nodes the graph falls into connected parts, the regions: cheap nodes and the values that they
+    compute or read. No value is in two regions, so their bytes sum to those of the whole graph.
 
     Parameters
     ----------
     graph : ComputationGraph
         With a backward part.
     mode, only, also
-        Those of `echo`.
+        As in `echo`.
 
     Returns
     -------

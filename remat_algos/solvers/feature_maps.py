@@ -19,7 +19,7 @@ from remat_algos.structure.vertex_cut import UNCUTTABLE, minimum_vertex_cut
 class FeatureMaps:
     """The forward values that the backward part reads, and the nodes that may be recomputed for them.
 
-    Outputs are pinned and stay in any case: they are counted nowhere, and nothing is recomputed because they are read.
+    Outputs are pinned and stay in any case: they are not counted, and reading them is no reason to recompute.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class FeatureMaps:
         return int(self.graph.memory[values].sum())
 
     def recomputed(self, allowed: Bool) -> Bool:
-        """bool[n]: those of the allowed nodes that a gradient needs, through allowed nodes only."""
+        """bool[n]: allowed nodes that a gradient needs, through allowed nodes only."""
         through = allowed[self.reader]
         indptr = np.searchsorted(self.reader[through], np.arange(self.graph.n_nodes + 1))
         indices, values = self.value[through], self.graph.value_indptr
@@ -95,7 +95,7 @@ class FeatureMaps:
         """bool[n]: nodes whose recomputation gives the minimum stash, the fewest among all such choices.
 
         The stash is a minimum cut of values between the kept nodes and the feature maps. The cut closest to the sinks
-        recomputes only nodes that every choice with the minimum stash recomputes: none of them has less compute.
+        recomputes only nodes that every choice with the minimum stash recomputes, so no such choice has less compute.
         """
         graph, n = self.graph, self.graph.n_nodes
         computed = np.flatnonzero((graph.forward & graph.needed)[graph.producer] & ~graph.output)

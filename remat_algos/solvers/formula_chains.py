@@ -1,7 +1,7 @@
-"""Chains of lower sets that are best by formulas (1) and (2): what `exact_dp` and `approximate_dp` share.
+"""Chains of lower sets that are best by formulas (1) and (2), for `exact_dp` and `approximate_dp`.
 
-How much of the curve of formula budgets is tried is set by the constants below. Families of few pairs are enumerated
-whole, with a limit or without, so that on small graphs a larger limit never costs more.
+The constants below set how much of the curve of formula budgets is tried. Families of few pairs are enumerated
+completely, with or without a limit, so that on small graphs a larger limit never costs more.
 """
 
 import math
@@ -54,7 +54,7 @@ class FormulaChains:
     keep_last : bool
         As in `canonical_schedule`; the last block then costs nothing.
     smaller : FormulaChains, optional
-        Those of a part of the family; their costs bound the search.
+        Chains of a subfamily; their costs bound the search.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class FormulaChains:
         return self.program.least_budget(None if self.smaller is None else self.smaller.least_budget)
 
     def best(self, budget: int, strategy: str) -> RoundedChain | None:
-        """The best chain with a formula peak within a budget, or None; that of the smaller family bounds the cost."""
+        """The best chain with a formula peak within a budget, or None; the smaller family's best bounds the cost."""
         graph = self.family.graph
         known = None if self.smaller is None else self.smaller.best(budget, strategy)
         if strategy == "cache":
@@ -110,11 +110,11 @@ class FormulaChains:
         return [((self.family.chain(each.rows), each.rounded), each.peak) for each in self.program.frontier()]
 
     def has_few_pairs(self, max_pairs: int) -> bool:
-        """Whether all steps are stored, and are `max_pairs` or fewer."""
+        """True if all steps are stored and number at most `max_pairs`."""
         return self.program.steps.stored_all and self.family.pairs[1].size <= max_pairs
 
     def _cost(self, chain: LowerSets, strategy: str) -> int:
-        """What the program minimizes, for a chain of another family."""
+        """The objective of the program, for a chain of another family."""
         overhead = formula_overhead(self.family.graph, chain, self.keep_last)
         return overhead if strategy == "time" else int(self.family.graph.compute[self.family.nodes].sum()) - overhead
 
@@ -128,7 +128,7 @@ def formula_chains(
     cap: int = CAP,
     max_sets: int | None = None,
 ) -> FormulaChains:
-    """The chains of a family, for all lower sets with those of some as the smaller part; as in `lower_set_family`."""
+    """The chains of a family, as in `lower_set_family`; the exact one has chains of the wide family as `smaller`."""
     few = MAX_SETS if family == "exact" else max_sets
     wide = lower_set_family(graph, "wide" if family == "exact" else family, cap=cap, max_sets=few)
     chains = FormulaChains(wide, clock, keep_last=keep_last)
@@ -150,9 +150,9 @@ def formula_candidates(
     lazy: bool | None,
     cap: int = CAP,
 ) -> Iterator[Candidate]:
-    """Candidates of a family: those of one formula budget, those near a limit, or all of the curve.
+    """Candidates of a family: for one formula budget, near a limit, or along the whole curve.
 
-    One block comes first, then what is best in a small family, and what is best in all of it last.
+    One block comes first, then the best of a small family, then the best of the whole family.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def formula_candidates(
 
 
 def _curve(chains: FormulaChains, candidates_of: Callable[..., Iterator[Candidate]]) -> Iterator[Candidate]:
-    """Time-centric chains of all Pareto points, or of a grid of budgets where these are many, the lowest first."""
+    """Time-centric chains of all Pareto points, or of a grid of budgets if these are many, the lowest first."""
     points: Iterable[tuple[RoundedChain | None, int]]
     if chains.has_few_pairs(MAX_PAIRS):
         points = evenly(chains.frontier(), chains.family.graph.n_nodes)
@@ -249,7 +249,7 @@ def chain_candidates(
 
 
 def rank_of(candidate: Candidate, limit: int) -> tuple[int, int, int]:
-    """The rank of an evaluated candidate; one that goes against a mark comes last."""
+    """The rank of an evaluated candidate; one that violates a mark comes last."""
     return WORST if candidate.simulation is None else rank(candidate.figures, limit)
 
 
@@ -262,7 +262,7 @@ def evenly(items: Sequence[Item], n_nodes: int) -> list[Item]:
 def formula_details(
     family: LowerSetFamily, rounded_chain: RoundedChain, name: str, strategy: str, budget: int, keep_last: bool
 ) -> dict[str, Any]:
-    """What a plan says of its chain."""
+    """The details that a plan records about its chain."""
     graph, (chain, rounded) = family.graph, rounded_chain
     details: dict[str, Any] = {
         "family": name,
@@ -278,13 +278,13 @@ def formula_details(
     if rounded:
         details["costs_rounded_to"] = rounded
     kept_besides = kept_against(graph, chain, keep_last)
-    if kept_besides:  # once, or marked: the formulas know nothing of these
+    if kept_besides:  # once, or marked: the formulas ignore these
         details["kept_besides"] = [graph.labels[v] for v in kept_besides]
     return details
 
 
 def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[str, str]]:
-    """The line of a plan's text about the formulas, which the simulation need not agree with."""
+    """The line about the formulas in a plan's text; the simulation need not agree with them."""
     peak, overhead = details.get("formula_peak"), details.get("formula_overhead")
     if not (is_count(peak) and is_count(overhead)):  # a plan from elsewhere
         return
@@ -308,7 +308,7 @@ def formula_overhead(graph: ComputationGraph, chain: LowerSets, keep_last: bool)
 
 
 def check_choices(strategy: str | None, keep_last: bool, lazy: bool | None) -> None:
-    """ValueError for an unknown choice."""
+    """Raise ValueError for an unknown choice."""
     if strategy is not None and strategy not in STRATEGIES:
         raise ValueError(f"strategy is {quoted(strategy)}; use {', '.join(STRATEGIES)}, or None for time, then memory")
     if keep_last not in (True, False):
@@ -341,7 +341,7 @@ def formula_bytes(budget: int | str) -> int:
 
 
 def too_little(graph: ComputationGraph, family: str, budget: int, least: int) -> BudgetError:
-    """The error for a formula budget below the minimum; no formula knows the simulated peak that is reached."""
+    """The error for a formula budget below the minimum; formulas do not give the simulated peak that is reached."""
     wider = "" if family == "exact" else f", or a wider family ({'wide or ' if family == 'pruned' else ''}exact_dp)"
     peak, (bound, nodes) = baseline_peak(graph), least_peak_bound(graph)
     return BudgetError(
@@ -395,7 +395,7 @@ def least_budget(graph: ComputationGraph, family: str = "exact", *, cap: int = C
 def formula_frontier(
     graph: ComputationGraph, family: str = "exact", *, keep_last: bool = False, cap: int = CAP
 ) -> list[tuple[int, int, LowerSets]]:
-    """Every Pareto point of formulas (1) and (2): what memory costs in compute, on paper.
+    """Every Pareto point of formulas (1) and (2): compute against memory, on paper.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ def formula_frontier(
     family : {"exact", "wide", "pruned"}
         As in `lower_set_family`.
     keep_last : bool
-        Whether the last block, which has only just run, is kept; formula (1) counts it as recomputed.
+        Keep the last block, which has just run; formula (1) counts it as recomputed.
     cap : int
 
     Returns

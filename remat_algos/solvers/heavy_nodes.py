@@ -21,8 +21,8 @@ def recomputable_nodes(
 ) -> Bool:
     """bool[n]: needed forward nodes that echo may recompute.
 
-    Those that are not heavy, or only the ones of them that `only` names, and all nodes that `also` names; but none that
-    must run only once. Marks of the graph override all of this.
+    They are the nodes that are not heavy, restricted to `only` if given, and all nodes that `also` names, except nodes
+    that must run only once. Marks of the graph override all of this.
 
     Parameters
     ----------
@@ -56,10 +56,9 @@ def recomputable_nodes(
 
 
 def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
-    """bool[n]: operations of some kinds; of unknown operations those that cost more than the mean.
+    """bool[n]: nodes with heavy kinds of operation, and of unknown operations those that cost more than the mean.
 
-    The kinds are by default convolutions and matrix products. The mean is that of the needed forward nodes, of known
-    operations too.
+    By default convolutions and matrix products are heavy. The mean is over all needed forward nodes.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def heavy_nodes(graph: ComputationGraph, heavy: Container[str] = HEAVY) -> Bool:
 
 
 def named_nodes(graph: ComputationGraph, words: str | Sequence[str], option: str) -> Bool:
-    """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word names none."""
+    """bool[n]: forward nodes of the operations or layers that an option names; ValueError if a word matches nothing."""
     names = comma_separated(words)
     if not names:
         raise ValueError(

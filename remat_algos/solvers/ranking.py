@@ -1,4 +1,4 @@
-"""Which candidate is better: within a limit, and of two that trade memory for compute."""
+"""Ranking of candidates: within a limit, and by Pareto dominance in memory and compute."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ WORST = (2, 2**63, 2**63)
 def rank(
     figures: tuple[int, int], limit: int | None, compute_limit: int | None = None, *, lowest: bool = False
 ) -> tuple[int, int, int]:
-    """Sort key: what fits by (compute, peak), then what exceeds the compute limit, then what exceeds the memory limit.
+    """Sort key: schedules that fit by (compute, peak), then those above the compute limit, then above the memory limit.
 
     Parameters
     ----------
@@ -20,12 +20,12 @@ def rank(
         Peak and compute.
     limit, compute_limit : int, optional
     lowest : bool
-        Whether the lowest peak is wanted of what fits; so it is without a limit.
+        Prefer the lowest peak among schedules that fit; so it is without a limit.
 
     Returns
     -------
     (int, int, int)
-        It begins with 0 for what fits.
+        It begins with 0 if the schedule fits.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def rank(
 
 
 class ParetoSet(Generic[Item]):
-    """Items none of which dominates another in peak and compute: peaks rise, computes fall; of equals the first.
+    """Items that do not dominate each other in peak and compute: peaks rise, computes fall; the first of equals stays.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class ParetoSet(Generic[Item]):
         return len(self.items)
 
     def add(self, item: Item) -> bool:
-        """Whether nothing dominates or equals it; then it is kept, and what it dominates is not."""
+        """Add an item unless another dominates or equals it, and drop those that it dominates; True if it was added."""
         peak, compute = self.figures(item)
         end = begin = bisect_right(self.items, peak, key=lambda kept: self.figures(kept)[0])
         if begin and self.figures(self.items[begin - 1])[1] <= compute:
@@ -77,7 +77,7 @@ class ParetoSet(Generic[Item]):
 
 
 def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, int]]) -> list[Item]:
-    """Those that no other dominates, peaks rising; of equals the first."""
+    """Items that no other dominates, peaks rising; the first of equals."""
     kept = ParetoSet(figures)
     for item in items:
         kept.add(item)

@@ -1,4 +1,4 @@
-"""Schedules by recursion on separators: what twremat and pathremat have in common."""
+"""Schedules by recursion on separators, for twremat and pathremat."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Part:
     ----------
     graph : ComputationGraph
     simplified : bool
-        Leave out what holds no bytes and rests on nothing that does, outputs apart: it is run first, once.
+        Leave out nodes without bytes that depend on none with bytes, except outputs: they run first, once.
     """
 
     def __init__(self, graph: ComputationGraph, simplified: bool) -> None:
@@ -74,17 +74,16 @@ class Part:
 
     @cached_property
     def undirected(self) -> UndirectedGraph:
-        """Its nodes and who reads whom, without directions."""
+        """Its nodes and reads as an undirected graph."""
         readers = row_of(self.pred_indptr)
         return UndirectedGraph.from_edges(self.nodes.size, np.stack([self.pred, readers], axis=1))
 
     def schedule(self, tree: SeparatorTree, recursion_limit: int, batch: int, longest: int) -> Schedule | None:
         """The schedule that a tree of separators makes; None if it would have more runs than `longest`.
 
-        The runs of a visit to a component follow from its separator, the targets, and what must be run for them, so a
-        later visit with the same three copies the runs of the earlier one. That they are the same rests on the equality
-        of two 64-bit hashes of the three, which themselves are not compared. A wrong copy would not make a wrong plan,
-        since every schedule is simulated.
+        The runs of a visit to a component follow from its separator, the targets, and the nodes to run for them, so a
+        later visit with the same three copies the earlier runs. Only two 64-bit hashes are compared; a wrong copy could
+        not make a wrong plan, since every schedule is simulated.
 
         Parameters
         ----------
@@ -123,7 +122,7 @@ class Part:
         return emit(graph, runs)
 
     def one_pass(self) -> Schedule:
-        """Every node once."""
+        """The schedule that runs every node once."""
         return self.completed(np.arange(self.nodes.size, dtype=np.int32))
 
 
@@ -140,8 +139,8 @@ def by_recursion(
 ) -> Iterator[Candidate]:
     """Yield the one-pass schedule, then some schedules of each separator tree, then all schedules of the best trees.
 
-    Without a limit, and where they are short, all of all trees. Where there are weightless nodes, trees without these
-    come before those of the whole graph.
+    Without a limit, and if schedules are short, all schedules of all trees. If there are weightless nodes, trees
+    without these come before trees of the whole graph.
 
     Parameters
     ----------
@@ -149,7 +148,7 @@ def by_recursion(
     trees : callable
         Makes trees of a part, one by one as they are needed.
     n_trees : int
-        Of each part.
+        Number of trees of each part.
     limit : int, optional
     clock : Clock
     recursion_limit : int, optional
@@ -157,7 +156,7 @@ def by_recursion(
     batching : bool, optional
         By default both.
     length_limit : float
-        Runs for each needed node at which a schedule is abandoned.
+        Runs per needed node above which a schedule is abandoned.
     """
     whole, simple = Part(graph, simplified=False), Part(graph, simplified=True)
     parts = [simple, whole] if simple.weightless.size else [whole]
@@ -184,7 +183,7 @@ def by_recursion(
 
 
 class _Recursion:
-    """Makes schedules of trees, equal ones once.
+    """Makes schedules of trees, without duplicates.
 
     Parameters
     ----------
@@ -203,7 +202,7 @@ class _Recursion:
         self.best = WORST
 
     def candidates(self, part: Part, tree: Tree, choices: Sequence[Choice]) -> Iterator[Candidate]:
-        """Candidates of one tree; `best` is the rank of the best afterwards."""
+        """Candidates of one tree; afterwards `best` is the rank of the best."""
         self.best = WORST
         separators, details = tree
         longest = int(min(self.length_limit * max(1, part.nodes.size), MAX_RUNS))
@@ -226,7 +225,7 @@ class _Recursion:
 
 
 def _choices(part: Part, recursion_limit: int | None, batching: bool | None, varied: bool) -> list[Choice]:
-    """Schedules that a tree of a part may make: plain, then in batches of at most so many bytes."""
+    """(bytes of a batch, its name, recursion limit) of the schedules of a tree, the plain one first."""
     batches = {} if batching else {PLAIN: "none"}
     if batching is not False:
         batches |= {int(share * part.largest): name for name, share in reversed(BATCH_SHARES.items())}
@@ -248,7 +247,7 @@ def check_options(recursion_limit: int | None, batching: bool | None, length_lim
 
 
 def _weightless(graph: ComputationGraph) -> Bool:
-    """Nodes without bytes that rest on none with bytes; outputs apart."""
+    """Nodes without bytes that depend on none with bytes, except outputs."""
     heavy = graph.node_memory > 0
     heavy[graph.producer[graph.output]] = True
     return dependent_nodes(*graph.predecessors, heavy.view(np.uint8)) == 0

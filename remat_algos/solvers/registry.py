@@ -23,14 +23,14 @@ AUTO = "auto"  # the same: the best of all
 CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 
 Stream = Iterator[Candidate | Schedule]
-"""What a solver gives: candidates, or bare schedules, coarse first, so that whoever stops has the best so far."""
+"""The output of a solver: candidates or bare schedules, coarse first, so that stopping early leaves the best so far."""
 
 Rows = Iterable[tuple[str, str]]
 """Labels and texts of lines."""
 
 
 class Report(Protocol):
-    """What a solver adds to the explanation of its plans."""
+    """The part of a plan's explanation that comes from its solver."""
 
     def record(self, limit: int | None = None) -> dict[str, Any]:
         """The JSON record, with at most `limit` items."""
@@ -59,16 +59,16 @@ class Solver(Registered):
     optimal_in : {"any order", "fixed order", "canonical", "chain"}, optional
         Class of schedules in which its result is optimal.
     improves : bool
-        Whether it reads other solvers' candidates (`task.candidates`); then it comes after them.
+        True if it reads other solvers' candidates (`task.candidates`); then it runs after them.
     portfolio : bool
-        Whether it is run where no solver is named.
+        True if "auto" runs it.
     price : float
-        Seconds for 1,000 nodes, as tests/benchmarks/test_solvers.py measures them. Solvers run in the order of it, and
-        for the effort "fast" only those of at most 0.1 and those that improve candidates.
+        Seconds for 1,000 nodes, as measured by tests/benchmarks/test_solvers.py. Solvers run in this order; the effort
+        "fast" runs only those with a price of at most 0.1 and those that improve candidates.
     min_nodes : int
         On smaller graphs it is run by name only.
     narrow : bool
-        Whether it serves graphs of a special form only; where no solver is named, it is left out for others.
+        True if it serves graphs of a special form only; "auto" skips it for others.
     describe : callable
         `describe(graph, details)` gives (label, text) of lines for the text of a plan.
     explain : callable, optional
@@ -95,16 +95,16 @@ class Solver(Registered):
 
     @property
     def order(self) -> tuple[bool, bool, float, str]:
-        """Sorts solvers as they are run: the baseline, then by price; at the end those that improve candidates."""
+        """Sort key of the order of solvers: the baseline, then by price, then those that improve candidates."""
         return self.improves, self.name != BASELINE, self.price, self.name
 
     @property
     def cheap(self) -> bool:
-        """Whether it takes hardly more than reading the graph."""
+        """True if it takes hardly longer than reading the graph."""
         return self.price <= CHEAP
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """TypeError for an option that it lacks, or one that it needs and is missing."""
+        """Raise TypeError for an unknown option or a missing required one."""
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
@@ -112,7 +112,7 @@ class Solver(Registered):
             raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
-        """Its candidates; TypeError as of `check_options`."""
+        """Its candidates; raises TypeError as `check_options` does."""
         self.check_options(options)
         stream = self.function(graph, task, clock, **options)
         if not isinstance(stream, Iterator):
@@ -127,12 +127,12 @@ SOLVERS = Registry[Solver](package)
 
 
 def any_graph(graph: ComputationGraph) -> str | None:
-    """`needs` of a solver that accepts every graph: None, no reason to refuse it."""
+    """Return None: a solver with this `needs` accepts every graph."""
     return None
 
 
 def training_graph(graph: ComputationGraph) -> str | None:
-    """`needs` of a solver for training graphs: the reason to refuse a graph without a backward part, else None."""
+    """Return why a graph without a backward part is refused, else None."""
     return None if graph.is_training else "the graph has no backward part; call differentiate(graph) first"
 
 
@@ -155,7 +155,7 @@ def solver(
         if optimal_in is not None and optimal_in not in SCOPES:
             raise ValueError(f"optimal_in is {quoted(optimal_in)}; use {', '.join(SCOPES)}")
         if function.__name__ in (AUTO, START):
-            raise ValueError(f"{function.__name__} is no name for a solver: solve uses the word; name it otherwise")
+            raise ValueError(f"{function.__name__} cannot name a solver: solve uses the word; name it otherwise")
         known = Solver(
             function, paper, needs, optimal_in, improves, portfolio, price, describe, explain, min_nodes, narrow
         )
@@ -204,7 +204,7 @@ def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT
 def list_candidates(
     graph: ComputationGraph, solver: str, limit: int | None = None, *, seed: int = 0, **options: Any
 ) -> list[Candidate]:
-    """All candidates of one solver, simulated, in the order in which it yields them; none that violates a mark.
+    """All candidates of one solver that violate no mark, simulated, in the order in which it yields them.
 
     Examples
     --------
@@ -224,12 +224,12 @@ def list_candidates(
 
 
 def find_solver(name: str) -> Solver | None:
-    """The solver of that name; None if it is not registered here, as that of a plan from elsewhere."""
+    """The solver of that name; None if it is not registered here, as for a plan made elsewhere."""
     return SOLVERS.get(name)
 
 
 def get_solver(name: str) -> Solver:
-    """The solver of that name; ValueError, which lists the known ones, if there is none."""
+    """The solver of that name; ValueError, which lists the known ones, if the name is unknown."""
     found = find_solver(name)
     if found is None:
         known = [solver.name for solver in list_solvers()]

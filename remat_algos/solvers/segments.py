@@ -1,4 +1,4 @@
-"""Cuts of the forward part into segments: what Chen's three methods share."""
+"""Cuts of the forward part into segments, for Chen's three methods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ KNOWN = (*CANDIDATES, "boundary1 (of chen_sqrt)")
 
 
 def candidate_kinds(candidates: str | None) -> tuple[str, ...]:
-    """The kinds of places to try: the one asked for, or all."""
+    """The kinds of places to try: the requested one, or all."""
     return CANDIDATES if candidates is None else (candidates,)
 
 
@@ -33,7 +33,7 @@ def candidate_places(part: ForwardPart, candidates: str) -> Int64:
 
 
 def named_places(graph: ComputationGraph, part: ForwardPart, names: Sequence[str]) -> list[int]:
-    """Places of the nodes that a user wants to cut after."""
+    """Places of the nodes after which the user wants a cut."""
     nodes = np.array([graph.producer[graph.value_id(name)] for name in names], np.int64)
     places = np.searchsorted(part.nodes, nodes)
     for name, node, place in zip(names, nodes, places, strict=True):
@@ -50,7 +50,7 @@ class Cutter:
     memory : int64[f]
         Bytes of the node at each place.
     places : int64[k]
-        Where a cut may fall, ascending.
+        Places where a cut may fall, ascending.
 
     Examples
     --------
@@ -63,21 +63,21 @@ class Cutter:
         self.places = np.asarray(places, np.int64)
 
     def cuts(self, begin: int, end: int, segments: int) -> Int64:
-        """The first candidates of begin..end - 1 that reach each multiple of their memory / segments."""
+        """The first candidates in begin..end - 1 that reach each multiple of their memory / segments."""
         return segment_cuts(self.reached, self.places, begin, end, segments)
 
     def split_counts(self, until: Int64, splits: int, depth: int, keep_last: bool) -> Int64:
-        """How deep in the tree of splits each place is kept.
+        """Depth in the tree of splits at which each place is kept.
 
-        All places are cut `splits` times, each segment again, `depth` times over. A cut keeps its place and what is
-        alive across it, `until` a later place. With `keep_last` the last part of a segment, which has only just run,
-        stands no deeper than the segment itself.
+        All places are cut `splits` times, each segment again, `depth` times over. A cut keeps its place and the values
+        live across it `until` a later place. With `keep_last` the last part of a segment, which has just run, is no
+        deeper than the segment itself.
         """
         return keep_depths(self.reached, self.places, until, splits, depth, keep_last)
 
 
 def segment_counts(part: ForwardPart, cuts: ArrayLike, keep_last: bool) -> Int64:
-    """Mirror counts int64[n]: 0 for the nodes at the cuts and what is alive across them, else 1."""
+    """Mirror counts int64[n]: 0 for the nodes at the cuts and those that are live across them, else 1."""
     places = np.asarray(cuts, np.int64)
     kept = part.boundary(places)
     kept[part.nodes[places]] = True
@@ -94,7 +94,7 @@ def both(keep_last: bool | None) -> tuple[bool, ...]:
 
 
 def check_positive(**options: Any) -> None:
-    """ValueError for an option that is neither None nor a whole number of 1 or more."""
+    """Raise ValueError unless an option is None or a whole number of 1 or more."""
     for name, given in options.items():
         if given is not None and (not hasattr(given, "__index__") or isinstance(given, bool) or given < 1):
             raise ValueError(f"{shortened(name)} is {quoted(given)}; give a whole number of 1 or more")

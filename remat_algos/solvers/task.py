@@ -1,4 +1,4 @@
-"""What a solver is asked."""
+"""The task of a solver."""
 
 from dataclasses import dataclass
 
@@ -10,25 +10,24 @@ from remat_algos.solvers.candidates import Candidate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """What a solver is asked, beside the graph and its own options.
+    """The task of a solver, beside the graph and its own options.
 
     Parameters
     ----------
     limit : int, optional
         Bytes of peak that a schedule should fit; None for the whole frontier.
     bound : int, optional
-        Lower bound on the compute of what fits: a search that meets it has nothing more to find.
+        Lower bound on the compute of schedules that fit; a search that meets it can stop.
     budgets : int
-        For a whole frontier: number of limits at which a search of one limit looks for the best; 0 elsewhere.
+        For a whole frontier: number of limits at which a search for one limit is run; else 0.
     constraints : Constraints, optional
-        What schedules must keep to beside the limit. A solver that reads them may keep to them; of the others those
-        candidates are dropped that do not.
+        Constraints on schedules beside the limit. Solvers may ignore them: candidates that violate them are dropped.
     seed : int
-        For random choices.
+        Seed of random choices.
     effort : {"fast", "default", "best"}
         How much work searches may do: caps on states and on integer programs.
     candidates : tuple of Candidate
-        What the solvers before it found.
+        Candidates of the solvers that ran before.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""How figures and words are printed and read: units, decimals, names in sentences, tables."""
+"""Printing and reading of figures and words: units, decimals, names in sentences, tables."""

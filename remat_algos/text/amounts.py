@@ -1,4 +1,4 @@
-"""Sizes and costs as people and programs give them: one reading for files, attributes and Python."""
+"""Sizes and costs as people and programs write them, read in one way from files, attributes and Python."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,7 +16,7 @@ Reading = Callable[[Any], int | Decimal]
 
 
 def size_of(entry: Any) -> int | Decimal:
-    """Bytes, of a number or of a text with or without a unit; ValueError if the entry is no size.
+    """Bytes, from a number or from text with or without a unit; ValueError if the entry is not a size.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def size_of(entry: Any) -> int | Decimal:
 
 
 def cost_of(entry: Any) -> int | Decimal:
-    """A cost, of a number or of its text; ValueError if the entry is none.
+    """A cost, from a number or its text; ValueError if the entry is not a cost.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def cost_of(entry: Any) -> int | Decimal:
 
 
 def _number(entry: Any) -> int | Decimal | None:
-    """An exact number, a float as it is written; None if the entry is none, as True is none."""
+    """An exact number, a float as it is written; None if the entry is not a number, such as True."""
     kind = type(entry)
     if kind is int:
         return entry

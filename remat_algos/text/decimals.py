@@ -15,7 +15,7 @@ _ENDLESS = re.compile(r"\s*[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{8,}\s*")  # more than D
 
 
 def decimal(text: str) -> int | Decimal:
-    """A number from text, cut to `ABSURD`; ValueError if the text is none."""
+    """A number from text, clamped to `ABSURD`; ValueError if the text is not a number."""
     try:
         number = Decimal(text)
     except DecimalException as error:
@@ -28,7 +28,7 @@ def decimal(text: str) -> int | Decimal:
 
 
 def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
-    """Bytes rounded up, with one notice if that changed any."""
+    """Bytes rounded up, with one notice if any was changed."""
     return _whole(amounts, ROUND_CEILING, f"{source}: sizes with parts of a byte were rounded up")
 
 

@@ -1,4 +1,4 @@
-"""Lines of text, labels and tables that fit a terminal, whatever texts of files are in them."""
+"""Lines of text, labels and tables that fit a terminal, whatever texts files contain."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ AMOUNT = re.compile(r"(-?[0-9][0-9.,]*( ?(%|[KMGTPE]?i?B|[kMGTPE]|[kMGTPE]?FLOP|
 def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "", options: bool = False) -> list[str]:
     """Lines of at most `width` characters, broken between words only; a longer word has a line of its own.
 
-    With `options` a longer word is also broken behind `?` and `&`. Characters that would move the cursor or colour the
+    With `options` a longer word is also broken after `?` and `&`. Characters that would move the cursor or colour the
     terminal are spelled out.
 
     Examples
@@ -36,7 +36,7 @@ def wrapped(text: str, width: int = COLUMNS, *, first: str = "", indent: str = "
 
 
 def _narrowest(word: str, limit: int) -> int:
-    """Columns that a word of a table needs: where it has more than `limit`, it is broken behind `?` and `&`."""
+    """Columns that a word of a table needs: above `limit` it is broken after `?` and `&`."""
     return len(word) if len(word) <= limit else max(limit, *map(len, WORD.findall(word)))
 
 
@@ -61,7 +61,7 @@ def labelled(rows: Iterable[tuple[str, str]], width: int = COLUMNS) -> list[str]
 def tabulated(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int = COLUMNS) -> list[str]:
     """Lines of a table, columns of numbers to the right.
 
-    Words are unbroken, except that one of more than half the width is broken behind its `?` and `&`.
+    Words stay whole, except that one of more than half the width is broken after its `?` and `&`.
     A table that is too wide gets headings of several lines, then texts of several lines; at last it is cut between
     columns into tables below each other, each beginning with the first column.
 
@@ -104,7 +104,7 @@ def _line_width(widths: Sequence[int]) -> int:
 
 
 def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
-    """Which columns stand side by side: all, or as many as fit beside the first."""
+    """The columns that are side by side in each part: all, or as many as fit beside the first."""
     parts = [[0]]
     for i in range(1, len(widths)):
         if len(parts[-1]) > 1 and _line_width([widths[j] for j in (*parts[-1], i)]) > width:
@@ -116,7 +116,7 @@ def _parts(widths: Sequence[int], width: int) -> list[list[int]]:
 def _row_lines(
     row: Sequence[str], part: Sequence[int], widths: Sequence[int], numeric: Sequence[bool], *, bottom: bool = False
 ) -> list[str]:
-    """The lines of one row; where texts have fewer lines than others, these are the first, or the last."""
+    """The lines of one row; shorter texts fill the first lines, or the last."""
     texts = [wrapped(cell, widths[i], options=True) for cell, i in zip(row, part, strict=True)]
     height = max(map(len, texts))
     lines = []

@@ -39,7 +39,7 @@ def parse_bytes(text: str) -> int:
 
 
 def no_size(entry: object) -> ValueError:
-    """The error for what is no size."""
+    """The error for an entry that is not a size."""
     shown = quoted(str(entry) if isinstance(entry, str) else entry)  # NumPy's text too
     return ValueError(f"{shown} is not a size; write bytes, or a number with a unit such as 4GiB or 512MB")
 
@@ -72,9 +72,9 @@ def exact_bytes(amount: int) -> str:
 
 
 def format_compute(amount: float, unit: str = "") -> str:
-    """Compute with its unit, in three digits: of times ns, us, ms or s, of all else k, M, G, ... of the unit.
+    """Compute with its unit, in three digits: times in ns, us, ms or s, others in k, M, G, ... of the unit.
 
-    What is below 100,000 stays as it is where the unit is none that is usually scaled.
+    Amounts below 100,000 stay as they are unless their unit is usually scaled.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def fine_percent(part: float, whole: float) -> str:
-    """Percent of the whole, with one digit that is not 0 where it is below 0.1 %.
+    """Percent of the whole, with one digit that is not 0 if it is below 0.1 %.
 
     Examples
     --------

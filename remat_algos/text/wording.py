@@ -12,7 +12,7 @@ _LAYOUT = re.compile(r"\n +")
 
 
 def counted(number: int, noun: str) -> str:
-    """How many of what.
+    """A count and its noun.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = None) -> str:
-    """The first names, shortened, and how many more there are: of a total, where not all names are given.
+    """The first names, shortened, and the number of others: of a total, if not all names are given.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def listed(names: Sequence[str], limit: int = MAX_LISTED, total: int | None = No
 
 
 def comma_separated(text: object) -> list[str]:
-    """The words of an option that may be one text with commas between them, or several such texts; of others none.
+    """The words of an option that is one text with commas between them, or several such texts; none for other types.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def comma_separated(text: object) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """Text for one line of a terminal: what cannot be printed there is spelled out as Python spells it.
+    """Text for one line of a terminal: unprintable characters are spelled out as in Python.
 
     A line break with spaces after it, as in the text of an array, is one space.
 
@@ -65,7 +65,7 @@ def printable(text: str) -> str:
 
 
 def spelled(value: object, spell: Callable[[object], str] = str) -> str:
-    """The whole text of a value; its type for an int of too many digits, and for what fails to spell itself.
+    """The whole text of a value; its type for an int of too many digits, or if its text cannot be had.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def shortened_path(path: object) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What the error of another library says: its first line without the full stop, at most 200 characters.
+    """The message of another library's error: its first line without the full stop, at most 200 characters.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def one_line(subject: object, *facts: str) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: float = 0.6) -> str:
-    """The end of a message about an unknown name: the known ones like it, whatever its case; "" if there is none.
+    """The end of a message about an unknown name: similar known ones, whatever the case; "" without any.
 
     Examples
     --------

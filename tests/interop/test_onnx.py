@@ -572,7 +572,7 @@ STRINGS = model_of(
         (mlp(), {"batch": 8, "q": 8}, "no dimension without length is called 'q' (known: batch); remove it from dims"),
         (mlp(), {"batch": 8.0}, "dims['batch'] is 8.0; give a whole number, 0 or more"),
         (mlp(), {"batch": -1}, "dims['batch'] is -1; give a whole number, 0 or more"),
-        (b"no model", {}, "the model is no ONNX model"),
+        (b"no model", {}, "the model is not an ONNX model"),
         (b"", {}, "the model has no nodes; give an ONNX model with a graph"),
         ("missing.onnx", {}, "missing.onnx cannot be read: No such file or directory"),
     ],
@@ -868,10 +868,10 @@ def test_the_command_line_reads_a_model(file, capsys):
 @pytest.mark.parametrize(
     ("behind", "sentence"),
     [
-        ("?batch=x", "'batch=x' is no length of a dimension; write mlp.onnx?batch=8"),
-        ("?batch", "'batch' is no length of a dimension"),
-        ("?batch=-1", "'batch=-1' is no length of a dimension"),
-        ("?", "'' is no length of a dimension"),
+        ("?batch=x", "'batch=x' is not a length of a dimension; write mlp.onnx?batch=8"),
+        ("?batch", "'batch' is not a length of a dimension"),
+        ("?batch=-1", "'batch=-1' is not a length of a dimension"),
+        ("?", "'' is not a length of a dimension"),
         ("?batches=8", "no dimension without length is called 'batches'; did you mean batch"),
     ],
 )

@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plot(parser)
     add_json(parser)
-    add_listing(parser, "solvers", outlines("solvers", "solver"), flag="-O")
+    add_listing(parser, "solvers", outlines("solvers/methods", "solver"), flag="-O")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

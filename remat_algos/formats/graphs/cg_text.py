@@ -40,7 +40,7 @@ class _Record:
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs are the paper's.
+    """Rows in the order of the variables, named OPERATION_ID as in the authors' other files; costs as in the paper.
 
     Parameters and inputs are residents. A gradient reads what its backward record lists.
     """
@@ -102,7 +102,7 @@ def _residents(variables: list[_Variable], forward: list[_Record], names: dict[i
 
 
 class _Lines:
-    """The text line by line; GraphError, with the line, where it is not what must come next."""
+    """The text line by line; GraphError, with the line number, if a line is not as expected."""
 
     def __init__(self, text: str, source: str) -> None:
         self.lines, self.source = text.rstrip().splitlines(), source

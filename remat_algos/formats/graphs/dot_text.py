@@ -45,7 +45,7 @@ Texts = dict[str, str]
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from DOT text; nodes in the order in which they appear first, what is only for the eye passed over."""
+    """Rows from DOT text; nodes in the order of first appearance, drawing attributes skipped."""
     graph = _read(text, source)
     reader = _DotReader(source)
     reader.statements(graph, {}, {})
@@ -95,7 +95,7 @@ def _printing(module: ModuleType, output: IO[str]) -> Iterator[None]:
 
 
 def _check_nesting(text: str, source: str) -> None:
-    """Refuse braces in braces that pydot would not be done with."""
+    """Refuse nested braces on which pydot would not finish."""
     depth = 0
     for brace in _BRACE.finditer(text):
         depth += {"{": 1, "}": -1}.get(brace[1], 0)
@@ -105,7 +105,7 @@ def _check_nesting(text: str, source: str) -> None:
 
 
 class _DotReader:
-    """Reads statement by statement, since `node [...]` applies to later ones."""
+    """Reads statement by statement, since `node [...]` applies to later nodes."""
 
     def __init__(self, source: str) -> None:
         self.drawing, self.source = Drawing(), source
@@ -162,7 +162,7 @@ def _plain(text: Any) -> str:
 
 
 def _place(printed: str, lines: int) -> str:
-    """Position and reason of the error that pydot printed; lines beyond the last were added here."""
+    """Position and reason of the error that pydot printed; lines past the end are ours."""
     match = _PLACE.fullmatch(printed)
     if match is None:
         return f" ({shortened(printed, LONGEST_PATH)})"
@@ -176,7 +176,7 @@ def _fail(source: str, message: str, cause: BaseException | None = None) -> NoRe
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """The rows as DOT text, a node or an edge a line."""
+    """The rows as DOT text, one node or edge per line."""
     drawing = drawing_of(tables_from(graph))
     lines = [f"  {name}={_text(value)};" for name, value in drawing.graph.items()]
     lines += [f"  {_text(name)}{_list(record)};" for name, record in drawing.nodes.items()]

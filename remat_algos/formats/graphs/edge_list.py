@@ -16,7 +16,7 @@ ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without d
 def _parse(text: str, source: str) -> Tables:
     """Rows of size and cost 1; nodes in the order of their numbers if all are numbers, else as they first appear.
 
-    A line of one name is a node without edges; `#` begins a comment; names with spaces stand in quotes.
+    A line with one name is a node without edges; `#` begins a comment; names with spaces are quoted.
     """
     rows: dict[str, NodeRow] = {}
     plain = not any(mark in text for mark in ("#", '"', ARROW))
@@ -57,7 +57,7 @@ def _words(content: str, where: str) -> list[str]:
 
 
 def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
-    """GraphError if the first two names are those of columns and stand nowhere else."""
+    """Raise GraphError if the first two names look like columns and appear nowhere else."""
     columns = aliases(EDGE_COLUMNS)
     u, v, *others = [*rows][:3] if len(rows) > 2 else ("", "", "")
     if (columns.get(u.lower()), columns.get(v.lower())) != ("src", "dst") or not others:
@@ -76,4 +76,4 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
 
 
 GRAPH_FORMAT = GraphFormat("edge list", _parse, edges_only=True)
-"""What a text is taken for that has the marks of no other format."""
+"""The format of a text without the marks of any other."""

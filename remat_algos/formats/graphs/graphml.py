@@ -18,9 +18,9 @@ _DECLARATION = re.compile(r"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 def _parse(text: str, source: str) -> Tables:
-    """Rows from GraphML text; a text that declares entities, a few lines of which fill any memory, is not parsed.
+    """Rows from GraphML text; a text that declares entities, which can fill any memory, is not parsed.
 
-    The parser gets the very text that was looked through: an encoding that the text claims to have does not matter.
+    The parser gets the very text that was checked: the encoding that the text claims does not matter.
     """
     declaration = _DECLARATION.search(text)
     if declaration is not None:
@@ -66,7 +66,7 @@ def _check(root: ElementTree.Element, source: str) -> None:
 
 
 def _prepare(root: ElementTree.Element) -> None:
-    """Make networkx keep numbers as they are written, units too, and number the edges, which it lists node by node."""
+    """Make networkx keep numbers as written, with units, and number the edges, which it lists node by node."""
     edges = root.findall(".//{*}edge")
     ids = {key for key in (edge.get("id", "") for edge in edges) if key.isascii() and key.isdecimal() and len(key) < 10}
     if len(ids) < len(edges):
@@ -93,7 +93,7 @@ def _read(root: ElementTree.Element, source: str) -> Any:
     networkx = _networkx()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of ports, which are only for the eye
+            warnings.simplefilter("ignore")  # of ports, which only matter for drawing
             graph = networkx.parse_graphml(ElementTree.tostring(root, "unicode"), force_multigraph=True)
     except Exception as error:  # the reader has no errors of its own
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST_PATH)
@@ -118,7 +118,7 @@ def _drawing(graph: Any) -> Drawing:
 
 
 def _dump(graph: ComputationGraph) -> str:
-    """The rows as GraphML text; the ids of the nodes are their names, those of the edges their numbers."""
+    """The rows as GraphML text; node ids are names, edge ids are numbers."""
     networkx = _networkx()
     drawing = drawing_of(tables_from(graph))
     digraph = networkx.MultiDiGraph(**_plain(drawing.graph))

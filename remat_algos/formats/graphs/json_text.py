@@ -1,4 +1,4 @@
-"""Graphs as JSON: format "remat-graph" version 1 (docs/formats.md), and what networkx writes."""
+"""Graphs as JSON: format "remat-graph" version 1 (docs/formats.md), and the JSON of networkx."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ GRAPH_ELSEWHERE = {
 
 @checked_arguments
 def from_json(text: str, source: str = "JSON") -> ComputationGraph:
-    """The graph of what `to_json` or networkx wrote.
+    """The graph in a text that `to_json` or networkx wrote.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
     Raises
     ------
     GraphError
-        With the place, if the text is neither.
+        If the text is neither; the message names the place.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def from_json(text: str, source: str = "JSON") -> ComputationGraph:
 
 @checked_arguments
 def to_json(graph: ComputationGraph) -> str:
-    """The graph as a JSON object, one node a line.
+    """The graph as a JSON object, one node per line.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def _parse(text: str, source: str) -> Tables:
 
 
 def _load(text: str, source: str) -> Any:
-    """The parsed text, decimals exact; GraphError with line and column if it is no JSON."""
+    """The parsed text, decimals exact; GraphError with line and column if it is not JSON."""
     try:
         return json.loads(
             text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is not a number")
@@ -134,7 +134,7 @@ def _load(text: str, source: str) -> Any:
 
 
 def _tables(record: Any, source: str) -> Tables:
-    """Rows from parsed JSON; GraphError with the node if it is not the format."""
+    """Rows from parsed JSON; GraphError with the node if it is not in this format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
         _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
@@ -185,7 +185,7 @@ def _tables(record: Any, source: str) -> Tables:
 
 
 def _dump(tables: Tables) -> str:
-    """The rows as JSON text, one node a line."""
+    """The rows as JSON text, one node per line."""
     gradients = tables.backward == "to come"
     head: dict[str, Any] = {"format": FORMAT, "version": VERSION, "compute_unit": tables.compute_unit}
     if tables.compute_scale not in (None, 1):
@@ -275,7 +275,7 @@ def _fail(source: str, message: str) -> NoReturn:
 
 
 class _Reader:
-    """Reads the objects of a file: the units of costs in their keys, and the keys that mean nothing."""
+    """Reads the objects of a file, with units of costs in keys; notes unknown keys."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -297,7 +297,7 @@ class _Reader:
     def _named(
         self, record: dict[str, Any], what: str, known: Known, elsewhere: Mapping[str, Mapping[str, str]]
     ) -> tuple[_Fields, dict[str, Meaning]]:
-        """Entries by their keys' own names, and what keys of costs mean."""
+        """Entries by the plain names of their keys, and the meanings of the keys of costs."""
         where, column_of = f"{self.source}, {what}", aliases(known)
         entries: dict[str, Any] = {}
         costs: dict[str, Meaning] = {}
@@ -330,7 +330,7 @@ class _Fields:
 
     def __init__(self, record: dict[str, Any], reader: _Reader, what: str) -> None:
         self.record, self.reader, self.source, self.what = record, reader, reader.source, what
-        self.unsized = False  # whether it is a node with a value that has neither a size nor a base
+        self.unsized = False  # true for a node with a value that has neither a size nor a base
 
     def part(self, keys: Sequence[str]) -> _Fields:
         """Some of the entries."""
@@ -372,7 +372,7 @@ def _kind(entry: Any) -> str:
 
 
 def _sniff(text: str, ending: str) -> bool:
-    """An object, or a list in a file called .json: a node of an edge list may be called [CLS]."""
+    """True for an object, or a list in a .json file: a node of an edge list may be called [CLS]."""
     start = _START.match(text)
     return start is not None and (start[1] == "{" or ending == ".json")
 

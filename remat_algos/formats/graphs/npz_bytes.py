@@ -1,4 +1,4 @@
-"""Graphs as npz: NumPy arrays and one JSON text, nothing that is executed."""
+"""Graphs as npz: NumPy arrays and one JSON text; nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESIDENT = ("memory", "role", "read_indptr", "read_indices")
 
 @checked_arguments
 def to_npz(graph: ComputationGraph) -> bytes:
-    """The graph as the bytes of an npz file: the form for millions of nodes, and between processes.
+    """The graph as the bytes of an npz file, for millions of nodes and for transfer between processes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def to_npz(graph: ComputationGraph) -> bytes:
 
 
 def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) -> dict[str, Any]:
-    """The arrays of an npz file, or those of `names`; GraphError if they are too large to be read.
+    """The arrays of an npz file, or only those in `names`; GraphError if they are too large to be read.
 
     Broken archives raise errors of many kinds.
     """
@@ -89,7 +89,7 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
 
 @checked_arguments
 def from_npz(data: bytes, source: str = "npz") -> ComputationGraph:
-    """The graph of what `to_npz` wrote; nothing in it is executed.
+    """The graph in bytes that `to_npz` wrote; nothing in them is executed.
 
     Parameters
     ----------
@@ -134,9 +134,9 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
     known = {*ARRAYS, *OPTIONAL_ARRAYS, *(f"backward.{name}" for name in BACKWARD)}
     unknown = [*stored.keys() - known - {f"resident.{name}" for name in RESIDENT}, *rest.keys() - set(REST)]
     if unknown:
-        raise GraphError(f"{source}: {quoted(min(unknown))} is no part of an npz graph; remove it")
+        raise GraphError(f"{source}: {quoted(min(unknown))} is not part of an npz graph; remove it")
     for name, array in stored.items():
-        if array.ndim != 1:  # one number would be taken for as many as there are nodes or values
+        if array.ndim != 1:  # NumPy would broadcast a single number over all nodes or values
             raise ValueError(f"{shortened(name)} has {array.ndim} dimensions, expected 1")
     if any(array.dtype.kind not in "biu" for array in stored.values()):
         raise ValueError("an array is not of whole numbers")
@@ -163,7 +163,7 @@ def _arguments(stored: dict[str, Any], rest: dict[str, Any], source: str) -> dic
 
 
 def _texts(entries: Iterable[Any]) -> tuple[str, ...]:
-    """All of them, if all are text."""
+    """All entries; ValueError unless each is text."""
     texts = tuple(entries)
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a name is not text")

@@ -19,7 +19,7 @@ MAX_ISOLATED = 100_000
 def _parse(text: str, source: str) -> Tables:
     """Rows of size and cost 1, called "1" to "n"; each edge leads from the smaller number to the larger.
 
-    Lines that begin with `c` are comments. The header counts lines, so an edge that stands twice counts twice there.
+    Lines that begin with `c` are comments. The header counts lines, so an edge that appears twice counts twice.
     """
 
     def fail(line: int, message: str) -> NoReturn:
@@ -57,7 +57,7 @@ def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fa
     """Fail unless the header's numbers fit the edges of the file."""
     if len(edges) != m:
         fail(f"the header has {counted(m, 'edge')}, the file {len(edges):,}; is the file whole?")
-    # twice the edges is at most what they can name: counted only where it could matter
+    # the edges name at most twice their number: counted only if it could matter
     if n - 2 * m > MAX_ISOLATED or (n > MAX_ISOLATED and n - len({*chain(*edges)}) > MAX_ISOLATED):
         bound = f"at most {MAX_ISOLATED:,} may be without"
         fail(f"the header has {n:,} {noun}, most of them without edges; {bound}. Correct the header, or leave them out")

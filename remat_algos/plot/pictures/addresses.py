@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BUFFER = Style("buffer", BLUE, "█")  # of any role
-MAX_OUTLINED = 2000  # buffers; of more, lines would hide the areas
+MAX_OUTLINED = 2000  # maximum of buffers with lines, which would hide the areas
 MAX_NAMED = 400
 NAME_SIZE = 7  # points
 GUTTER = 10  # columns left of the rows
@@ -39,17 +39,17 @@ def addresses(
     Parameters
     ----------
     allocation : Allocation or SplitAllocation
-        Of several arenas the used parts stand on top of each other, with a line above each.
+        The used parts of several arenas are stacked, with a line above each.
     simulation : Simulation, optional
-        The schedule of the buffers, for their colours.
+        Schedule of the buffers, for their colours.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. One collection for each role. A buffer that
-        another is written over ends where that one begins. Names stand in the rectangles that have room for them.
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. One collection for each role. A buffer ends
+        where another is written over it. Rectangles with enough room contain their names.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def addresses(
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:
-    """An allocation as it is, or the used parts of several arenas as one, and the arenas."""
+    """An allocation, with the used parts of several arenas stacked in one, and the arenas."""
     check_kind(allocation, Allocation, "allocation", SplitAllocation)
     if not isinstance(allocation, SplitAllocation):
         return allocation, None
@@ -104,12 +104,12 @@ def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Alloca
 
 
 def _starts(split: SplitAllocation) -> Int64:
-    """int64[arenas]: where each arena begins in the picture."""
+    """int64[arenas]: the bottom of each arena in the picture."""
     return np.cumsum(split.sizes) - np.array(split.sizes, np.int64)
 
 
 def _step_axis(ax: Axes) -> None:
-    """Integer steps, written out in full."""
+    """Label integer steps in full."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10], integer=True))
@@ -127,7 +127,7 @@ def _corners(allocation: Allocation) -> np.ndarray:
 
 
 def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
-    """The size of the arena, and below it the bytes of the worst step."""
+    """Draw lines at the size of the arena and at the bytes of the worst step."""
     size, max_live = allocation.size, allocation.buffers.max_live
     arena = ax.axhline(size, color=ink(), linewidth=1.2, label="arena")
     rows = [(arena, f"arena {format_bytes(size)}")]
@@ -138,7 +138,7 @@ def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
 
 
 def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
-    """The top of each arena that is used."""
+    """The top of each used arena."""
     rows = []
     for i, (start, size) in enumerate(zip(_starts(split).tolist(), split.sizes, strict=True)):
         if size:
@@ -148,7 +148,7 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
 
 
 def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> None:
-    """Names in the rectangles where they fit."""
+    """Write names in the rectangles with enough room."""
     buffers = allocation.buffers
     if len(buffers) > MAX_NAMED or (simulation is None and not buffers.names):
         return
@@ -169,14 +169,14 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 def addresses_text(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
 ) -> str:
-    """Addresses over time in characters: columns are steps, or several; rows are ranges of addresses.
+    """Addresses over time in characters: columns are one or more steps, rows are ranges of addresses.
 
     Parameters
     ----------
     allocation : Allocation or SplitAllocation
-        Of several arenas the used parts stand on top of each other.
+        The used parts of several arenas are stacked.
     simulation : Simulation, optional
-        The schedule of the buffers, for their characters.
+        Schedule of the buffers, for their characters.
     width : int
         Columns, at least 40.
     height : int
@@ -227,7 +227,7 @@ def addresses_text(
 
 
 def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:
-    """int64[k, 4]: columns from and to, rows from and to, that each buffer fills."""
+    """int64[k, 4]: begin and end columns, begin and end rows of each buffer."""
     buffers, size = allocation.buffers, max(1, allocation.size)
     low, high = allocation.offset[among], (allocation.offset + buffers.size)[among]
     begin = np.searchsorted(edges, buffers.begin[among], side="right") - 1
@@ -237,7 +237,7 @@ def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> I
 
 
 def _span(allocation: Allocation) -> tuple[int, int]:
-    """The first step, and the first that is past."""
+    """The first step, and the step after the last."""
     buffers = allocation.buffers
     if len(buffers) == 0:
         return 0, 1
@@ -259,7 +259,7 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 
 
 def _roles(simulation: Simulation) -> Int64:
-    """int64[n_instances]: places in the roles of a simulation."""
+    """int64[n_instances]: index of the role of each instance in a simulation."""
     value, graph = simulation.lifetimes.value, simulation.graph
     kept = np.where(simulation.first_run[simulation.made_at], ROLE_NAMES.index("kept"), ROLE_NAMES.index("recomputed"))
     return np.where(graph.forward[graph.producer[value]], kept, ROLE_NAMES.index("gradients"))
@@ -289,5 +289,5 @@ def _sentences(allocation: Allocation, split: SplitAllocation | None) -> list[st
 
 
 def _of(size: int, capacity: int) -> str:
-    """How much of an arena is used."""
+    """The used part of an arena, as text."""
     return f"{format_bytes(size)} of {format_bytes(capacity)}"

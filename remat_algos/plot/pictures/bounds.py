@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @checked_arguments
 def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
-    """Draw the overhead that every schedule has at least, against the limit of its peak.
+    """Draw the lower bound on overhead against the limit of the peak.
 
-    The bound for a limit holds for every smaller one too, so stairs reach to the left.
+    A bound for a limit also holds for every smaller one, so stairs reach to the left.
 
     Parameters
     ----------

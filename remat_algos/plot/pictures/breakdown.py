@@ -1,4 +1,4 @@
-"""Where memory and compute go, as stacked bars: by type of layer, by data structure."""
+"""Stacked bars of memory and compute by type of layer and by data structure."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ STRUCTURE_STYLES = (
     Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
 )
 
-SMALL = "small {}s"  # what is left together: layers, or operations
-THINNEST = 150  # stripes that would fill a bar
-WIDE, APART = 0.8, 0.7  # a bar, which has 1, and the room between groups
+SMALL = "small {}s"  # the others together: layers, or operations
+THINNEST = 150  # stripes that fill a bar
+WIDE, APART = 0.8, 0.7  # width of a bar relative to its room 1, and room between groups
 FONT = 8
 LETTERS = 7  # of a share, or of a number of bytes
 
@@ -56,14 +56,14 @@ Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 @checked_arguments
 def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None) -> Axes:
-    """Draw stacked bars of the memory at the peak, by type of layer and by data structure; or of the compute.
+    """Draw stacked bars of the memory at the peak, by type of layer and by data structure, or of the compute.
 
     Parameters
     ----------
     subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
-        Several stand side by side under their names, so that plans can be compared.
+        Several are side by side under their names, to compare plans.
     of : {"memory", "compute"}
-        "compute": by type of layer alone, with recomputation hatched.
+        "compute" is by type of layer only, with recomputation hatched.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -75,7 +75,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     Raises
     ------
     ValueError
-        For another `of`, or no subject.
+        If `of` is unknown, or there is no subject.
 
     References
     ----------
@@ -182,7 +182,7 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, s
 def _bars(
     ax: Axes, places: Any, heights: Mapping[str, Any], styles: Mapping[str, Style], wholes: Any
 ) -> list[tuple[Any, str]]:
-    """One stack per place, from the bottom in the order of the styles, with shares where there is room."""
+    """Draw one stack per place, from the bottom in the order of the styles, with shares if there is room."""
     bottom, rows = np.zeros(len(places), heights[next(iter(heights))].dtype), []
     for name, style in styles.items():
         height = heights[name]

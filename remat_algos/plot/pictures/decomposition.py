@@ -44,18 +44,18 @@ def decomposition(
     separators: SeparatorTree | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw bags as boxes with their vertices, the root on top, and the edges of the tree between them.
+    """Draw bags as boxes with their vertices, the root at the top, and the edges of the tree.
 
     Parameters
     ----------
     decomposition : TreeDecomposition
     names : sequence of str, optional
-        Of the vertices; by default the labels of a ComputationGraph, else ids.
+        Names of vertices; by default the labels of a ComputationGraph, else ids.
     graph : ComputationGraph or UndirectedGraph, optional
         The decomposed graph; the title states its size.
     separators : SeparatorTree, optional
-        Colours show the level of each bag as a separator. The top one is drawn as the root, and vertices that a
-        separator of an upper level owns stand in brackets.
+        Colours show the level of each bag as a separator. The top one is drawn as the root, and vertices owned by a
+        separator of an upper level are in brackets.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -67,7 +67,7 @@ def decomposition(
     Raises
     ------
     ValueError
-        For more than 200 bags, too few names, or separators of another decomposition.
+        If there are more than 200 bags, too few names, or separators of another decomposition.
     GraphError
         If a bag holds a vertex that the graph has not.
 
@@ -107,7 +107,7 @@ def decomposition(
 
 
 def _lines_of(words: list[str]) -> str:
-    """The vertices of a bag, in lines that make the box about twice as wide as high."""
+    """The vertices of a bag, in lines that make its box about twice as wide as high."""
     drawn = [label(word, NAME) for word in words]
     room = max(LINE_OF, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     lines = drawn[:1]
@@ -126,7 +126,7 @@ def _box(text: str) -> tuple[float, float]:
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
-    """float64[b, 2]: where the middle of each box stands, in inches, rows as high as their highest box."""
+    """float64[b, 2]: the centre of each box in inches, in rows as high as their highest box."""
     high = _row_heights(tree, boxes)
     rows = np.cumsum(high + BELOW) - high / 2
     return np.column_stack([tidy(tree, (boxes[:, 0] / 2).tolist(), BESIDE), rows[tree.depth]])
@@ -139,7 +139,7 @@ def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
 
 
 def _corners(points: Float64, boxes: Float64) -> Float64:
-    """float64[2, 2]: the first and the last place of all boxes together."""
+    """float64[2, 2]: the corners of the area of all boxes."""
     if not points.size:
         return np.zeros((2, 2))
     return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
@@ -160,7 +160,7 @@ def _colour(tree: BagTree, bag: int) -> str:
 
 
 def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
-    """Lines from bags to their children, upright for so long at each end that they cross no other box."""
+    """Draw lines from bags to their children, vertical far enough at each end that they cross no other box."""
     from matplotlib.collections import LineCollection
 
     lines = []
@@ -174,7 +174,7 @@ def _edges(ax: Axes, tree: BagTree, points: Float64, half: Float64) -> None:
 
 
 def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list[str]) -> None:
-    """Bags as boxes, in inches, the root on top."""
+    """Draw bags as boxes, in inches, the root at the top."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
         fill = _colour(tree, bag)
@@ -189,7 +189,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
 
 
 def _dots(ax: Axes, tree: BagTree, sizes: NDArray[np.int64]) -> None:
-    """Bags as dots, sized by vertices; a tree that is deeper than wide lies on its side."""
+    """Draw bags as dots, sized by vertices; a tree deeper than wide lies on its side."""
     points = np.column_stack([tidy(tree, [0.4] * len(tree.order), 0.2), tree.depth])
     wide, deep = np.ptp(points, axis=0)
     points = points[:, ::-1] if deep > wide else points
@@ -253,7 +253,7 @@ def decomposition_text(
     width : int
         Columns, at least 40.
     height : int
-        Lines for bags, at least 4; the last ones give way.
+        Lines for bags, at least 4; the last bags are left out.
 
     Returns
     -------

@@ -19,14 +19,14 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEW = 30  # plans of a curve; of more, a marker for some only
+FEW = 30  # plans of a curve with a marker each; more have some only
 
 
 @checked_arguments
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
-    A stair reaches to the right as far as no plan of the solver is cheaper.
+    A stair reaches to the right until a plan of the solver is cheaper.
 
     Parameters
     ----------
@@ -77,19 +77,19 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
 
 
 def _right(frontier: Frontier) -> int:
-    """The end of the stairs."""
+    """The right end of the stairs."""
     return max([frontier.base, frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)])
 
 
 def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[Any, Any]:
-    """(bytes, % of one pass) of the plans, and of the end of the last stair."""
+    """(bytes, % of one pass) of the plans and of the end of the last stair."""
     x = np.array([plan.peak_memory for plan in plans] + [right], np.int64)
     overhead = [100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans]
     return x, np.array([*overhead, overhead[-1]])
 
 
 def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
-    """A broad band under the curves: the Pareto frontier of all solvers."""
+    """Draw the Pareto frontier of all solvers as a broad band under the curves."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
@@ -98,7 +98,7 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 
 
 def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """A line under the stairs: overhead that every schedule has. The bound of a peak holds for all lower ones."""
+    """Draw the lower bound on overhead as a line. The bound for a peak also holds for all lower ones."""
     plans = frontier.plans
     if not plans:
         return []
@@ -114,7 +114,7 @@ def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """The region below the lower bounds, and the run without rematerialization."""
+    """Draw the region below the lower bounds, and the run without rematerialization."""
     infeasible = ax.axvspan(
         0,
         frontier.bound_memory,
@@ -186,7 +186,7 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     width : int
         Columns, at least 40.
     height : int
-        Lines for a solver, at least 2; of more plans some are left out, never the first or the last.
+        Lines for a solver, at least 2; if there are more plans some are left out, never the first or the last.
 
     Returns
     -------

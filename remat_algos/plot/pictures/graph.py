@@ -1,4 +1,4 @@
-"""The graph, its backward part mirrored beside its forward part, coloured by what becomes of its nodes."""
+"""The graph, its backward part mirrored beside its forward part, coloured by the decisions about nodes."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ TITLE, MIN_HEIGHT = 5.4, 1.8  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
 MAX_NAMED = 150
 MAX_DRAWN = 50_000
-MANY = 800  # lines; more are drawn fainter
+MANY = 800  # lines at full strength; more are fainter
 
 
 @checked_arguments
 def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None = None) -> Axes:
-    """Draw nodes and edges in layers: the forward part downwards, the backward part beside it upwards.
+    """Draw nodes and edges in layers, the forward part downwards, the backward part beside it upwards.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        With a schedule the colours show kept and recomputed nodes, without one nodes that must run only once.
+        With a schedule colours show kept and recomputed nodes, without one nodes that must run only once.
     copies : bool[n], optional
-        Which nodes of a graph, given without a schedule, are later runs of others, as in one that `unroll` makes.
+        For a graph without a schedule, nodes that are later runs of others, as in a graph made by `unroll`.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -57,7 +57,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     Raises
     ------
     ValueError
-        For more than 50,000 nodes, which would not be distinguishable.
+        If there are more than 50,000 nodes, which would not be distinguishable.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
-    """The graph, int64[n] runs of each node, and the kind of each: a key of `NODES`."""
+    """The graph, int64[n] runs of each node, and the kind of each, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
         kinds = np.where(subject.forward, "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
@@ -123,24 +123,24 @@ def node_kinds(simulation: Simulation) -> Kinds:
 
 
 def _times(runs: int) -> str:
-    """Behind the name of a node that runs several times."""
+    """Suffix of the name of a node that runs several times."""
     return f" \N{MULTIPLICATION SIGN}{runs}" if runs > 1 else ""
 
 
 def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
-    """Inches that boxes with names need."""
+    """Size in inches that boxes with names need."""
     left, right = _sides(placed)
     return (right - left + 1) * _box(names) / placed.apart, (placed.points[:, 1].max(initial=0) + 1) * LAYER
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
-    """The places farthest out to both sides, those that edges pass through among them."""
+    """The outermost places on both sides, including bends of edges."""
     places = [placed.points[:, 0], placed.across[..., 0].ravel(), placed.inside[..., 0].ravel()]
     return min(x.min(initial=0) for x in places), max(x.max(initial=0) for x in places)
 
 
 def _box(names: list[str]) -> float:
-    """Inches from one box to the next."""
+    """Distance of neighbouring boxes in inches."""
     return (max(map(len, names), default=0) + 3.5) * LETTER * FONT * POINT
 
 
@@ -154,7 +154,7 @@ def _size_of_dots(placed: LayeredLayout) -> tuple[float, float]:
 def _boxes(
     ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds, names: list[str]
 ) -> list[tuple[Any, str]]:
-    """Nodes as their names in boxes; the first layer stands at the top."""
+    """Draw nodes as names in boxes, the first layer at the top."""
     _edges(ax, placed, on_side=False)
     outputs = _outputs(graph)
     for v, name in enumerate(names):
@@ -171,7 +171,7 @@ def _boxes(
 
 
 def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
-    """Nodes as dots, sized by bytes; a graph that is deeper than wide lies on its side."""
+    """Draw nodes as dots, sized by bytes; a graph deeper than wide lies on its side."""
     wide, deep = placed.points.max(axis=0, initial=0) + 1
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)
@@ -241,7 +241,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int = 72, height: int = 40) -> str:
-    """A graph in characters: a line for each node, with its bytes and what it reads.
+    """A graph in characters: a line for each node, with its bytes and reads.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     width : int
         Columns, at least 40.
     height : int
-        Lines for nodes, at least 4; of more nodes the middle is left out.
+        Lines for nodes, at least 4; if there are more nodes the middle is left out.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
 
 
 def _listed(names: list[str], width: int) -> str:
-    """Names with commas, each shortened if they are too long together."""
+    """Names joined by commas, each shortened if they are too long together."""
     text = ", ".join(names)
     if columns_of([text], width + 1) > width:
         each = max(6, (width + 2) // len(names) - 2)
@@ -300,7 +300,7 @@ def _listed(names: list[str], width: int) -> str:
 
 
 def _ends(count: int, limit: int) -> tuple[list[int], tuple[int, int]]:
-    """Nodes to show, and the range left out between them; (0, -1) if none is."""
+    """Nodes to show, and the range left out between them, or (0, -1)."""
     if count <= limit:
         return list(range(count)), (0, -1)
     first = limit // 2

@@ -1,4 +1,4 @@
-"""All lower sets, and the path of a chain through them."""
+"""All lower sets, and the path of a chain."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 def lattice(
     family: LowerSetFamily | ComputationGraph, path: LowerSets | None = None, *, ax: Axes | None = None
 ) -> Axes:
-    """Draw lower sets, the small ones below, a line from each to its covers (Hasse diagram).
+    """Draw lower sets, small ones at the bottom, with a line from each to its covers (Hasse diagram).
 
     Parameters
     ----------
     family : LowerSetFamily or ComputationGraph
-        Of a graph all lower sets of its forward part.
+        For a graph all lower sets of its forward part.
     path : LowerSets, optional
-        A chain of the family. Beside each of its sets stand the nodes of its block, formula (1) up to it, the bytes
-        kept up to it, and formula (2) of the block; a broad line shows in which order the forward part runs.
+        A chain of the family. Beside each of its sets are the nodes of its block, formula (1) up to it, the bytes
+        kept up to it, and formula (2) of the block; a broad line shows the order in which the forward part runs.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -56,7 +56,7 @@ def lattice(
     Raises
     ------
     ValueError
-        For more than 500 lower sets, or a path with a set that the family does not have.
+        If there are more than 500 lower sets, or the path has a set that is not in the family.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def lattice(
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = NAME) -> str:
-    """Names of nodes joined: side by side where all are letters, else with commas; ∅ for none.
+    """Names of nodes, side by side if all are letters, else with commas; ∅ for an empty set.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = NAME
 
 
 def letters_only(graph: ComputationGraph) -> bool:
-    """Whether each name of a forward node is one character."""
+    """True if each name of a forward node is one character."""
     return all(len(graph.labels[v]) == 1 for v in np.flatnonzero(graph.forward).tolist())
 
 
@@ -128,7 +128,7 @@ def _members(family: LowerSetFamily) -> Bool:
 
 
 def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[int], list[int]]:
-    """(rows of the sets of a chain, rows that the forward part passes as it adds node after node in id order)."""
+    """(rows of a chain's sets, rows that the forward part passes when nodes are added in id order)."""
     row = {one.tobytes(): i for i, one in enumerate(members)}
     block = path.blocks(family.graph)[family.nodes]
     cuts, passed, so_far = [], [0], np.zeros(family.nodes.size, bool)
@@ -143,7 +143,7 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
 
 
 def _names(family: LowerSetFamily, members: Bool) -> list[str]:
-    """Label of each set: its members if these are letters, else those that no other member reads."""
+    """Label of each set: its members if they are letters, else those that no other member reads."""
     if len(family) > MAX_NAMED:
         return []
     if not letters_only(family.graph):
@@ -180,24 +180,24 @@ def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
 
 
 def _letters(texts: Sequence[str]) -> float:
-    """Inches of the longest."""
+    """Length of the longest label in inches."""
     return max(map(len, texts), default=0) * LETTER * FONT * POINT
 
 
 def _box(names: list[str]) -> float:
-    """Inches from one box to the next."""
+    """Distance of neighbouring boxes in inches."""
     return _letters([*names, "xxx"]) + 0.3
 
 
 def _columns(table: list[list[str]]) -> Float64:
-    """Inches from the diagram to the right ends of the columns of the table."""
+    """Distances in inches from the diagram to the right ends of the table's columns."""
     if not table:
         return np.zeros(1)
     return np.cumsum([_letters(column) + 0.24 for column in zip(COLUMNS, *table, strict=True)])
 
 
 def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[float, float]:
-    """Inches of the diagram with names, and of the table beside it."""
+    """Sizes in inches of the diagram with names, and of the table beside it."""
     wide, high = np.ptp(points, axis=0) + 1
     return wide * _box(names) + _columns(table)[-1], (high + (1 if table else 0)) * LEVEL
 
@@ -224,7 +224,7 @@ def _boxes(
     passed: list[int],
     table: list[list[str]],
 ) -> None:
-    """Sets as their names in boxes, in inches, and the table to the right, a row on the level of its set."""
+    """Draw sets as names in boxes, in inches, with the table to the right, each row on the level of its set."""
     _lines(ax, points, lines, passed)
     for at, (name, (x, y)) in enumerate(zip(names, points.tolist(), strict=True)):
         fill = BLUE if at in cuts else PALE if at in passed else WHITE
@@ -246,7 +246,7 @@ def _boxes(
 
 
 def _dots(ax: Axes, points: Float64, lines: Int64, cuts: list[int], passed: list[int]) -> None:
-    """Sets as dots; a lattice that is higher than wide lies on its side."""
+    """Draw sets as dots; a lattice higher than wide lies on its side."""
     wide, high = np.ptp(points, axis=0)
     points = points[:, ::-1] if high > wide else points
     _lines(ax, points, lines, passed)

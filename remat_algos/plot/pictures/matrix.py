@@ -1,4 +1,4 @@
-"""The matrices R and S of a schedule in stages: what each stage runs, and what is live when it starts."""
+"""The matrices R and S of a schedule in stages: the nodes that each stage runs, and those live at its start."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        A schedule in stages, as the solver "milp" makes them; of a graph its run without rematerialization.
+        A schedule in stages, as made by the solver "milp"; for a graph its run without rematerialization.
     ax : Axes, optional
         By default those of a new figure.
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_COLUMNS = 2000
-SHOWN = 8  # values of the live set
-NEAR = 2.5  # lines above this many peaks are only named
+SHOWN = 8  # maximum of listed values of the live set
+NEAR = 2.5  # lines higher than this many peaks are only named
 GUTTER = 10  # columns left of the bars
 MAX_WIDE = 4  # columns of a step
 
@@ -36,7 +36,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        Of a graph, its run without rematerialization.
+        For a graph its run without rematerialization.
     limit : int, optional
         Bytes of the budget; by default the plan's.
     ax : Axes, optional
@@ -45,8 +45,8 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Of more than 2,000 steps each column shows
-        the highest of several.
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps each column shows the
+        highest of several.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
 
 
 def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
-    """(ends of the ranges of steps that columns stand for, the step that each shows): the highest of its range."""
+    """(ends of the columns' ranges of steps, the step that each column shows: the highest of its range)."""
     trace = simulation.memory_trace
     edges = bins(trace.size, limit) if trace.size else np.zeros(1, np.int64)
     shown = [begin + int(trace[begin:end].argmax()) for begin, end in pairwise(edges.tolist())]
@@ -81,7 +81,7 @@ def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
 
 
 def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
-    """One band per role with any bytes, on top of those before it."""
+    """Draw one band per role with any bytes, stacked."""
     edges, shown = columns(simulation, MAX_COLUMNS)
     bottom, rows = np.zeros(shown.size, np.int64), []
     for role, trace in simulation.trace_by_role().items():
@@ -106,7 +106,7 @@ def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 
 
 def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any, str]]:
-    """The budget, and the peak without rematerialization."""
+    """Draw the budget, and the peak without rematerialization."""
     rows = []
     if limit is not None:
         text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
@@ -119,7 +119,7 @@ def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any,
 
 
 def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
-    """A mark at the peak, and the live set there."""
+    """Mark the peak, and list the live set there."""
     from matplotlib.markers import CARETDOWN
     from matplotlib.patches import Patch
 
@@ -147,7 +147,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
-    """Memory over time in characters: columns are steps, or the highest of several; below is the live set at the peak.
+    """Memory over time in characters: columns are steps, or the highest of several, above the live set at the peak.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
 
 
 def _bars(simulation: Simulation, limit: int | None, width: int, height: int) -> list[str]:
-    """The chart; the top row stays free for the mark of the peak."""
+    """The chart; the top row is left free for the mark of the peak."""
     peak = simulation.peak_memory
     top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
     marks = {_row(peak, top, height): format_bytes(peak)}
@@ -224,7 +224,7 @@ def _bars(simulation: Simulation, limit: int | None, width: int, height: int) ->
 
 
 def _row(amount: int, top: int, height: int) -> int:
-    """Rows that an amount fills, of all but the topmost."""
+    """Rows that an amount fills, of all but the top one."""
     return (2 * amount * (height - 1) + top) // (2 * top)
 
 

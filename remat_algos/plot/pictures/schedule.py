@@ -1,4 +1,4 @@
-"""The schedule matrix: which step runs which node, and which values are live in between."""
+"""The schedule matrix: the node that each step runs, and the values live in between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     ----------
     simulation : Simulation
     rows, columns : int64[k + 1]
-        Ends of the ranges of steps, of nodes, that stand in one row, one column.
+        Ends of the ranges of steps in each row, and of nodes in each column.
 
     Examples
     --------
@@ -61,19 +61,19 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
 
 @checked_arguments
 def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
-    """Draw steps downwards and nodes across: where a node runs, and how long its values are live.
+    """Draw steps downwards and nodes across: the runs of each node, and how long its values are live.
 
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        Of a graph, its run without rematerialization.
+        For a graph its run without rematerialization.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
     Returns
     -------
     Axes
-        One image of `schedule_cells`. Of more than 600 steps or nodes several share a row or column.
+        One image of `schedule_cells`. Above 600 steps or nodes several share a row or column.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     width : int
         Columns, at least 40.
     height : int
-        Lines for steps, at least 4; of more steps several share a line, which names the first.
+        Lines for steps, at least 4; if there are more, several share a line, which names the first.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
 
 
 def _ruler(columns: Int64) -> str:
-    """Ids above their columns: all if each is a digit, else every tenth that has room."""
+    """Ids above their columns: all if each is a digit, else every tenth with enough room."""
     if columns[-1] <= 10:
         return "".join(str(v) for v in columns[:-1].tolist())
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))

@@ -30,7 +30,7 @@ TERMS = (
 """Terms of formula (2), from the bottom of a bar to its top."""
 
 FONT = 8
-WIDE, NARROW = 0.46, 0.34  # bars of a block, which has 1
+WIDE, NARROW = 0.46, 0.34  # width of the bars of a block, whose room is 1
 LETTERS = 7  # of a number of bytes
 
 
@@ -51,7 +51,7 @@ def terms(
         With its backward part.
     lower_sets : LowerSets
     keep_last, lazy : bool
-        Of the `canonical_schedule` that is simulated; formula (2) is about both being False.
+        Options of the simulated `canonical_schedule`; formula (2) assumes that both are False.
     ax : Axes, optional
         By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
 
@@ -122,7 +122,7 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
 
 
 def _bars(ax: Axes, terms: Int64) -> list[tuple[Any, str]]:
-    """The terms of each block on each other."""
+    """Draw the terms of each block as a stack."""
     rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
     bottom, x = np.zeros(len(terms), np.int64), np.arange(len(terms)) - NARROW / 2
     for style, term in zip(TERMS, terms.T, strict=True):
@@ -146,7 +146,7 @@ def _peaks(ax: Axes, peaks: Int64) -> list[tuple[Any, str]]:
 
 
 def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -> None:
-    """Bytes in the middle of what is high enough for them, or above it, where blocks have room."""
+    """Write bytes in the middle of bars that are high enough, or above others if blocks have room."""
     wide, high = inches(ax)
     if (len(amounts) + 0.2) * LETTERS * LETTER * FONT * POINT / NARROW > wide:
         return
@@ -160,7 +160,7 @@ def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -
 
 
 def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
-    """The nodes of each block below it, lying where they have room."""
+    """Label each block with its nodes, horizontally if there is room."""
     block = lower_sets.blocks(graph)
     names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
     room = inches(ax)[0] / (max(1, len(names)) + 0.2)

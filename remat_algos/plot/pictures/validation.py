@@ -1,4 +1,4 @@
-"""Bytes as predicted and as measured, over the steps of a run."""
+"""Predicted and measured bytes over the steps of a run."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Of more than 2,000 steps each column shows
-        the highest of several.
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps each column shows the
+        highest of several.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def validation_text(validation: Validation, *, width: int = 72, height: int = 16
 
 
 def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, Int64]:
-    """(ends of ranges of steps, maximum bytes predicted in each, measured, reserved)."""
+    """(ends of ranges of steps, maximum predicted bytes in each, maximum measured, maximum reserved)."""
     execution = validation.execution
     edges = bins(len(validation.simulation.schedule), limit)
     if not len(validation.simulation.schedule):

@@ -31,8 +31,8 @@ def approximate_dp(
     ----------
     family : {"wide", "pruned"}
         The paper's family, each node with its ancestors, is "pruned"; "wide" adds the prefixes of the id order and,
-        for each node, everything but the node and its descendants. Under a limit about 600 sets are used; from
-        larger families those of evenly spaced nodes, which the plan's details record as `thinned`.
+        for each node, everything but the node and its descendants. Under a limit about 600 sets are used; in larger
+        families only the sets of evenly spaced nodes, which the plan's details record as `thinned`.
     strategy : {"time", "memory", "cache"}, optional
         Minimum overhead within the budget; maximum overhead, which leaves the most to liveness; or fewest bytes kept,
         as in the authors' program. By default minimum overhead, without a formula budget maximum overhead too.

@@ -42,22 +42,22 @@ def chain_dp(
 ) -> Iterator[Candidate]:
     """Cut the forward part where one value passes; keep all, the last value or nothing of each stage, at least compute.
 
-    A stage is what lies between two such cuts. Each is swept (only its last value, the link, is computed for later) any
-    number of times, and then run once with all values kept that its gradients read. A checkpoint stays until the stages
-    behind it have run backward. In this class, "chain", the table gives the optimum for every memory at once.
+    A stage lies between two such cuts. Each is swept (only its last value, the link, is computed for later) any number
+    of times, then run once, keeping all values that its gradients read. A checkpoint stays until the stages after it
+    have run backward. In this class, "chain", the table gives the optimum for every memory at once.
 
-    Memory is counted in slots. Bytes are rounded up to slots, and the limit down, so that what the table says to fit
-    does fit; each kept value may take up to one slot more than it has bytes. If slots of the common divisor of all
+    Memory is counted in slots. Bytes are rounded up to slots, and the limit down, so that schedules that fit by the
+    table do fit; each kept value may take up to one slot more than its bytes. If slots of the common divisor of all
     sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their common divisor, else
-    each addition is off by 6e-8 at most. The bound is from another table, whose bytes are rounded down, and it is
+    each addition is off by 6e-8 at most. The bound comes from another table, whose bytes are rounded down, and is
     lowered by the rounding of its costs.
 
     Parameters
     ----------
     slots : int, optional
-        Slots of memory; by default 500, or up to 4,000 where the stages are few.
+        Slots of memory; by default 500, or up to 4,000 if there are few stages.
     stages : int
-        Maximum number of stages: neighbours are joined where there are more. Time grows with its cube.
+        Maximum number of stages: above it neighbours are joined. Time grows with its cube.
 
     References
     ----------
@@ -111,17 +111,17 @@ class ChainTable:
     chain : ChainStages
     memory : StageMemory
     costs : float64[3, k]
-        Of a sweep, of keeping all, of the leaf, in units of `cost_unit`.
+        Costs of a sweep, of keeping all, of the leaf, in units of `cost_unit`.
     cost_unit : int
         Common divisor of the costs.
     fixed_cost : int
-        Compute of what is run once in any case.
+        Compute of nodes that run once in any case.
     highest : int
         Peak in bytes.
     unit : int
         Bytes of a slot.
     up : bool
-        Whether bytes are rounded up.
+        Round bytes up, else down.
     entries : float32[..]
     """
 
@@ -175,7 +175,7 @@ class ChainTable:
 
     @property
     def width(self) -> int:
-        """Slots, and one for none."""
+        """Number of slots plus one, for no slot."""
         return (self.highest - self.memory.pinned) // self.unit + 1 if self.highest >= self.memory.pinned else 1
 
     @property
@@ -185,17 +185,17 @@ class ChainTable:
         return self.entries[begin : begin + self.width]
 
     def points(self) -> Int64:
-        """The fewest slots for each of the different costs, rising."""
+        """The fewest slots for each distinct cost, rising."""
         finite = np.flatnonzero(np.isfinite(self.root))
         costs = self.root[finite]
         return finite[np.flatnonzero(np.diff(costs, prepend=np.inf) < 0)] if finite.size else finite
 
     def place(self, limit: int) -> int:
-        """Slots that a limit leaves; below 0 where it leaves none."""
+        """Slots that a limit leaves; negative if it leaves none."""
         return min((limit - self.memory.pinned) // self.unit, self.width - 1)
 
     def bound(self, limit: int) -> int | None:
-        """No chain schedule within the limit has less compute; None: none fits. The table must be rounded down."""
+        """Lower bound on compute of chain schedules within the limit; None if none fits. Needs a table rounded down."""
         place = self.place(limit)
         if place < 0 or not np.isfinite(self.root[place]):
             return None
@@ -205,7 +205,7 @@ class ChainTable:
         return int(cost) * self.cost_unit + self.fixed_cost
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
-        """The optimum within so many slots; None, and a note, if it is too long."""
+        """The optimum within a number of slots; None, and a note, if it is too long."""
         from remat_algos.kernels.chain_table import operations
 
         arrays = np.array(self.memory.arrays)
@@ -224,12 +224,12 @@ def _default_slots(k: int) -> int:
 
 
 def _unit(memory: StageMemory, free: int, slots: int) -> int:
-    """Bytes of a slot: the common divisor of all sizes if so many slots suffice."""
+    """Bytes of a slot: the common divisor of all sizes if the number of slots suffices."""
     return memory.unit if free // memory.unit <= slots else -(-free // slots)
 
 
 def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> int | None:
-    """The bound for a limit, by a table that rounds down, unless the one that rounds up has rounded nothing."""
+    """The bound for a limit, by a table that rounds down unless the one that rounds up is exact."""
     lower = chain.lower
     if not (table.unit == lower.unit == table.memory.unit and table.memory.same_as(lower)):
         table = ChainTable.of(chain, lower, limit, None, clock, unit=table.unit, up=False)
@@ -237,7 +237,7 @@ def _bound(chain: ChainStages, table: ChainTable, limit: int, clock: Clock) -> i
 
 
 def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
-    """The optima for every memory, spread over all where they are many."""
+    """The optima for every memory, or an even spread of them if they are many."""
     n_steps = 0
     points = table.points()
     clock.stage(points.size)
@@ -253,7 +253,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
 
 
 def _near(table: ChainTable, limit: int, clock: Clock) -> Iterator[Candidate]:
-    """The optimum for a limit first, then optima for less and for more; the latter may fit when they are simulated."""
+    """The optimum for a limit, then optima for less and for more; the latter may fit when they are simulated."""
     points = table.points()
     best = int(np.searchsorted(points, table.place(limit), side="right")) - 1
     if points.size <= FEW:

@@ -30,7 +30,7 @@ PAPER_GRID = 6
 MAX_CUTS = 1_000_000  # that an exact sweep may list, a second or so
 MAX_COSTS = 16  # thresholds of compute per byte
 FEWEST_BUDGETS = 16  # for each of these
-WALKING = 0.3  # of the time and the progress, for the segmentations; the rest is for their candidates
+WALKING = 0.3  # share of time and progress for the segmentations; the rest is for their candidates
 
 
 @solver(paper="chen2016", needs=training_graph, price=0.06)
@@ -51,22 +51,20 @@ def chen_greedy(
     ----------
     grid : {"exact", "paper"}
         Every distinct segmentation, or the budgets of appendix A: 0, B = sqrt(x y), and six from B / sqrt 2 to
-        B sqrt 2. The paper does not say how the six are spaced; here each is the same factor above the one before. On
-        graphs with more than 2,000 distinct segmentations the budgets of "exact" grow geometrically, which the plan's
-        details say.
+        B sqrt 2, geometrically spaced, which the paper leaves open. On graphs with more than 2,000 distinct
+        segmentations the budgets of "exact" grow geometrically, which the plan's details record.
     rank_by : {"peak", "allocation"}
-        What counts as the memory of a plan: its simulated peak, or, as in appendix A, what the paper's static
-        allocator needs for it (`find_overwrites` and `share_storage`). Under a limit both must fit. Give `raw=True`
-        to `solve` for the plan as it is chosen, since its passes compare by peak.
+        Memory of a plan: its simulated peak, or, as in appendix A, what the paper's static allocator needs for it
+        (`find_overwrites` and `share_storage`). Under a limit both must fit. Give `raw=True` to `solve` for the plan
+        as it is chosen, since its passes compare by peak.
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Whether the nodes after the last cut are kept; by default whichever is better. The paper does not keep them.
+        Keep the nodes after the last cut; by default whichever is better. The paper does not keep them.
     weigh_cost : bool
-        Whether time-consuming nodes are kept in the middle of segments too: those whose compute per byte, as
-        `drop_cheap` has it, reaches a threshold, for up to 16 thresholds from the graph, and for none. They do not
-        count in a segment, since they stay in memory in any case. The paper only remarks that one can try to keep
-        them where possible.
+        Keep time-consuming nodes in the middle of segments too: those whose compute per byte, as in `drop_cheap`,
+        reaches a threshold; up to 16 thresholds from the graph, and none, are tried. Such nodes do not count in a
+        segment, since they stay in memory in any case. The paper only remarks that one can try to keep them.
 
     References
     ----------
@@ -100,7 +98,7 @@ def _rows(
     keep_last: bool | None,
     weigh_cost: bool,
 ) -> list[list[Recipe]]:
-    """A row by the budget for each kind of places, threshold of compute per byte and choice of `keep_last`."""
+    """A row of budgets for each kind of places, threshold of compute per byte and choice of `keep_last`."""
     part = ForwardPart.of(graph)
     costs = _costs(graph, part) if weigh_cost else []
     kinds = candidate_kinds(candidates)
@@ -157,7 +155,7 @@ def _counts(part: ForwardPart, cuts: list[int], keep_last: bool, costly: Bool | 
 
 
 def allocated(simulation: Simulation) -> int:
-    """Bytes that the paper's static allocator needs: values in place where they may be, blocks shared.
+    """Bytes that the paper's static allocator needs: values in place where allowed, blocks shared.
 
     Examples
     --------
@@ -174,10 +172,10 @@ def allocated(simulation: Simulation) -> int:
 def _smallest_allocated(
     graph: ComputationGraph, candidates: Iterator[Candidate], limit: int | None
 ) -> Iterator[Candidate]:
-    """Under a limit the cheapest that fits by peak and by allocation, else the smallest allocation.
+    """Under a limit the cheapest candidate that fits by peak and by allocation, else the smallest allocation.
 
-    Without a limit none that another dominates in allocation and compute, and of these the smallest allocation and
-    those of higher peaks, so that the lowest peak is that of the smallest allocation.
+    Without a limit the candidates that no other dominates in allocation and compute, restricted to the smallest
+    allocation and those with higher peaks, so that the smallest allocation has the lowest peak.
     """
     fitting: ParetoSet[Candidate] = ParetoSet(lambda candidate: candidate.figures[::-1])  # the cheapest comes first
     kept: ParetoSet[Candidate] = ParetoSet(lambda candidate: (candidate.details["allocation"], candidate.figures[1]))
@@ -208,7 +206,7 @@ def _smallest_allocated(
 
 @dataclass(frozen=True, slots=True)
 class Segmentation:
-    """What algorithm 3 finds for one budget.
+    """The result of algorithm 3 for one budget.
 
     Parameters
     ----------
@@ -219,7 +217,7 @@ class Segmentation:
     x : int
         Bytes of the nodes at the cuts and of the costly ones, which stay between the stages.
     y : int
-        Bytes of the largest stage, the tail apart.
+        Bytes of the largest stage, the tail excluded.
     next_budget : int
         The smallest budget with other cuts; 0 if nothing was cut.
     """
@@ -254,7 +252,7 @@ class Walk:
         self.reached = reached[self.places]
 
     def segmentation(self, budget: float) -> Segmentation:
-        """The cuts for one budget; a segment is the sum of its nodes, cut when it is strictly more."""
+        """The cuts for one budget; a segment is cut when the sum of its nodes strictly exceeds it."""
         whole = min(math.floor(budget), self.total)  # sizes are whole numbers
         cuts, memory, largest, smallest = greedy_cuts(self.reached, self.places, self.memory, whole)
         return Segmentation(budget, cuts, self.kept + memory, largest, smallest)
@@ -263,9 +261,9 @@ class Walk:
 def exact_sweep(
     walk: Walk, max_exact: int, otherwise: int, clock: Clock | None = None
 ) -> tuple[list[Segmentation], str]:
-    """Every distinct segmentation, or, past `max_exact`, those of `otherwise` growing budgets; "exact" or "thinned".
+    """Every distinct segmentation, or past `max_exact` those of `otherwise` growing budgets; "exact" or "thinned".
 
-    At the deadline: those of the growing budgets that were tried by then, spread over all of them.
+    At the deadline: segmentations for the growing budgets tried by then, spread over all of them.
     """
     clock = clock or Clock()
     found, work, half = [], 0, clock.share(0.5)
@@ -280,7 +278,7 @@ def exact_sweep(
 
 
 def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[Segmentation]:
-    """The segmentations of budget 0 and of growing budgets, as many as there is time for."""
+    """The segmentations for budget 0 and for growing budgets, until the time runs out."""
     lowest = max(1, first.next_budget)
     budgets = np.unique(np.geomspace(lowest, max(walk.total, lowest), count).round().astype(np.int64))
     found = [first]
@@ -293,7 +291,7 @@ def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[
 
 
 def _rising(walk: Walk) -> Iterator[Segmentation]:
-    """The cuts change only where the budget reaches the size of a stage that was cut."""
+    """Rising budgets at which the cuts change: each reaches the size of a stage that was cut."""
     segmentation = walk.segmentation(0)
     yield segmentation
     while segmentation.cuts:

@@ -1,4 +1,4 @@
-"""Recursive checkpointing: a segment is one operator whose inside is treated the same way."""
+"""Recursive checkpointing: a segment is one operator whose inside is treated in the same way."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -37,7 +37,7 @@ def chen_recursive(
     candidates : {"articulation", "all"}, optional
         Cut only where a single value is live, or anywhere; by default whichever is better.
     keep_last : bool, optional
-        Whether the last part of a segment, which has just run, is kept; by default whichever is better.
+        Keep the last part of a segment, which has just run; by default whichever is better.
 
     References
     ----------
@@ -57,7 +57,7 @@ def chen_recursive(
 def _rows(
     graph: ComputationGraph, splits: int | None, depth: int | None, candidates: str | None, keep_last: bool | None
 ) -> list[list[Recipe]]:
-    """A row by the number of splits for each kind of places, choice of `keep_last` and depth."""
+    """A row of split counts for each kind of places, choice of `keep_last` and depth."""
     check_positive(splits=splits, depth=depth)
     part = ForwardPart.of(graph)
     shapes = [

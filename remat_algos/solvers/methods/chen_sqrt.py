@@ -39,7 +39,7 @@ def chen_sqrt(
 ) -> Iterator[Candidate]:
     """Cut the forward part into segments of about equal memory; keep the values that are live across the cuts.
 
-    Every number of segments is a candidate; where they are many, those near the limit.
+    Every number of segments is a candidate; if they are many, only those near the limit.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def chen_sqrt(
     at : str or sequence of str, optional
         Names of the nodes to cut after, in place of `segments` and `candidates`.
     keep_last : bool, optional
-        Whether the last segment, which has just run, is kept; by default whichever is better.
+        Keep the last segment, which has just run; by default whichever is better.
     unit : int
         Unit in which "boundary1" counts sizes, in bytes.
 
@@ -78,7 +78,7 @@ def _rows(
     keep_last: bool | None,
     unit: int,
 ) -> list[list[Recipe]]:
-    """A row by the number of segments for each kind of places and choice of `keep_last`."""
+    """A row of segment counts for each kind of places and choice of `keep_last`."""
     check_positive(segments=None if segments == "sqrt" else segments, unit=unit)
     if at is not None and (segments is not None or candidates is not None):
         raise ValueError("at gives the cuts; leave out segments and candidates")

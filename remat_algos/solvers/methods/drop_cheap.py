@@ -73,7 +73,7 @@ def drop_cheap(
 
 
 def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: float | None, keep: str) -> list[Recipe]:
-    """By rising threshold."""
+    """A row of rising thresholds."""
     _check(drop, threshold, keep)
     if drop is not None:
         kinds = _kinds(graph, drop)
@@ -90,7 +90,7 @@ def _row(graph: ComputationGraph, drop: str | Sequence[str] | None, threshold: f
 
 
 def _counts(dropped: Bool, cost: NDArray[np.float64] | None = None, threshold: float = math.inf) -> Int64:
-    """Mirror counts int64[n]: 1 for what is dropped, of that only what costs less, where a cost is given."""
+    """Mirror counts int64[n]: 1 for dropped nodes, restricted to those that cost less if a cost is given."""
     return (dropped if cost is None else dropped & (cost < threshold)).astype(np.int64)
 
 
@@ -111,7 +111,7 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
 
 
 def _of_kinds(graph: ComputationGraph, is_one: Callable[[str], bool]) -> Bool:
-    """bool[n]: needed forward nodes whose kind of operation is one of those."""
+    """bool[n]: needed forward nodes with one of these kinds of operation."""
     ops = graph.labels.ops or ("",) * graph.n_nodes
     answers = {op: is_one(kind_name(op)) for op in set(ops)}
     return graph.forward & graph.needed & np.fromiter((answers[op] for op in ops), bool, graph.n_nodes)
@@ -132,7 +132,7 @@ def _operations(graph: ComputationGraph, wish: str) -> list[str]:
 
 
 def _kinds(graph: ComputationGraph, drop: str | Sequence[str]) -> list[str]:
-    """The kinds that are to be dropped; ValueError for one that is neither known nor in the graph."""
+    """The kinds to drop; ValueError for one that is neither known nor in the graph."""
     wanted = comma_separated(drop)
     if not wanted:
         raise ValueError(f"drop is {quoted(drop)}, which names no operation; give names, or leave it out")

@@ -31,11 +31,11 @@ def echo(
     Parameters
     ----------
     mode : {"exact", "paper"}
-        How it chooses: by a minimum cut of the whole graph, or by algorithm 1 of the paper with the two steps that the
-        paper's figure 13 requires.
+        Choose by a minimum cut of the whole graph, or by algorithm 1 of the paper with the two steps that the paper's
+        figure 13 requires.
     only : str or sequence of str, optional
-        Operations or layers, separated by commas: of the nodes that are not heavy, only these may be recomputed. A
-        layer is a part of a dotted node name, "attention" of "attention.step3.tanh", "layer" of "layer0.add".
+        Operations or layers, separated by commas: among nodes that are not heavy, only these may be recomputed. A
+        layer is a part of a dotted node name: "attention" in "attention.step3.tanh", "layer" in "layer0.add".
     also : str or sequence of str, optional
         Operations or layers whose nodes may all be recomputed, heavy ones too.
 

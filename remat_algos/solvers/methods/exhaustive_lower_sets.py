@@ -28,7 +28,7 @@ MAX_STATES = 500_000  # states of all chains; more end the search
 State = tuple[int, int, int]
 """t, the overhead so far; m = M(U_i); and the greatest M(i) so far."""
 States = list[dict[State, tuple[int, State]]]
-"""For each lower set the states of all chains to it, each with the row and the state that it came from."""
+"""The states of all chains to each lower set, each with the row and the state that it came from."""
 
 
 @solver(paper="kusumoto2019", needs=training_graph, describe=formula_rows, portfolio=False)
@@ -115,7 +115,7 @@ def _visited(sets: "_Sets", budget: int | None, keep_last: bool, clock: Clock) -
 
 
 def _selected(states: States, strategy: str | None, budget: int | None) -> list[tuple[str, int]]:
-    """Strategies and formula budgets for which the best chain is yielded: one, or those of all Pareto points."""
+    """Strategies and formula budgets for which the best chain is yielded: one pair, or a pair per Pareto point."""
     if budget is not None:
         return [(strategy or "time", budget)]
     points = pareto(((peak, t) for t, _, peak in states[-1]), lambda point: point)

@@ -81,7 +81,7 @@ def greedy_remat(
 
 
 def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -> tuple[Schedule, int, int]:
-    """One walk along a sound order; see the kernel for the level of blocks that it came to, and its work."""
+    """One walk along a sound order; the kernel documents the level of blocks that it reached, and its work."""
     rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
     order, reached, work = greedy_order(
         graph.arrays,
@@ -97,7 +97,7 @@ def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -
 
 
 class _Walks:
-    """The walks of a search, and the figures of the schedules that came of them.
+    """The walks of a search, and the figures of the resulting schedules.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ class _Walks:
     def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
         self.graph = graph
         self.clock = clock
-        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule goes against a mark
+        self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule violates a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
         self.sweeps = 2 + TURNS * STARTS if graph.n_nodes <= MAX_NODES_RESTARTED else 1  # at most, to come
         clock.stage(1, "walks", part=0)
 
     def new(self, schedule: Schedule, details: Details) -> Iterator[Candidate]:
-        """The candidate of a schedule unless it came before."""
+        """The candidate of a schedule, or None if it has been seen."""
         key = _key(schedule)
         if key not in self.figures:
             candidate = evaluated(self.graph, schedule, details)
@@ -133,7 +133,7 @@ class _Walks:
             yield from _LimitSweep(self, start, blocks, details).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
-        """Begin a stage of the progress, of so many walks at most."""
+        """Begin a phase of the progress with a maximum number of walks."""
         self.clock.stage(n_walks, "walks", part=1 / max(1, self.sweeps))
         self.sweeps -= 1
 
@@ -142,7 +142,7 @@ class _Walks:
         return self.figures[_key(schedule)][0]
 
     def lowest(self) -> list[Schedule]:
-        """Some of the lowest schedules so far, of which the cheapest first."""
+        """Some of the lowest schedules so far, the cheapest first."""
         keys = sorted(self.schedules, key=self.figures.__getitem__)
         return [self.schedules[key] for key in keys[:STARTS]]
 
@@ -179,7 +179,7 @@ class _LimitSweep:
             yield from self._bisect(block)
 
     def _limits(self) -> list[int]:
-        """Limits for the walks, rising, from the lower bound of the peak to that of the start."""
+        """Rising limits for the walks, from the lower bound on the peak to the peak of the start."""
         free = replace(self.graph, mark=None) if self.graph.mark is not None else self.graph
         first, last = least_peak_bound(self.graph)[0], simulate(free, self.start).peak_memory
         count = max(MIN_LIMITS, min(MAX_LIMITS, 100_000 // max(1, self.graph.n_nodes)))
@@ -201,7 +201,7 @@ class _LimitSweep:
             lowest = min(lowest, self.peak[limit, block])
 
     def _bisect(self, block: int) -> Iterator[Candidate]:
-        """Between the lowest limit that is met and the next below, halving."""
+        """Bisect between the lowest limit that is met and the next below."""
         peaks = {limit: peak for (limit, other), peak in self.peak.items() if other == block}
         high = min((limit for limit, peak in peaks.items() if peak <= limit), default=None)
         if high is None:
@@ -218,7 +218,7 @@ class _LimitSweep:
                 low = limit
 
     def _walk(self, limit: int, block: int) -> Iterator[Candidate]:
-        """One walk, unless its peak is known: from itself or one that asked for no larger blocks."""
+        """One walk, unless its peak is known from the same walk or from one with blocks that are no larger."""
         if (limit, block) in self.peak:
             return
         if block > 1 and limit in self.final:

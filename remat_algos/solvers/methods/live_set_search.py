@@ -38,7 +38,7 @@ OPTIMAL, STOPPED = "optimal", "stopped before it ended"
 
 
 def few_values(graph: ComputationGraph) -> str | None:
-    """`needs`: at most 128 values that are read or outputs, and no mark that asks for recomputation."""
+    """Return why a graph is refused, else None: it has a recompute mark, or more than 128 values read or output."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_values = int(useful_values(graph).sum()) if graph.n_nodes <= 1_000 * MAX_VALUES else graph.n_nodes
@@ -60,9 +60,9 @@ def live_set_search(
 ) -> Iterator[Candidate]:
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
-    Where the number of sets or the time runs out, the bound holds that the search has proven by then. Where nothing
-    fits in the limit, the lowest peak is searched, and its minimum compute; where that stays open, a schedule within
-    less than the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
+    If the number of sets or the time runs out, the bound proven by then holds. If nothing fits the limit, the lowest
+    peak and its minimum compute are searched; if these stay open, a schedule below the lowest peak so far. Without a
+    limit the whole frontier is searched, limit by limit.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def live_set_search(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Result:
-    """How one search ended: a schedule if it found one, a proof if nothing below its ceiling is left."""
+    """The end of one search: a schedule if it found one, a proof if nothing below its ceiling is left."""
 
     schedule: Schedule | None
     key: int
@@ -152,7 +152,7 @@ class _Searches:
             limit = candidate.figures[0] - 1
 
     def cheapest(self, limit: int, max_states: int) -> tuple[_Result, Candidate | None]:
-        """The best within a limit, with what is proven of it; None if nothing is known to fit."""
+        """The best candidate within a limit, with its proof; None if nothing is known to fit."""
         graph = self.graph
         fitting = [each for each in self.candidates if each.figures[0] <= limit]
         best = min(fitting, key=lambda each: (each.figures[1], each.figures[0]), default=None)
@@ -174,7 +174,7 @@ class _Searches:
         return result, Candidate(best.schedule, details, bound, SCOPE, best.simulation)
 
     def _lowest(self, above: int) -> Iterator[Candidate]:
-        """The cheapest schedule of the minimum peak, which is `above` or more; the best known where that is open."""
+        """The cheapest schedule of the minimum peak, which is `above` or more; the best known if that stays open."""
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
@@ -199,9 +199,9 @@ class _Searches:
             yield replace(candidate, details=details, bound=bound, scope=scope, peak_bound=peak_bound)
 
     def _search(self, limit: int, ceiling: int, max_states: int, *, lowest: bool) -> _Result:
-        """One search, until it ends, the time is over, or there are too many sets.
+        """One search, until it ends, the time runs out, or there are too many sets.
 
-        Where that is soon, potentials are not worth their linear programs; after some sets it begins anew with them.
+        Potentials are not worth their linear programs in short searches; after some sets it starts again with them.
         """
         first = max_states if lowest else min(max_states, MAX_STATES_ALONE)
         result = self._run(limit, ceiling, first, [], lowest=lowest)
@@ -212,7 +212,7 @@ class _Searches:
         return again if again.proven else replace(again, key=max(result.key, again.key))
 
     def _potentials(self, limit: int) -> list[MomentPotential]:
-        """Lower bounds on the overhead to come, as many as pay; none where the time is over."""
+        """Lower bounds on the remaining overhead, as many as pay; none if the time is over."""
         arrays = self.arrays
         rows = SearchGraph(
             [arrays.read_indices[begin:end].tolist() for begin, end in pairwise(arrays.read_indptr.tolist())],
@@ -232,7 +232,7 @@ class _Searches:
         self, limit: int, ceiling: int, max_states: int, potentials: Sequence[MomentPotential], *, lowest: bool
     ) -> _Result:
         """The kernel's search, in portions."""
-        self.clock.stage(max_states, "states", part=0.5)  # whether others follow depends on what it proves
+        self.clock.stage(max_states, "states", part=0.5)  # its proof decides whether others follow
         search = self.arrays.start(limit, ceiling, lowest=lowest)
         for each in potentials:
             search.add_potential(each.node, each.need, each.share, BITS)
@@ -245,6 +245,6 @@ class _Searches:
         return _Result(schedule, search.key, verdict in (SOLVED, EXHAUSTED), search.n_states)
 
     def _report(self, states: int) -> None:
-        """Report the sets so far; the search itself looks at the deadline."""
+        """Report the sets so far; the search itself checks the deadline."""
         with suppress(OutOfTime):
             self.clock.progress(states)

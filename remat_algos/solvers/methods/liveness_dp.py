@@ -51,9 +51,9 @@ def liveness_dp(
     Parameters
     ----------
     family : {"wide", "pruned", "exact"}
-        As in `lower_set_family`; the block of each pair of sets is simulated if a chain near the limit can have it. On
-        graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's details
-        record as `thinned`.
+        As in `lower_set_family`; the block of each pair of sets is simulated if a chain near the limit can contain it.
+        On graphs of more than a few hundred nodes only the sets of evenly spaced nodes are used, which the plan's
+        details record as `thinned`.
     lazy : bool, optional
         As in `canonical_schedule`; by default both are planned and the better plan is taken, or only True where there
         are more than about 300 sets.
@@ -99,20 +99,20 @@ def liveness_dp(
 
 
 def _details(sets: LowerSetFamily, family: str, point: Point, lazy: bool) -> Details:
-    """What a plan says of its chain."""
+    """The details that a plan records about its chain."""
     graph = sets.graph
     details: dict[str, Any] = {"family": family, "lower_sets": len(sets)}
     if sets.thinned:
         details["thinned"] = True
     details |= {"promise": point.peak, "promised_overhead": point.cost}
     if graph.updates.any() or (graph.mark is not None and (graph.mark == RECOMPUTE).any()):
-        # what a mark makes run again, and an update that waits, are no longer the business of one block alone
+        # nodes rerun for a mark and updates that wait concern more than one block
         details |= {"promise": None, "promised_overhead": None}
     return {**details, "blocks": len(sets.chain(point.rows)), "keep_last": True, "lazy": lazy}
 
 
 def _sets(graph: ComputationGraph, family: str, cap: int) -> LowerSetFamily:
-    """The lower sets of a family, fewer where nodes are many; GraphError if there are too many all the same."""
+    """The lower sets of a family, thinned if nodes are many; GraphError if there are still too many."""
     n_nodes = int((graph.forward & graph.needed).sum())
     max_sets = max(COARSE, math.isqrt(MAX_VISITS // max(1, n_nodes)))
     sets = lower_set_family(graph, family, cap=cap, max_sets=max_sets)
@@ -159,11 +159,11 @@ def _near(
     clock: Clock,
     fits: bool,
 ) -> Generator[Candidate, None, bool]:
-    """The best chains for promises around a limit, then for larger ones as long as what is simulated fits.
+    """The best chains for promises around a limit, then for larger ones as long as the simulated schedule fits.
 
-    The best chains of some of the sets bound the peak and the cost of those of all sets; only blocks within these
-    bounds are simulated. Where a chain with the other value of `lazy` fits (`fits`), promises far above the limit are
-    not tried. Returns whether a chain fits now.
+    The best chains of some sets bound the peak and the cost of chains of all sets; only blocks within these bounds
+    are simulated. If a chain with the other value of `lazy` fits (`fits`), promises far above the limit are not tried.
+    Returns True if a chain fits now.
     """
     some = _program(sets.subset(spread(len(sets), SOME_SETS)), lazy, max_peak, clock)
     reached = some.least_budget()
@@ -198,7 +198,7 @@ def _near(
 
 
 def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, clock: Clock) -> Iterator[Point]:
-    """The cheapest chain that promises to fit, or the one with the lowest promise if none does.
+    """The cheapest chain whose promise fits, or the one with the lowest promise if none does.
 
     The best chain of some of the sets comes first; only blocks that recompute less are simulated after it.
     """
@@ -226,5 +226,5 @@ def _best_of_many(sets: LowerSetFamily, lazy: bool, max_peak: int, limit: int, c
 
 
 def _among_all(point: Point, rows: Int64) -> Point:
-    """A chain of some rows, by the rows of all."""
+    """A chain of a subfamily, by rows of the whole family."""
     return replace(point, rows=rows[point.rows].tolist())

@@ -35,12 +35,12 @@ from remat_algos.text.wording import counted, quoted
 
 MAX_NODES = 60  # needed nodes: 50 take HiGHS seconds to minutes
 EXACT = 1e-9  # relative gap at which HiGHS stops by default
-SLACK = 2e-6  # of the peak of one pass: what HiGHS may be above a limit
+SLACK = 2e-6  # share of the peak of one pass by which HiGHS may exceed a limit
 SCOPE = "fixed order"
 
 
 def few_nodes(graph: ComputationGraph) -> str | None:
-    """`needs`: at most 60 needed nodes, and no mark that asks for recomputation."""
+    """Return why a graph is refused, else None: it has a recompute mark, or more than 60 needed nodes."""
     if graph.mark is not None and (graph.mark[graph.needed] == RECOMPUTE).any():
         return "it does not serve graphs with recompute marks; remove them, or name another solver"
     n_nodes = int(graph.needed.sum())
@@ -64,8 +64,8 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0)
     Stage t runs node t for the first time, after any earlier nodes, in their order, that it recomputes. For reference
     and for teaching: `live_set_search` is faster, and its optimum holds for every order.
 
-    Where nothing fits in the limit, the lowest peak is searched, and its minimum compute. Without a limit the whole
-    frontier is searched, limit by limit. Constraints on runs and regions are rows of the program.
+    If nothing fits the limit, the lowest peak and its minimum compute are searched. Without a limit the whole frontier
+    is searched, limit by limit. Constraints on runs and regions are rows of the program.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0)
 
 
 class _Programs:
-    """The programs that one search solves, and what it knows.
+    """The programs that one search solves.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class _Programs:
             limit = candidate.figures[0] - 1
 
     def _cheapest(self, limit: int, bounded: bool = True) -> Candidate | None:
-        """The cheapest schedule within a limit, with its bound; None if there is none or none was found in time."""
+        """The cheapest schedule within a limit, with its bound; None if nothing fits or nothing was found in time."""
         one_pass = self.graph.needed_compute
         if self.first.figures[0] <= limit and self._allows(self.first):
             found, gap = self.first, 0.0
@@ -160,7 +160,7 @@ class _Programs:
         )
 
     def _allows(self, candidate: Candidate) -> bool:
-        """Whether a candidate keeps to the constraints."""
+        """True if a candidate keeps to the constraints."""
         rules, simulation = self.constraints, candidate.simulation
         return rules is None or (simulation is not None and rules.violation(simulation) is None)
 
@@ -192,19 +192,19 @@ class _Programs:
         return evaluated(self.graph, emit(self.graph, self.rows.order(result.x)))
 
     def _seconds(self) -> float | None:
-        """The time that is left; raises OutOfTime where there is none."""
+        """The time left; raises OutOfTime if it is over."""
         self.clock.check()
         return self.clock.left
 
     def _report(self, part: float = 0.5) -> None:
-        """Count the one pass or a program that is done; what was found in time is yielded all the same."""
+        """Count the one pass or a solved program as progress; schedules found in time are still yielded."""
         self.clock.stage(1, "integer programs", part=part)
         with suppress(OutOfTime):
             self.clock.progress(1)
 
 
 class _Rows:
-    """The rows of the program, but for the limit.
+    """The rows of the program, except the limit.
 
     Columns are R[t, k], stage t recomputes node k; S[t, x], value x is live at the start of stage t; and for each node
     of stage t that reads x, whether x is live from the reader before, or from its own run, until then. In place of the
@@ -224,7 +224,7 @@ class _Rows:
         self.whole_ones: list[bool] = []
         self.terms: list[tuple[int, int, float]] = []  # row, column, coefficient
         self.bounds: list[tuple[float, float]] = []
-        self.capacities: list[tuple[int, float]] = []  # rows that end at the limit, and what is taken off it
+        self.capacities: list[tuple[int, float]] = []  # rows that end at the limit, and the bytes subtracted from it
         self.region_rows: list[int] = []
         self.runs: dict[tuple[int, int], int] = {}  # column of R[t, k]
         live: dict[int, int] = {}  # column of S[t, x] for each x
@@ -236,7 +236,7 @@ class _Rows:
 
     @property
     def n_columns(self) -> int:
-        """Number of variables."""
+        """The number of variables."""
         return len(self.costs)
 
     def order(self, solution: Any) -> Int32:
@@ -273,14 +273,14 @@ class _Rows:
         return len(self.costs) - 1
 
     def _row(self, terms: list[tuple[int | None, float]], low: float = -np.inf, high: float = np.inf) -> int:
-        """A row; a column that is None is 0."""
+        """Add a row; a column that is None is 0."""
         at = len(self.bounds)
         self.terms += [(at, column, coefficient) for column, coefficient in terms if column is not None]
         self.bounds.append((low, high))
         return at
 
     def _stage(self, t: int, live: dict[int, int]) -> dict[int, int]:
-        """Rows of stage t; the columns of what is live at the start of the next."""
+        """Add the rows of stage t; return the columns of values live at the start of the next."""
         places = self.places
         run = {k: self._column(places.compute[k], whole=True) for k in range(t) if t <= places.last_stage[k]}
         self.runs |= {(t, k): column for k, column in run.items()}
@@ -321,7 +321,7 @@ class _Rows:
         return self.places.region[place] == region
 
     def _limit_runs(self) -> None:
-        """Rows for how often a place may run: the first time is in no column."""
+        """Add rows that limit the runs of a place: its first run has no column."""
         for place, limit in enumerate(self.places.run_limits):
             if limit:
                 self._row([(column, 1) for (_, k), column in self.runs.items() if k == place], high=limit - 1)
@@ -329,10 +329,10 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """The needed nodes as places in their order, and what the program asks of them.
+    """The needed nodes as places in their order, with their figures for the program.
 
-    Values are those that are read and no output. Outputs stay once they are there: their bytes are constants. Values
-    that nothing reads count as scratch, and so do further instances of outputs.
+    Only values that are read and are not outputs appear. Outputs stay once computed: their bytes are constants.
+    Unread values count as scratch, and so do further instances of outputs.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ class _Places:
     reads, values : list of list of int
         Values that each place reads, and makes.
     readers, producer, sizes : dict
-        Of each value: the places that read it, the place that makes it, its bytes.
+        For each value the places that read it, the place that makes it, its bytes.
     makes, scratch : list of int
         Bytes of the values of each place; of its workspace and its other values.
     pinned : list of int
@@ -350,9 +350,9 @@ class _Places:
     last_stage : list of int
         The last stage that may recompute each place.
     run_limits, region : list of int
-        How often each place may run, 0: any number; its region, -1: none.
+        Maximum runs of each place, or 0; its region, or -1.
     region_limits : list of int
-        Bytes of each region.
+        Byte limit of each region.
     pinned_in : list of list of int
         `pinned`, of each region.
     """

@@ -33,8 +33,7 @@ def pathremat(
     recursion_limit : int, optional
         Stretches of fewer bags are run in one pass. By default several values are tried and the best is taken.
     batching : bool, optional
-        Whether a side, when visited, computes everything that will be requested from it and that it can compute by
-        then.
+        Let a side, when visited, compute everything that will be requested from it and that it can compute by then.
     length_limit : float
         Maximum length of a schedule, in runs per node; longer ones are abandoned and counted in the plan's details
         (`skipped`).

@@ -16,14 +16,14 @@ from remat_algos.solvers.task import Task
 
 MAX_COUNTS = 128  # numbers of checkpoints that are tried
 MAX_STEPS = 2_000_000  # steps of one schedule
-NEIGHBOURS = 2  # numbers of checkpoints below that for a limit that are tried too
+NEIGHBOURS = 2  # smaller numbers of checkpoints that are tried under a limit too
 
 
 def unit_chain(graph: ComputationGraph) -> str | None:
-    """`needs` of `revolve`: the reason to refuse a graph whose forward part is no chain of equal nodes, else None."""
+    """Return why a graph whose forward part is not a chain of equal nodes is refused, else None."""
     reason = training_graph(graph)
     if reason is None and _unit_chain(graph) is None:
-        reason = "the forward part is no chain of nodes of equal size and cost; use chain_dp"
+        reason = "the forward part is not a chain of nodes of equal size and cost; use chain_dp"
     return reason
 
 
@@ -79,7 +79,7 @@ def revolve(
 def forward_runs(n: int, checkpoints: int) -> int:
     """Forward steps to reverse n of them: r n - C(s + r, s + 1), where r is the least with C(s + r, s) >= n.
 
-    The last step of each reversal, which is run with what its gradient reads, is not counted.
+    The last step of each reversal, which keeps what its gradient reads, is not counted.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def forward_runs(n: int, checkpoints: int) -> int:
 
 
 def first_checkpoint(n: int, checkpoints: int) -> int:
-    """The least number of steps to the first checkpoint behind the beginning that is optimal.
+    """The smallest optimal number of steps to the first checkpoint after the beginning.
 
     Examples
     --------
@@ -154,7 +154,7 @@ class UnitChain:
     cost : int
         Compute of each forward node.
     beside : int
-        Bytes beside the checkpoints at the peak.
+        Bytes at the peak other than checkpoints.
     """
 
     stages: ChainStages
@@ -166,11 +166,11 @@ class UnitChain:
         return len(self.stages)
 
     def checkpoints(self, limit: int) -> int:
-        """How many checkpoints a limit allows, 0 if not even the beginning."""
+        """The number of checkpoints that a limit allows, 0 if not even the beginning fits."""
         return min(max(0, limit - self.beside) // self.size, len(self) - 1)
 
     def compute(self, checkpoints: int) -> int:
-        """Compute of the optimum for a number of checkpoints: one pass and what is recomputed."""
+        """Compute of the optimum for a number of checkpoints: one pass and the recomputation."""
         extra = forward_runs(len(self), checkpoints) - (len(self) - 1)
         return self.stages.graph.needed_compute + extra * self.cost
 
@@ -181,7 +181,7 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 
 
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
-    """The chain of a graph whose stages are single nodes with equal figures; None if it is none."""
+    """The chain of a graph whose stages are single nodes with equal figures, else None."""
     stages = stages_of(graph)
     if stages is None or not MIN_STAGES <= len(stages) == stages.nodes.size:
         return None

@@ -39,8 +39,8 @@ def twremat(
         k of TwRemat(k): components of fewer bags are run in one pass; 1 is the paper's algorithm, a k above the number
         of bags is one pass over the whole graph. By default several values are tried and the best is taken.
     batching : bool, optional
-        Whether a component, when visited, computes everything that will be requested from it and that it can compute
-        by then; the paper's algorithm does not. By default whichever is better.
+        Let a component, when visited, compute everything that will be requested from it and that it can compute by
+        then, unlike the paper's algorithm. By default whichever is better.
     orders : int, optional
         Number of elimination orders to try: by minimum fill-in, minimum degree, minimum density of missing edges, then
         by these rules with random ties. By default 16, fewer on graphs of less than 128 or more than 2,500 nodes.
@@ -78,7 +78,7 @@ def twremat(
 
 
 def _trees(part: Part, orders: int, seed: int, clock: Clock) -> Iterator[Tree]:
-    """Separators by each elimination order, balanced and with few bytes."""
+    """Separators for each elimination order, balanced and with few bytes."""
     for number in range(orders):
         turn, which = divmod(number, len(ORDER_RULES))
         rule, ties = ORDER_RULES[which], None if turn == 0 else seed + turn - 1  # at first with its own ties
