@@ -1,7 +1,6 @@
-"""Arguments of public functions and methods, checked by their annotations: one sentence for each of a wrong kind.
+"""Check arguments of public functions and methods by their annotations; the error is one sentence.
 
-Where an annotation names several kinds, the function tells them apart itself; how large a number may be, and which
-texts are known, it checks too.
+If an annotation names several kinds, the function tells them apart, and it checks ranges of numbers and known texts.
 """
 
 import dataclasses
@@ -22,7 +21,7 @@ from remat_algos.text.wording import quoted
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Check = Callable[[Any, str], Any]
-"""Returns an argument as its function wants it; raises TypeError with the name of the parameter."""
+"""Converts an argument for its function; raises TypeError with the name of the parameter."""
 
 LONGEST_TEXT = 60  # characters of an argument in a message
 SOURCES = {
@@ -47,11 +46,11 @@ SOURCES = {
     "UndirectedGraph": "UndirectedGraph.of(graph) makes one",
     "Validation": "validate(graph, plan) returns one",
 }
-"""What to call for an instance of a class."""
+"""The call that returns an instance of a class."""
 
 
 def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """The function, which checks the kinds of its arguments first; whole numbers of any type arrive as int.
+    """Make a function check the kinds of its arguments first; whole numbers of any type become int.
 
     Examples
     --------
@@ -69,7 +68,7 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
     """
     checks: list[tuple[int, str, Check]] = []
     by_name: dict[str, Check] = {}
-    complete, complete_checks = False, _complete_checks  # what `call` needs, it finds here
+    complete, complete_checks = False, _complete_checks  # locals of `call`
 
     def call(*arguments: Any, **options: Any) -> Any:
         nonlocal complete
@@ -85,13 +84,13 @@ def checked_arguments(function: Callable[Parameters, Result]) -> Callable[Parame
                 options[what] = by_name[what](options[what], what)
         return function(*argument, **options)
 
-    # with the globals of the function: doctest looks there for the module that it belongs to
+    # doctest finds the module of a function by its globals
     wrapper = types.FunctionType(call.__code__, function.__globals__, function.__name__, None, call.__closure__)
     return functools.wraps(function)(wrapper)
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass by their annotations, as its `__post_init__` begins; a default is not checked."""
+    """Check the fields of a dataclass by their annotations, in `__post_init__`; defaults are not checked."""
     for what, default, check in _checks_of_fields(type(instance)):  # type: ignore[arg-type]  # classes are hashable
         argument = getattr(instance, what)
         if argument is not default:
@@ -106,7 +105,7 @@ def _checks_of_fields(kind: type) -> list[tuple[str, Any, Check]]:
 
 
 def _hints(subject: Any) -> dict[str, Any]:
-    """The annotations of a function or class; Any for a type of a library that type checkers alone import."""
+    """The annotations of a function or class; Any for types that are imported only for type checkers."""
     names: dict[str, Any] = {}
     while True:
         try:
@@ -132,7 +131,7 @@ def _complete_checks(
 
 
 def check_of(hint: Any, default: Any = None) -> Check | None:
-    """The check of one kind, or of one kind and None; no check of others."""
+    """The check for an annotation of one kind, or of one kind and None; None for others."""
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     kinds = [kind for kind in typing.get_args(hint) if kind is not types.NoneType] if union else [hint]
     if set(kinds) == {str, os.PathLike[str]}:
@@ -176,7 +175,7 @@ def _check_of_one(kind: Any, default: Any) -> Check | None:
 
 
 def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> Result:
-    """An argument that is an instance of one of these classes; TypeError for another, with what to give instead.
+    """Return an argument if it is an instance of one of these classes; TypeError names the remedy.
 
     Examples
     --------
@@ -188,7 +187,7 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
     TypeError: options is the class int; give an instance: a dict or a str
     """
     if isinstance(argument, (kind, *others)):
-        return argument  # type: ignore[return-value]  # its caller tells several kinds apart
+        return argument  # type: ignore[return-value]  # the caller tells several kinds apart
     *some, last = (_with_article(each.__name__) for each in (kind, *others))
     wanted = f"{', '.join(some)} or {last}" if some else last
     if isinstance(argument, type):
@@ -204,14 +203,14 @@ def check_kind(argument: Any, kind: type[Result], what: str, *others: type) -> R
 
 
 def as_flag(argument: Any, what: str) -> bool:
-    """An argument that is True or False, or 1 or 0."""
+    """Return an argument that is True or False, or 1 or 0, as bool."""
     if isinstance(argument, bool | np.bool_) or (isinstance(argument, Real) and argument in (0, 1)):
         return bool(argument)
     raise TypeError(f"{what} is {_shown(argument)}; give True or False")
 
 
 def as_whole_number(argument: Any, what: str) -> int:
-    """An argument that is a whole number, of any type; ValueError for other numbers.
+    """Return an argument that is a whole number, of any type, as int; ValueError for other numbers.
 
     Examples
     --------
@@ -240,35 +239,35 @@ def as_seed(argument: Any) -> int:
 
 
 def as_number(argument: Any, what: str) -> Any:
-    """An argument that is a number, of any type."""
+    """Return an argument that is a number, of any type."""
     if isinstance(argument, Real) and not isinstance(argument, bool):
         return argument
     raise TypeError(f"{what} is {_shown(argument)}; give a number")
 
 
 def as_text(argument: Any, what: str, example: str | None = None) -> str:
-    """An argument that is a text."""
+    """Return an argument that is a text."""
     if isinstance(argument, str):
         return argument
     raise TypeError(f"{what} is {_shown(argument)}; give a text" + (f", such as {quoted(example)}" if example else ""))
 
 
 def as_path(argument: Any, what: str) -> str | os.PathLike[str]:
-    """An argument that is the path of a file."""
+    """Return an argument that is the path of a file."""
     if isinstance(argument, str | os.PathLike):
         return argument
     raise TypeError(f"{what} is {_shown(argument)}; give the path of a file")
 
 
 def check_callable(argument: Any, what: str) -> Any:
-    """An argument that can be called."""
+    """Return an argument that is callable."""
     if callable(argument):
         return argument
     raise TypeError(f"{what} is {_shown(argument)}; give a function")
 
 
 def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bool = False) -> list[Any]:
-    """An argument of several entries, whatever holds them; each is checked. A text may be one of letters.
+    """Return the checked entries of an iterable argument; with `letters` a text counts as its letters.
 
     Examples
     --------
@@ -293,14 +292,14 @@ def as_list(argument: Any, what: str, entry: Check | None = None, *, letters: bo
 
 
 def as_sequence(argument: Any, what: str) -> Sequence[Any]:
-    """An argument that is a list or tuple of anything."""
+    """Return an argument that is a list or tuple."""
     if isinstance(argument, Sequence) and not isinstance(argument, str | bytes):
         return argument
     raise TypeError(f"{what} is {_shown(argument)}; give a list or tuple")
 
 
 def as_texts(argument: Any, what: str) -> str | list[str]:
-    """An argument that is a text, or several."""
+    """Return an argument that is a text, or several."""
     return argument if isinstance(argument, str) else as_list(argument, what, as_text)
 
 

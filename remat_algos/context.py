@@ -1,4 +1,4 @@
-"""What a search looks at as it runs: its deadline, the progress callback, and how it ended."""
+"""The context of a running search: its deadline, the progress callback, and how it ended."""
 
 import math
 import os
@@ -17,19 +17,18 @@ from remat_algos.text.wording import quoted
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[int, int, str], None]
-"""Called with (per mille of the whole run that are done, 1000, what is being tried).
+"""A callback(done, 1000, current): per mille of the whole run, 1000, and a text about the current work.
 
-The first never falls and is 1000 at the end, unless the user stops the run. It is a share of the work that is planned,
-not of the time; work that turns out not to be needed is passed over at once. What is being tried may go on with
-" · best ..." and " · bound ...", the results so far. It is called where one of the three changes, by one thread at a
-time, which is not always the main one.
+`done` never falls and is 1000 at the end, unless the user stops the run. It is a share of planned work, not of time;
+work that proves unnecessary is skipped at once. The text may end with " · best ..." and " · bound ...", the results so
+far. It is called when one of the three changes, by one thread at a time, not always the main one.
 """
 WHOLE = 1000
-""""In all" of a progress callback."""
+"""The total of a progress callback."""
 
-SHORTEST = 0.1  # seconds that a command searches, however long it read
+SHORTEST = 0.1  # minimum seconds of search of a command
 WRITING = 0.3
-"""Of the time of start-up and reading, for printing and writing: 0.26 to 0.29 on graphs of 100,000 and more nodes."""
+"""Share of the time of start-up and reading kept for printing and writing: 0.26 to 0.29 from 100,000 nodes on."""
 
 
 class OutOfTime(Exception):
@@ -37,20 +36,20 @@ class OutOfTime(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped a search that had found nothing to return."""
+    """The user stopped a search that had no result yet."""
 
 
 class Stop(Enum):
-    """How a search ended; `a | b` combines two endings: the one listed later wins.
+    """The end of a search; `a | b` combines two: the one listed later wins.
 
     Attributes
     ----------
     DONE
-        It tried all that it had to try.
+        Everything was tried.
     PROVEN
-        What it found, or a part of it, meets a bound: no more was tried there.
+        The result, or a part of it, meets a bound, so no more was tried there.
     DEADLINE
-        The time limit left something out.
+        Something was left out at the time limit.
     OUT_OF_MEMORY
         Memory ran out.
     INTERRUPTED
@@ -82,12 +81,12 @@ class Stop(Enum):
 
 @dataclass(slots=True)
 class Ending:
-    """How a search under `until_stopped` ended."""
+    """The end of a search under `until_stopped`."""
 
     stop: Stop = Stop.DONE
 
     def pass_on(self) -> None:
-        """Raise again what stopped the search, if anything did."""
+        """Raise the exception that stopped the search again, if any."""
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if self.stop is Stop.OUT_OF_MEMORY:
@@ -98,7 +97,7 @@ class Ending:
 
 @contextmanager
 def until_stopped(*, memory: bool = False) -> Iterator[Ending]:
-    """Run a search to its end, its deadline, or Ctrl-C; the caller keeps what was found.
+    """Run a search to its end, its deadline, or Ctrl-C; the caller keeps the results.
 
     With `memory`, a search that runs out of memory ends the same way.
 
@@ -149,7 +148,7 @@ def n_cores() -> int:
 
 
 class _Stages:
-    """What a progress callback was told, and what share of the whole the stage is that counts now.
+    """The last call of a progress callback, and the current stage as a share of the whole.
 
     Parameters
     ----------
@@ -162,13 +161,13 @@ class _Stages:
     def __init__(self, report: Progress | None) -> None:
         self.report = report
         self.lock = threading.Lock()
-        self.begun = False  # whether there was a stage
+        self.begun = False  # True after the first stage
         self.begin, self.end = 0.0, 0.0  # of the stage, as shares of the whole
         self.count, self.done, self.name = 0, 0, ""
         self.reported = 0, ""
 
     def start(self, count: int, name: str, part: float) -> None:
-        """Begin a stage: a part of the work that is left."""
+        """Begin a stage: a part of the remaining work."""
         self.begun, self.begin = True, self.end
         self.end += part * (1 - self.end)
         self.count, self.done, self.name = count, 0, name
@@ -181,7 +180,7 @@ class _Stages:
         self.notify(share, f"{words}{so_far and ' · '}{so_far}")
 
     def notify(self, share: float, what: str) -> None:
-        """Call back, unless all was said before."""
+        """Call back, unless nothing has changed."""
         news = max(self.reported[0], min(WHOLE, int(WHOLE * share + 1e-6))), what
         if self.report is not None and news != self.reported:
             self.reported = news
@@ -189,7 +188,7 @@ class _Stages:
 
 
 class Clock:
-    """Deadline and progress of a search, and what stopped it; the only reader of the time.
+    """Deadline and progress of a search, and how it ended; the only reader of the time.
 
     Parameters
     ----------
@@ -218,7 +217,7 @@ class Clock:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
         self.skipped = Counter[str]()
-        self.stop = Stop.DONE  # as far as it is known
+        self.stop = Stop.DONE  # so far
         self._noting = threading.Lock()
         self._stages = _Stages(progress)
 
@@ -239,7 +238,7 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds to the deadline, None if there is none."""
+        """Seconds to the deadline, None without one."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     @property
@@ -258,9 +257,9 @@ class Clock:
         return 0.0 if self.deadline is None else max(0.0, time.monotonic() - self.deadline)
 
     def check(self) -> None:
-        """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this as they go.
+        """Raise OutOfTime if the deadline has passed; loops of more than 50 ms call this.
 
-        After an interrupt it raises KeyboardInterrupt: signals reach the main thread alone, this every one.
+        After an interrupt it raises KeyboardInterrupt: signals reach only the main thread, this every one.
         """
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
@@ -268,10 +267,10 @@ class Clock:
             raise OutOfTime
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """The results of a function for each item, computed in as many threads as there are cores.
+        """Apply a function to each item, in one thread per core.
 
-        The function catches what `check` raises and returns what it has. So an interrupt loses nothing: it ends all
-        threads, and the next `check` raises it.
+        The function catches the exceptions of `check` and returns its results so far. So an interrupt loses nothing: it
+        ends all threads, and the next `check` raises it.
 
         Examples
         --------
@@ -296,17 +295,17 @@ class Clock:
         return results
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps, which is a part of the work that is left; `name` says what is counted.
+        """Begin a stage of `count` steps, a part of the remaining work; `name` is the noun of the steps.
 
-        Without `part` it is all that is left. A search that does not know how many stages follow gives each a small
+        Without `part` it is all that remains. A search that does not know how many stages follow gives each a small
         part.
         """
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report the steps of this stage that are done, with the result so far; then as `check`.
+        """Report the number of completed steps of this stage, with the result so far; then as `check`.
 
-        Without a stage it is not known how many there are: they are only told.
+        Without a stage the total is unknown, and only the number is reported.
         """
         if self.report is not None:
             with self._stages.lock:
@@ -314,14 +313,14 @@ class Clock:
         self.check()
 
     def advance(self, steps: int, so_far: str = "") -> None:
-        """As `progress`, for steps more; several threads may call it."""
+        """Like `progress`, for additional steps; several threads may call it."""
         if self.report is not None:
             with self._stages.lock:
                 self._stages.advance(steps, so_far)
         self.check()
 
     def within_stage(self, part: float = 1.0, name: str = "") -> Progress | None:
-        """Begin a stage, a part of the work that is left, that another search reports; the callback for that.
+        """Begin a stage, a part of the remaining work, that another search reports; return its callback.
 
         Examples
         --------
@@ -344,12 +343,12 @@ class Clock:
         return forward
 
     def finish(self) -> None:
-        """Report that all is done; an interrupt comes too late."""
+        """Report the end; a later interrupt has no effect."""
         with suppress(KeyboardInterrupt), self._stages.lock:
             self._stages.notify(1.0, self._stages.reported[1])
 
     def note(self, stop: Stop) -> None:
-        """Note what stopped a part of the search, beside what is known; several threads may call it."""
+        """Combine the stop of a part of the search with the stop so far; several threads may call it."""
         with self._noting:
             self.stop |= stop
 
@@ -358,18 +357,18 @@ class Clock:
         self.note(Stop.DEADLINE)
 
     def skip(self, reason: str) -> None:
-        """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""
+        """Count a schedule that the solver abandoned, by reason: a text that follows "3 schedules"."""
         self.skipped[reason] += 1
 
     def share(self, part: float = 1.0, progress: Progress | None = None) -> "Clock":
-        """The clock of one of several searches: a part of the time that is left."""
+        """The clock of one of several searches: a part of the remaining time."""
         return Clock(None if self.left is None else self.left * part, progress)
 
 
 def time_left(time_limit: float | None, started: float) -> float | None:
-    """Seconds for the search of a command, whose limit counts start-up, reading, printing and writing too.
+    """Seconds for the search of a command, whose limit includes start-up, reading, printing and writing.
 
-    Printing and writing take a share of the time that start-up and reading took: of the same graph on the same machine.
+    Printing and writing are estimated as a share of the time of start-up and reading.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What `effort` decides: every number of work that searches and lower bounds may do, in one table.
+"""The levels of `effort`: all limits on the work of searches and lower bounds, in one table.
 
-It counts work, not seconds, so that a plan is the same on a busy machine; only the integer programs of lower bounds
-have time limits too, so that of a bound may not. Seconds below are of one core (x86-64) of two.
+Limits count work, not seconds, so a plan is the same on a busy machine; only the integer programs of lower bounds have
+time limits too, so a bound may differ. Seconds below are of one core (x86-64) of two.
 """
 
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The numbers of one effort.
+    """The limits of one level of effort.
 
     Parameters
     ----------
     search_work : int
-        Of `search` within one limit: changes of its profile of memory, and eight for each move. A core makes about 30
-        million a second.
+        Work of `search` within one limit: changes of its memory profile, plus eight for each move. A core does about
+        30 million a second.
     search_work_when_large : int
-        Factor on it for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
+        Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
     search_work_of_node : int
-        At most so much work for each node: graphs below 120, 360 and 250 nodes need no more.
+        Maximum work for each node: graphs below 120, 360 and 250 nodes need no more.
     first_searches : int
-        Searches from seeds in the first of the rounds, of which the best go on.
+        Searches from seeds in the first round; the best go on.
     lowest_work : int
         Factor on `search_work_of_node` for the lowest peak.
     frontier_work : float
         Factor on the work within one limit for a whole frontier.
     live_sets : int
-        Sets of live values that the exact search keeps: of graphs above 64 values a tenth, for a frontier four times as
-        many. A core visits about 0.5 million a second.
+        Sets of live values that the exact search keeps: a tenth of it on graphs above 64 values, four times for a
+        frontier. A core visits about 0.5 million a second.
     solver_price : float
-        Solvers that take more seconds for 1,000 nodes are left out, those apart that improve what others found.
+        Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.
     moments : int
-        Nodes at whose first runs memory is counted by the moment bound; 0: closure bounds alone. A fourth takes as long
-        as three and raises few bounds.
+        Moments of the moment bound: first runs of nodes at which memory is counted; 0: only closure bounds. A fourth
+        takes as long as three and raises few bounds.
     moment_nodes : int
-        On graphs of more nodes there is no moment bound.
+        Maximum number of nodes of a graph for a moment bound.
     moment_seconds : float
         Time limit of its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
     search_share : float
-        Of the time that is left for the search: the rest is for the bound after it.
+        Share of the remaining time for the search: the rest is for the bound after it.
     """
 
     search_work: int
@@ -68,12 +68,12 @@ class Effort:
 
     @property
     def bounds_last(self) -> bool:
-        """True if the bound is raised after the search, whatever was computed before it."""
+        """True if the bound is raised after the search, regardless of bounds before it."""
         return self.search_share < 1
 
     @classmethod
     def of(cls, name: str) -> "Effort":
-        """The numbers of an effort; ValueError if there is none of this name.
+        """The level of that name; ValueError if unknown.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What can go wrong, in words a user can act on."""
+"""Errors and warnings, each with a remedy."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class RematError(Exception):
 
 
 def _again(kind: type[RematError], args: tuple[Any, ...], fields: dict[str, Any]) -> RematError:
-    """An error from a pickle, without its constructor, which may take more than the message."""
+    """Restore a pickled error without its constructor, which may take more than the message."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
     return error
 
 
 class GraphError(RematError, ValueError):
-    """A graph, or a file that should hold one, breaks a rule of the format."""
+    """A graph, or the file of one, breaks a rule of the format."""
 
 
 class ScheduleError(RematError, ValueError):
@@ -51,11 +51,11 @@ class ScheduleError(RematError, ValueError):
     Parameters
     ----------
     message : str
-        Which law is broken, in words.
+        The rule that is broken.
     step : int
         The step that breaks it; the schedule's length if something is missing at the end.
     node : int
-        The node concerned, -1 if there is none.
+        The node concerned, or -1.
     """
 
     def __init__(self, message: str, step: int, node: int) -> None:
@@ -72,16 +72,15 @@ class BudgetError(RematError):
     message : str
         The request, the best result, and what forces the bound.
     reached : int
-        The least peak, in bytes and as simulated, that a solver reached; it may be within a budget that is for an
-        arena or an allocator.
+        The lowest simulated peak of a solver, in bytes; it may be within a budget for an arena or an allocator.
     lower_bound : int
-        Bytes that no schedule can go below.
+        Lower bound on the peak of every schedule, in bytes.
     nodes : sequence of int
         The nodes that force `lower_bound`.
     plan : Plan, optional
-        The plan of least peak that was found, of least reserved memory for an allocator; None if none was.
+        The plan with the lowest peak found, for an allocator the lowest reserved memory; None without a plan.
     names : sequence of str
-        The names of `nodes`; none where the graph has ids alone.
+        The names of `nodes`; empty if the graph has only ids.
     """
 
     def __init__(
@@ -119,11 +118,11 @@ class CapacityError(AllocationError):
     Parameters
     ----------
     message : str
-        What does not fit where, and the remedy.
+        The buffers that do not fit, the arena, and the remedy.
     buffers : sequence of int
-        The buffers that force it: larger than every arena, needed at the same step, or such that the others fit.
+        The buffers that cause it: larger than every arena, needed at the same step, or such that the others fit.
     proven : bool
-        Whether there is no way to split them; else the search ended before it found one.
+        True if no split exists; else the search ended without one.
     """
 
     def __init__(self, message: str, buffers: Sequence[int], proven: bool) -> None:
@@ -142,11 +141,11 @@ class OutOfMemoryError(BackendError):
     Parameters
     ----------
     message : str
-        Where, bytes requested and bytes left.
+        The place, the bytes requested and the bytes left.
     step, node : int
         The step that requested them, and its node; -1 before the first step.
     requested, free : int
-        Bytes; `free` is -1 where it is unknown.
+        Bytes; `free` is -1 if unknown.
     """
 
     def __init__(self, message: str, step: int = -1, node: int = -1, requested: int = 0, free: int = -1) -> None:
@@ -158,12 +157,12 @@ class OutOfMemoryError(BackendError):
 
 
 class StaleValueError(RematError):
-    """A step read a value that was freed, or whose bytes were written over.
+    """A step read a value that was freed or overwritten.
 
     Parameters
     ----------
     message : str
-        Which value, and what became of it.
+        The value, and its fate.
     step, node, value : int
         The step, the node that it runs, and the value that it read.
     """
@@ -180,7 +179,7 @@ class GraphWarning(UserWarning):
 
 
 def warn(message: str, category: type[Warning] = GraphWarning) -> None:
-    """Warn at the line that called the package, however deep in it this is called."""
+    """Warn at the line that called the package, from any depth."""
     package = __name__.partition(".")[0]
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:

@@ -1,4 +1,4 @@
-"""Files of any format: read within a bound, as bytes or as UTF-8 text; written whole or not at all."""
+"""Files of any format: read up to a size limit, as bytes or UTF-8 text; written whole or not at all."""
 
 import contextlib
 import errno
@@ -14,7 +14,7 @@ from remat_algos.text.units import format_bytes, parse_bytes
 from remat_algos.text.wording import first_line, shortened_path
 
 READ_LIMIT = 2**29
-"""Bytes of the largest file that is read, decompressed; `LIMIT_VARIABLE` in the environment overrides it."""
+"""Maximum decompressed bytes of a file; `LIMIT_VARIABLE` in the environment overrides it."""
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -26,13 +26,13 @@ _PIECE = 2**20
 
 
 def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
-    r"""The text of a file of UTF-8, without the mark that may begin it; GraphError if it has none.
+    r"""Read the text of a UTF-8 file, without a byte order mark; GraphError for anything else.
 
     Parameters
     ----------
     path : path
     remedy : str, optional
-        What to do about text that is not UTF-8; by default, to save the file as UTF-8.
+        Remedy for text that is not UTF-8; by default, to save the file as UTF-8.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def read_text(path: str | os.PathLike[str], remedy: str | None = None) -> str:
 
 
 def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
-    """The text that bytes of UTF-8 stand for; GraphError, with the name of their file, if they are none."""
+    """Decode UTF-8 bytes; GraphError, with the name of the file, for anything else."""
     todo = remedy or "save the file as UTF-8"
     if data[:2] in UTF_16:
         raise GraphError(f"{source}: the text is UTF-16; {todo}")
@@ -57,7 +57,7 @@ def decoded(data: bytes, source: str, remedy: str | None = None) -> str:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file, those of a gzip file decompressed; GraphError if there is none, or if it is too large.
+    """Read the bytes of a file, decompressed if gzip; GraphError if it is missing or too large.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         raise GraphError(f"no such file: {shown}") from error
     except IsADirectoryError as error:
         raise GraphError(f"{shown} is a directory; name a file in it") from error
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+    except (OSError, ValueError) as error:  # ValueError: an impossible file name
         reason = (getattr(error, "strerror", None) or first_line(error)).lower()
         raise GraphError(f"{shown} cannot be read: {reason}") from error
     if data is not None and data[:2] == _GZIP:
@@ -88,7 +88,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> str:
-    """The first bytes of a file, as text; what is no text is replaced.
+    """Read the first bytes of a file as text, with invalid bytes replaced.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def beginning(path: str | os.PathLike[str], size: int) -> str:
 
 
 def read_limit() -> int:
-    """Bytes that are read of a file at most.
+    """Maximum number of bytes read from a file.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def too_large(what: str) -> GraphError:
 
 
 def _read_up_to(stream: IO[bytes], limit: int) -> bytes | None:
-    """All that the stream holds; None if that is more than the limit."""
+    """Read a whole stream; None if it exceeds the limit."""
     data = io.BytesIO()
     while piece := stream.read(_PIECE):
         data.write(piece)
@@ -156,8 +156,7 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 def write_whole(file: Path, data: bytes) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
-    A link is followed; a pipe or a device is written to as it is; a file that was there keeps its mode. Errors name the
-    file.
+    A link is followed; a pipe or a device is written to directly; the mode of a file stays. Errors name the file.
     """
     write_all({file: data})
 
@@ -172,7 +171,7 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not _is_stream(file):
                 target = file.resolve()
-                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, however long the other is
+                temporary = target.with_name(f".{os.urandom(8).hex()}.part")  # short, even if the name is long
                 staged[temporary] = target
                 with open(temporary, "xb") as out:
                     _copy_mode(target, temporary)
@@ -187,12 +186,12 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
         if isinstance(error, OSError):
-            error.filename = os.fspath(file)  # that of the temporary file, or none where a disk was full
+            error.filename = os.fspath(file)  # it is that of the temporary file, or None if the disk was full
         raise
 
 
 def _copy_mode(target: Path, temporary: Path) -> None:
-    """Give the mode of a file that is there to the one that replaces it, before anything stands in that."""
+    """Copy the mode of an existing file to the still empty one that replaces it."""
     with contextlib.suppress(FileNotFoundError):
         temporary.chmod(stat.S_IMODE(target.stat().st_mode))
 

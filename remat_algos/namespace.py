@@ -1,4 +1,4 @@
-"""What a package holds: public names that are imported when they are first used, and modules found by their files."""
+"""Contents of packages: public names, imported on first use, and modules, found by their files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 
-TYPE_CHECKING = False  # not imported: this is loaded with the package, which loads nothing that takes time
+TYPE_CHECKING = False  # not imported: importing the package must stay fast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
@@ -19,18 +19,18 @@ NAMESPACES = "allocate bounds cost errors executor formats ir models operations 
 def namespace(
     package: str, homes: Mapping[str, str], modules: str = "", library: str = ""
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """What a package calls `__all__`, `__getattr__` and `__dir__`.
+    """Return `__all__`, `__getattr__` and `__dir__` of a package.
 
     Parameters
     ----------
     package : str
-        Its dotted name.
+        Dotted name of the package.
     homes : mapping of str to str
-        A module below the package to the public names that it defines, with blanks between them.
+        From modules of the package to the public names that they define, separated by blanks.
     modules : str
-        Names of modules below the package that are public themselves.
+        Names of public modules of the package.
     library : str
-        An optional library that they import; an extra of ours has its name.
+        An optional library that they import, with an extra of its name.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def namespace(
 
 
 def _hint(name: str) -> str:
-    """The end of a message: where a name is public that was looked for elsewhere."""
+    """The end of a message: the place where a name is public, if any."""
     if name.startswith("_"):
         return ""
     spaces = [__package__, *(f"{__package__}.{space}" for space in NAMESPACES.split())]
@@ -72,7 +72,7 @@ def _hint(name: str) -> str:
 
 
 def modules_in(package: ModuleType) -> list[str]:
-    """Names of the modules in the folder of a package, those with a leading underscore apart; none is imported.
+    """Names of the modules in the folder of a package, without leading underscores; none is imported.
 
     pkgutil finds them too, but is slow to import.
 

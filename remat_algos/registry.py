@@ -1,4 +1,4 @@
-"""Functions that are found by looking into a folder: solvers, allocators, families of models."""
+"""Registries of functions found in a folder: solvers, allocators, families of models."""
 
 import importlib
 import inspect
@@ -16,7 +16,7 @@ LONGEST_SUMMARY = 90  # characters in the line that shows an entry
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registered:
-    """A function that was registered, with what its signature and its documentation say.
+    """A registered function, described by its signature and docstring.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Entries(list[Entry]):
 
 
 class Registry(Generic[Entry]):
-    """Registered functions by name; the files of a package are imported when they are needed.
+    """Registered functions by name; the files of a package are imported on demand.
 
     Parameters
     ----------
     package : module
-        A file in it is named like the function that it registers.
+        Its files are named like the functions that they register.
     """
 
     def __init__(self, package: ModuleType) -> None:
@@ -85,7 +85,7 @@ class Registry(Generic[Entry]):
     def add(self, entry: Entry) -> None:
         """Register in place of an earlier entry of the same name.
 
-        A file of the package does not replace what a user registered before the file was imported.
+        A file of the package does not replace an entry that a user registered before its import.
         """
         home = f"{self.package.__name__}.{entry.name}"
         earlier = self.entries.get(entry.name, entry)
@@ -93,13 +93,13 @@ class Registry(Generic[Entry]):
             self.entries[entry.name] = entry
 
     def all(self) -> Entries[Entry]:
-        """All entries, by name."""
+        """List all entries, by name."""
         for name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return Entries(self.entries[name] for name in sorted(self.entries))
 
     def get(self, name: str) -> Entry | None:
-        """The entry of that name, None if there is none; no other file is imported."""
+        """The entry of that name, or None; no other file is imported."""
         if name not in self.entries and name in modules_in(self.package):
             importlib.import_module(f"{self.package.__name__}.{name}")
         return self.entries.get(name)

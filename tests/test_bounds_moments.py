@@ -107,7 +107,13 @@ def test_a_read_output_is_pinned():
 
 @pytest.mark.parametrize(
     ("nodes", "words"),
-    [([], "0 moments"), ([0, 1, 2, 3, 4], "5 moments"), ([9], "node 9"), ([-1], "node -1"), ([2, 1], "no ancestor")],
+    [
+        ([], "0 moments"),
+        ([0, 1, 2, 3, 4], "5 moments"),
+        ([9], "node 9"),
+        ([-1], "node -1"),
+        ([2, 1], "not an ancestor"),
+    ],
 )
 def test_moments_that_are_no_chain_are_refused(nodes, words):
     graph = ra.ComputationGraph.from_edges([(v, v + 1) for v in range(5)])

@@ -17,7 +17,7 @@ from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.plan.explain import MAX_COUNTED, Decision, explain
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
 from tests.oracles.plain import plain
@@ -44,7 +44,7 @@ def plans(draw):
     graph = draw(graphs(max_nodes=8, min_nodes=1) | training_graphs(max_nodes=12))
     if graph.is_training and draw(st.booleans()):
         counts = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
-        return plan_of(graph, mirror_schedule(graph, honoured(graph, np.array(counts))).order.tolist())
+        return plan_of(graph, mirror_schedule(graph, clamp_counts(graph, np.array(counts))).order.tolist())
     return plan_of(graph, draw(orders(graph)))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.schedule.changed_runs import add_second_run, idle_gap, keep_first_run, reads_of
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle
@@ -48,7 +48,7 @@ def simulation_and_node(draw, marked=False, again=False):
     graph = draw(graphs(max_nodes=8, min_nodes=2) | training_graphs(max_nodes=12))
     if graph.is_training and draw(st.booleans()):
         counts = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
-        order = mirror_schedule(graph, honoured(graph, np.array(counts))).order.tolist()
+        order = mirror_schedule(graph, clamp_counts(graph, np.array(counts))).order.tolist()
     else:
         order = draw(orders(graph))
     if again and not may_run_again(graph, order):

@@ -18,7 +18,7 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.checkpoints import checkpoint_schedule
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.unrolling import unroll
@@ -287,8 +287,8 @@ def test_once_nodes_are_kept_in_every_form():
 
 def test_counts_are_bent_to_what_the_graph_demands():
     graph = graph_of([[], [0], [1], [2]], once=[1, 0, 0, 0], mark=[0, 1, 2, 2])
-    assert honoured(graph, np.array([3, 3, 0, 3])).tolist() == [0, 0, 1, 3]
-    assert honoured(graph_of([[], [0]]), np.array([1, 0])).tolist() == [1, 0]
+    assert clamp_counts(graph, np.array([3, 3, 0, 3])).tolist() == [0, 0, 1, 3]
+    assert clamp_counts(graph_of([[], [0]]), np.array([1, 0])).tolist() == [1, 0]
 
 
 @given(st.data())
@@ -296,7 +296,7 @@ def test_what_marks_demand_of_counts_satisfies_the_simulator(data):
     graph = data.draw(training_graphs(max_nodes=14))
     wishes = [data.draw(st.sampled_from([0, 1])) for _ in range(graph.n_nodes)]
     graph = ComputationGraph.from_arrays(**arrays(graph), mark=wishes)
-    m = honoured(graph, np.array([data.draw(st.integers(0, 2)) for _ in range(graph.n_nodes)]))
+    m = clamp_counts(graph, np.array([data.draw(st.integers(0, 2)) for _ in range(graph.n_nodes)]))
     assert simulate(graph, mirror_schedule(graph, m)).overhead >= 0
 
 

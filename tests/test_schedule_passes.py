@@ -12,7 +12,7 @@ from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.passes.cache import KEYS, chain_prices, replay, reuse_values
 from remat_algos.schedule.passes.dead_runs import drop_dead_runs
 from remat_algos.schedule.passes.polish import polish
@@ -35,7 +35,7 @@ def scheduled(draw):
         mark = draw(st.lists(st.sampled_from([0, 0, KEEP, RECOMPUTE]), min_size=graph.n_nodes, max_size=graph.n_nodes))
         wished = replace(graph, mark=np.where(graph.forward & ~graph.once, mark, 0), derivation=None)
         count = draw(st.lists(st.integers(0, 2), min_size=graph.n_nodes, max_size=graph.n_nodes))
-        schedule = mirror_schedule(wished, honoured(wished, np.array(count)))
+        schedule = mirror_schedule(wished, clamp_counts(wished, np.array(count)))
         try:
             simulate(wished, schedule)
             graph = wished

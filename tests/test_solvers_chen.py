@@ -22,7 +22,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.chen_greedy import Walk, exact_sweep, paper_grid
 from remat_algos.solvers.methods.chen_greedy import _costs as chen_greedy_costs
@@ -555,7 +555,7 @@ def test_appendix_a_is_searched_as_it_is_printed(graph, kind, keep_last):
     sized = []
     for budget in (0, middle, *(middle / math.sqrt(2) * 2 ** (i / 5) for i in range(6))):
         counts = segment_counts(part, greedy(memory, places, budget)[2], keep_last)
-        simulation = simulate(graph, mirror_schedule(graph, honoured(graph, counts)))
+        simulation = simulate(graph, mirror_schedule(graph, clamp_counts(graph, counts)))
         sized.append((static_size(simulation), simulation.compute))
     options = {"grid": "paper", "rank_by": "allocation", "candidates": kind, "keep_last": keep_last}
     for budget in None, "least":

@@ -17,7 +17,7 @@ from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.mirror import honoured
+from remat_algos.schedule.mirror import clamp_counts
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
 from remat_algos.solvers.ranking import pareto
@@ -68,7 +68,7 @@ def raw(graph, budget=None, **options):
 def order_of(graph, dropped):
     """What must come out where those nodes are dropped: algorithm 2 by the oracle."""
     count = np.array([int(graph.labels[v] in dropped) for v in range(graph.n_nodes)])
-    return emitter.mirror(graph, honoured(graph, count).tolist())
+    return emitter.mirror(graph, clamp_counts(graph, count).tolist())
 
 
 # ---------------------------------------------------------------- by operation

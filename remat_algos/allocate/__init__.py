@@ -1,4 +1,4 @@
-"""Addresses for what a schedule holds."""
+"""Addresses for the buffers of a schedule."""
 
 from remat_algos.namespace import namespace
 

@@ -1,4 +1,4 @@
-"""An address for every buffer."""
+"""`Allocation`: an address for every buffer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from remat_algos.text.wording import quoted, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocation:
-    """Where each buffer lies in one arena.
+    """The address of each buffer in one arena.
 
     Parameters
     ----------
     buffers : Buffers
     storage : int64[k]
-        The block of each buffer. Under `share_storage` and `colour` blocks stand side by side and buffers share one at
-        different times; under `pack` buffers written over each other are a block, every other buffer is one of its own.
+        The block of each buffer. With `share_storage` and `colour` blocks stand side by side and buffers share one at
+        different times; with `pack` buffers written over each other are a block, every other buffer is its own block.
     offset : int64[k]
         First byte of each buffer.
     size : int
@@ -69,7 +69,7 @@ class Allocation:
     @classmethod
     @checked_arguments
     def side_by_side(cls, buffers: Buffers, storage: Int64, method: str, alignment: int = 1) -> Allocation:
-        """Blocks in a row, each as large as the largest buffer in it; for buffers without fixed offsets.
+        """Put blocks in a row, each as large as its largest buffer; for buffers without fixed offsets.
 
         Parameters
         ----------
@@ -82,8 +82,8 @@ class Allocation:
         Raises
         ------
         AllocationError
-            If `storage` is not one block for each buffer, or the alignment no power of two; if a buffer has a fixed
-            offset, or belongs to an arena beyond the first.
+            If `storage` is not one block for each buffer, the alignment is not a power of two, or a buffer has a fixed
+            offset or belongs to an arena beyond the first.
 
         Examples
         --------
@@ -115,11 +115,11 @@ class Allocation:
 
     @property
     def fragmentation(self) -> float:
-        """Share of the arena beyond what the worst step needs."""
+        """Share of the arena beyond the bytes of the worst step."""
         return 1 - self.buffers.max_live / self.size if self.size else 0.0
 
     def verify(self) -> None:
-        """Check that each buffer lies in the arena, is aligned, and overlaps no other that is needed at the same step.
+        """Check that each buffer is in the arena, aligned, and overlaps no other that is needed at the same step.
 
         Buffers with a fixed offset lie there. A block has one buffer at a time, and the arena is no smaller than its
         bound; the bound itself is not checked.
@@ -169,7 +169,7 @@ class Allocation:
             raise AllocationError(f"the arena has {self.size} bytes, which is below its bound of {self.bound}")
 
     def _check_blocks(self) -> None:
-        """AllocationError if two buffers are in one block at the same step."""
+        """Raise AllocationError if two buffers are in one block at the same step."""
         buffers = self.buffers
         order = np.lexsort((buffers.begin, self.storage))
         before, after = order[:-1], order[1:]
@@ -182,7 +182,7 @@ class Allocation:
 
 
 def check_arena(buffers: Buffers) -> None:
-    """AllocationError if a buffer belongs to an arena beyond the first, where there is one."""
+    """Raise AllocationError if a buffer belongs to an arena beyond the only one."""
     if buffers.arena.max(initial=0) > 0:
         i = int(np.argmax(buffers.arena))
         raise AllocationError(

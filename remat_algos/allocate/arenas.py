@@ -21,22 +21,22 @@ from remat_algos.text.wording import LONGEST_PATH, counted, listed, quoted, shor
 
 MAX_ARENAS = 1000
 MAX_STEPS = 50
-"""Steps of most live bytes whose buffers are tried alone, to find those that do not fit."""
+"""Number of the fullest steps whose buffers are tried alone, to find those that do not fit."""
 MAX_LEFT_OUT = 8
-"""Buffers that are left out in turn, for the same."""
+"""Number of buffers that are left out in turn, for the same purpose."""
 FIRST_ROUNDS = 2
-"""Of the search over addresses, before that over arenas."""
+"""Rounds of the search over addresses before that over arenas."""
 MAX_ASSIGNED, MAX_PACKED = 40, 20_000
-"""Blocks for which arenas are searched, and packings of one arena."""
+"""Limits of the search over arenas: blocks, and packings of one arena."""
 DIAGNOSIS = 1.0
-"""Seconds for each of the two, at most."""
+"""Maximum seconds for each of the two."""
 SEARCHED, CHECKED = 0.85, 0.1
-"""Of the time limit: for the search, and for the buffers of single steps; the rest is for those left out in turn."""
+"""Shares of the time limit for the search and for the buffers of single steps; the rest is for those left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitAllocation:
-    """In which arena each buffer lies, and where.
+    """The arena of each buffer, and its address there.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ class SplitAllocation:
             )
 
     def part(self, arena: int) -> Allocation:
-        """The allocation of the buffers in one arena, as large as they need.
+        """The allocation of the buffers in one arena, no larger than they need.
 
         Raises
         ------
         AllocationError
-            For an unknown arena, or a chain of in-place buffers that is in two.
+            For an unknown arena, or if a chain of in-place buffers is in two.
         """
         if as_whole(arena) is None or not 0 <= arena < len(self.capacities):
             raise AllocationError(f"unknown arena {quoted(arena)}; {_numbered(self.capacities)}")
@@ -118,11 +118,11 @@ class SplitAllocation:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Bytes that are used of each arena."""
+        """Used bytes of each arena."""
         return tuple(part.size for part in self.parts)
 
     def verify(self) -> None:
-        """Check the addresses in each arena as `Allocation.verify` does, its capacity, and who must be in which arena.
+        """Check addresses in each arena like `Allocation.verify`, capacities, and required arenas.
 
         Raises
         ------
@@ -157,8 +157,8 @@ def pack_arenas(
 ) -> SplitAllocation:
     """Split buffers over arenas of given capacities, each buffer at one address of one arena.
 
-    The arenas are laid end to end with a wall between them, a buffer of all steps at a fixed offset: so this is the
-    problem of `pack` with a capacity, solved by the same greedy rules and the same exact search. The first arenas are
+    The arenas are laid end to end with a wall between them, a buffer of all steps at a fixed offset. This is the
+    problem of `pack` with a capacity, solved by the same greedy rules and exact search. The first arenas are
     filled first. Buffers with an `arena` or an `offset` of their own keep them; an offset counts from the start of
     the arena, which is 0 unless given.
 
@@ -174,7 +174,7 @@ def pack_arenas(
     seed : int
         Random seed of the search.
     progress : callable, optional
-        A `Progress`: the share of the time that is used, with what is being tried.
+        A `Progress`: the used share of the time, and the current method.
 
     Returns
     -------
@@ -184,12 +184,12 @@ def pack_arenas(
     Raises
     ------
     CapacityError
-        If the buffers cannot be split so, or no way was found in time; it names buffers that force it.
+        If no split exists, or none was found in time; it names buffers that cause it.
     AllocationError
-        If a capacity, the alignment or the time limit is negative or none; if a fixed offset is no multiple of the
+        If a capacity, the alignment or the time limit is invalid; if a fixed offset is not a multiple of the
         alignment or ends beyond its arena, or a buffer belongs to an unknown arena.
     TypeError, ValueError
-        For anything but buffers, capacities that are no whole numbers, or a seed that is none of 0 or more.
+        If `buffers`, `capacities` or `seed` is invalid.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def pack_arenas(
 
 
 class ArenaPacking(Packing):
-    """A search for any placement within the capacity; larger ones are of no use."""
+    """A search for any placement within the capacity; larger ones are useless."""
 
     def __init__(self, blocks: PackingBlocks, capacity: int, clock: Clock, seed: int = 0) -> None:
         super().__init__(blocks, capacity, clock, seed)
@@ -247,7 +247,7 @@ class ArenaPacking(Packing):
 
     @property
     def news(self) -> str:
-        """What is being tried."""
+        """The current method, for progress reports."""
         return f"splitting over arenas, by {self.method}"
 
     def search(self, rounds: int | None = None) -> None:
@@ -265,8 +265,8 @@ class ArenaPacking(Packing):
 class _Assignment:
     """A search over the arenas of blocks, the largest areas first; the blocks of each arena are packed as they grow.
 
-    The search over addresses sees the arenas only through the wall, and tells two ways to fill one apart; this one does
-    not, and proves in a fraction of a second what that leaves open on some twenty buffers.
+    The search over addresses knows arenas only by their walls, and distinguishes arrangements within one; this search
+    does not, and decides in a fraction of a second cases of some twenty buffers that the other leaves open.
     """
 
     def __init__(self, row: _ArenaRow, packing: ArenaPacking) -> None:
@@ -288,7 +288,7 @@ class _Assignment:
         self.complete = True
 
     def run(self) -> None:
-        """Keep a split, or the proof that there is none, if either is found."""
+        """Search, and keep a split or the proof that none exists."""
         if self.extend(0):
             offset = self.blocks.low.copy()  # of walls
             for arena, members in enumerate(self.members):
@@ -299,7 +299,7 @@ class _Assignment:
             self.packing.bound = self.packing.capacity + 1
 
     def extend(self, depth: int) -> bool:
-        """True if the blocks from a place in the order on have arenas beside those that have one."""
+        """True if arenas are found for all blocks from a place in the order on, beside those assigned before."""
         if depth == len(self.order):
             return True
         block, blocks = self.order[depth], self.blocks
@@ -308,7 +308,7 @@ class _Assignment:
         for arena in self.options[block]:
             length = int(self.row.length[arena])
             if (self.room[arena][there] < size).any() or (not self.members[arena] and length in unused):
-                continue  # an empty arena is like another one of its size
+                continue  # empty arenas of one size are equivalent
             if not self.members[arena]:
                 unused.add(length)
             self.room[arena][there] -= size
@@ -322,7 +322,7 @@ class _Assignment:
         return False
 
     def offsets(self, arena: int) -> Int64 | None:
-        """Offsets of the blocks in an arena, from its start, in the order of their numbers; None if none are found."""
+        """Offsets of the blocks in an arena, from its start, in the order of their numbers; None if not found."""
         key = arena, frozenset(self.members[arena])
         if key not in self.known:
             self.packing.check()
@@ -345,8 +345,8 @@ class _Assignment:
 
 
 def _subset(buffers: Buffers, members: Int64) -> Buffers:
-    """Some buffers, whole in-place chains, under their names; in any arena."""
-    place = np.full(len(buffers) + 1, -1)  # the last one for those written over none
+    """Buffers of whole in-place chains, with their names, free to be in any arena."""
+    place = np.full(len(buffers) + 1, -1)  # the last entry is for those that overwrite nothing
     place[members] = np.arange(len(members))
     return Buffers(
         buffers.begin[members],
@@ -370,11 +370,11 @@ class _ArenaRow:
     ----------
     buffers : Buffers
     capacities : tuple of int
-        As the user gave them.
+        Capacities as specified by the user.
     alignment : int
     rounded : Buffers
     start, length : int64[arenas]
-        Where each arena begins in the row, and its bytes.
+        Start of each arena in the row, and its bytes.
     blocks : PackingBlocks
         The walls, then the blocks of the buffers.
     """
@@ -409,12 +409,12 @@ class _ArenaRow:
 
     @property
     def arenas(self) -> str:
-        """The arenas in a message."""
+        """Text of the arenas for messages."""
         return f"arenas of {listed([f'{capacity:,}' for capacity in self.capacities], 4)} bytes"
 
     @property
     def n_walls(self) -> int:
-        """Blocks that are walls."""
+        """Number of walls."""
         return len(self.start) - 1
 
     def places(self, offset: Int64) -> tuple[Int64, Int64]:
@@ -427,7 +427,7 @@ class _ArenaRow:
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
     def check_fixed(self) -> None:
-        """AllocationError if a buffer at a fixed offset ends beyond its arena."""
+        """Raise AllocationError if a buffer at a fixed offset ends beyond its arena."""
         buffers, fixed, own = self.buffers, self.buffers.fixed, self.buffers.fixed_arena
         for i in np.flatnonzero(fixed >= 0).tolist():
             end = int(fixed[i] + self.rounded.size[i])
@@ -439,7 +439,7 @@ class _ArenaRow:
                 )
 
     def check_sizes(self) -> None:
-        """CapacityError if a buffer is larger than its arenas, or a step needs more than there is."""
+        """Raise CapacityError if a buffer is larger than its arenas, or a step needs more than their sum."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
         room = np.where(own < 0, self.length.max(), self.length[own])
         if (size > room).any():
@@ -459,7 +459,7 @@ class _ArenaRow:
             self._check_live(np.flatnonzero(own == arena), int(self.length[arena]), where)
 
     def _check_live(self, members: Int64, room: int, where: str) -> None:
-        """CapacityError if some buffers need more at a step than there is."""
+        """Raise CapacityError if these buffers need more than the room at a step."""
         if members.size == 0:
             return
         most, step = self._worst(members)
@@ -481,7 +481,7 @@ class _ArenaRow:
         return f"{shortened(self.buffers.name(i))} of {size:,} bytes{up}"
 
     def largest(self, members: Sequence[int]) -> str:
-        """The largest of some buffers, with their sizes."""
+        """Text of the largest of some buffers, with their sizes."""
         names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
         return listed(names, 3)
 
@@ -494,7 +494,7 @@ class _ArenaRow:
         return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
 
     def _worst(self, members: Int64) -> tuple[int, int]:
-        """The most bytes of some buffers at a step, and that step."""
+        """The maximum bytes of some buffers at a step, and that step."""
         rounded = self.rounded
         begin, end, size = (array[members] for array in (rounded.begin, rounded.release_step, rounded.size))
         steps, change = np.concatenate([begin, end]), np.concatenate([size, -size])
@@ -508,12 +508,12 @@ class _ArenaRow:
         return sorted(there.tolist(), key=self.by_size)
 
     def by_size(self, i: int) -> int:
-        """Key of an order with the largest buffer first."""
+        """Sort key that puts the largest buffer first."""
         return -int(self.buffers.size[i])
 
 
 def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
-    """Walls of so many bytes between arenas in a row, and the blocks of buffers within them."""
+    """Walls of `wall` bytes between arenas in a row, and the blocks of buffers within them."""
     blocks = PackingBlocks.of(buffers)
     own = np.full(len(blocks), -1)  # the arena of each block
     some = blocks.of_buffer >= 0
@@ -534,11 +534,11 @@ def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> Packing
     )
 
 
-# ---------------------------------------------------------------- what forces a failure
+# ---------------------------------------------------------------- causes of failure
 
 
 def _check_steps(row: _ArenaRow, clock: Clock) -> None:
-    """CapacityError if the buffers needed at one of the worst steps do not fit, whatever the other steps need."""
+    """Raise CapacityError if the buffers of one of the worst steps alone do not fit."""
     within = _part_of(clock, CHECKED)
     with until_stopped() as ending:
         for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
@@ -560,7 +560,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
-    """The error where no split was found, with one of the largest buffers without which the others fit, if any is."""
+    """The error if no split was found, with a large buffer without which the others fit, if any."""
     fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {shortened(row.arenas, LONGEST_PATH)}"
     fault += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
@@ -580,12 +580,12 @@ def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
 
 
 def _part_of(clock: Clock, share: float) -> Clock:
-    """A share of the time left, at most a second."""
+    """A clock for a share of the remaining time, at most a second."""
     return Clock(DIAGNOSIS if clock.left is None else min(DIAGNOSIS, share * clock.left))
 
 
 def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
-    """True if blocks fit, None if a fraction of the time left does not tell; OutOfTime at the deadline."""
+    """True if blocks fit, None if undecided in a fraction of the remaining time; OutOfTime at the deadline."""
     clock.check()
     packing = ArenaPacking(blocks, capacity, Clock(None if clock.left is None else clock.left / 4))
     with until_stopped() as ending:
@@ -596,7 +596,7 @@ def _outcome(blocks: PackingBlocks, capacity: int, clock: Clock) -> bool | None:
 
 
 def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
-    """Some blocks, over the same sections, without their buffers."""
+    """These blocks over the same sections, without their buffers."""
     fields = {field: getattr(blocks, field)[members] for field in ("begin", "end", "size", "low", "high")}
     return replace(blocks, of_buffer=np.empty(0, np.int64), **fields)
 
@@ -605,7 +605,7 @@ def _some_blocks(blocks: PackingBlocks, members: Int64) -> PackingBlocks:
 
 
 def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
-    """Checked; AllocationError unless they are whole numbers of bytes, one or more."""
+    """Check capacities; AllocationError unless they are one or more whole numbers of bytes."""
     capacities = as_list(capacities, "capacities", as_whole_number)
     if not 0 < len(capacities) <= MAX_ARENAS:
         raise AllocationError(
@@ -618,6 +618,6 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
 
 
 def _numbered(capacities: Sequence[int]) -> str:
-    """Which arenas there are."""
+    """Text of the numbers of the arenas."""
     n = len(capacities)
     return "there is arena 0 only" if n == 1 else f"there are {n} arenas, 0 to {n - 1}"

@@ -1,4 +1,4 @@
-"""Buffers: bytes, and the steps at which they are needed."""
+"""`Buffers`: bytes, and the steps at which they are needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_alignment(number: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffers:
-    """Byte sizes, each with the half-open range of steps at which it is needed.
+    """Buffers with their bytes and half-open ranges of steps.
 
     Parameters
     ----------
@@ -40,23 +40,22 @@ class Buffers:
     instance : int64[k], optional
         The instance of the schedule's `Lifetimes` that each one stores; -1, the default, for a workspace.
     over : int64[k], optional
-        The buffer that each one is written over: of the same size, needed for the last time at the step at which this
-        one begins, and overwritten by no other (chen2016, section 3: in place). -1, the default, for a place of its
-        own.
+        The buffer that each one is written over: of the same size, needed for the last time at the first step of this
+        one, and overwritten by no other (chen2016, section 3: in place). -1, the default, for none.
     names : tuple of str
-        Names in the file; none by default.
+        Names in the file; empty by default.
     offset : int64[k], optional
-        The first byte of a buffer that may lie nowhere else, from the start of its arena; -1, the default, for one that
-        may lie anywhere. What is written over such a buffer lies there too.
+        The fixed first byte of a buffer, from the start of its arena; -1, the default, if it may lie anywhere. A buffer
+        written over such a buffer lies there too.
     arena : int64[k], optional
-        The arena that each one must be in, from 0; -1, the default, for any. That of a fixed offset is 0 unless given.
+        The required arena of each one, from 0; -1, the default, for any. With a fixed offset it is 0 unless given.
 
     Raises
     ------
     AllocationError
-        If a buffer ends before it begins, a size is negative, or one is written over one that is still needed; if two
-        buffers at fixed offsets share a byte at a step; for arrays of different lengths, fractions, and sizes that add
-        up to 2**53 or more.
+        If a buffer ends before it begins, a size is negative, a buffer is written over one that is still needed, or
+        two buffers at fixed offsets share a byte at a step; for arrays of different lengths, fractions, and a sum of
+        sizes of 2**53 or more.
 
     Examples
     --------
@@ -98,7 +97,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
             (self.begin < 0, "begins before step 0; steps are 0 or more"),
             (self.end <= self.begin, "ends before it begins, or with it; `upper` is the first step without it"),
             (self.instance < -1, "has an invalid instance; instances are 0 or more, -1 for none"),
-            (self.over < -1, "is written over an unknown buffer; give its number, or -1 for a place of its own"),
+            (self.over < -1, "is written over an unknown buffer; give its number, or -1 for none"),
             (self.offset < -1, "has a negative offset; offsets are 0 or more, -1 for any"),
             (self.offset > LARGEST_SUM - self.size, "has an offset at which it ends beyond 2**53; give a lower one"),
             (self.arena < -1, "has a negative arena; arenas are numbered from 0, -1 for any"),
@@ -111,13 +110,13 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @classmethod
     def of(cls, simulation: Simulation, over: Int64 | None = None) -> Buffers:
-        """All values and workspaces of a schedule: buffer i is instance i, workspaces come after them.
+        """Make the buffers of a schedule: buffer i is instance i, workspaces follow.
 
         Parameters
         ----------
         simulation : Simulation
         over : int64[n_instances], optional
-            Which instance each one is written over (`find_overwrites`), -1 for none.
+            The instance that each one is written over (`find_overwrites`), -1 for none.
 
         Raises
         ------
@@ -146,7 +145,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return self.size.size
 
     def places(self, simulation: Simulation) -> Int64:
-        """int64[k]: index in this table of each buffer of a schedule; AllocationError if they are not the same buffers.
+        """int64[k]: index in this table of each buffer of a schedule; AllocationError if the buffers differ.
 
         Parameters
         ----------
@@ -173,7 +172,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return order
 
     def name(self, i: int) -> str:
-        """Its name in the file, or its number; AllocationError for an unknown buffer."""
+        """The name of a buffer in the file, or its number; AllocationError for an unknown buffer."""
         i = as_whole_number(i, "i")
         if not 0 <= i < len(self):
             raise AllocationError(f"unknown buffer {shortened(i)}; buffers are 0 to {len(self) - 1}")
@@ -188,7 +187,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return root
 
     def rounded(self, alignment: int) -> Buffers:
-        """These buffers with sizes rounded up to an alignment, a power of two that must divide fixed offsets."""
+        """Round sizes up to an alignment, a power of two that must divide fixed offsets."""
         if not is_alignment(alignment):
             raise AllocationError(f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64")
         if alignment == 1:
@@ -209,12 +208,12 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def fixed(self) -> Int64:
-        """int64[k]: the offset at which each must lie, its own or that of its in-place chain; -1 for any."""
+        """int64[k]: the fixed offset of each, its own or that of its in-place chain; -1 for any."""
         return self._of_chain(self.offset)
 
     @property
     def fixed_arena(self) -> Int64:
-        """int64[k]: the arena in which each must lie, 0 for a fixed offset without one; -1 for any."""
+        """int64[k]: the required arena of each, 0 for a fixed offset without one; -1 for any."""
         arena = self._of_chain(self.arena)
         return np.where((arena < 0) & (self.fixed >= 0), 0, arena)
 
@@ -228,7 +227,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     @property
     def max_live(self) -> int:
-        """Bytes needed at the worst step, overwritten buffers not counted twice; no allocation is smaller."""
+        """Bytes needed at the worst step, a lower bound of allocations; overwritten buffers count once."""
         steps, change = np.concatenate([self.begin, self.release_step]), np.concatenate([self.size, -self.size])
         order = np.lexsort((change, steps))  # ends first
         return int(np.cumsum(change[order]).max(initial=0))
@@ -242,7 +241,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         return found[first]
 
     def _check_fixed(self) -> None:
-        """AllocationError if fixed offsets or arenas contradict each other."""
+        """Raise AllocationError if fixed offsets or arenas contradict each other."""
         if max(self.offset.max(initial=-1), self.arena.max(initial=-1)) < 0:
             return
         fixed, arena = self.fixed, self.fixed_arena

@@ -1,4 +1,4 @@
-"""Blocks of memory as colours of the graph of conflicts."""
+"""Blocks of memory as colours of the conflict graph."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.context import SHORTEST, Clock
 from remat_algos.kernels.offsets import block_colours
 
-PAIRS_A_SECOND = 1_000_000_000  # of blocks that are compared
+PAIRS_A_SECOND = 1_000_000_000  # of compared blocks
 
 
 @checked_arguments
 def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = None) -> Allocation:
     """Assign buffers that are live at the same time to different blocks, by colouring their conflict graph.
 
-    The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, of equal ones the
-    earliest, each buffer gets the first colour without a conflict, so a block is as large as its first buffer. Where
-    all sizes are equal no allocation is smaller: intervals need no more colours than the largest number that overlap.
+    The graph is not built; the time is quadratic nevertheless, as chen2016 notes. Largest first, then earliest, each
+    buffer gets the first colour without a conflict, so a block is as large as its first buffer. If all sizes are
+    equal, the allocation is minimum: intervals need no more colours than the largest number that overlap.
     Buffers written over each other are one interval.
 
     Parameters
@@ -29,7 +29,7 @@ def colour(buffers: Buffers, *, alignment: int = 1, time_limit: float | None = N
     alignment : int
         A power of two that divides every offset and the size of the arena.
     time_limit : float, optional
-        Seconds. As colouring cannot be stopped, nothing is shared where it may take longer.
+        Seconds. Colouring cannot be stopped, so nothing is shared if it may take longer.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Values that are written over a read of their node."""
+"""Values that are written over a read of their node, in place."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.wording import counted, did_you_mean, quoted, shortened
 
 InPlaceTable = Mapping[str, int | Sequence[int] | str | None]
-"""An operation, to the place of the read that its first value may be written over, or several in the order of trying,
-or None if it may not; or a value, to the name of the value that it must be written over."""
+"""From an operation to the place of the read that its first value may be written over, several places in order of
+preference, or None to forbid it; or from a value to the name of the value that it must be written over."""
 
 
 @checked_arguments
 def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -> Int64:
-    """For each instance of a value, the earlier instance that it overwrites in place, or -1 (chen2016).
+    """Find the earlier instance that each instance overwrites in place, or -1 (chen2016).
 
     An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
     and its own value has the same size and is read or an output. Of several such reads the first is overwritten.
@@ -33,15 +33,14 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     ----------
     simulation : Simulation
     table : mapping of str to int, tuple of int, str or None
-        Extends the kinds of `operations/`. To an operation, which a graph calls "Multiply", or
-        "grad(Multiply)" where it is the gradient of one, the place of the read that the first value may be written
-        over, from 0, or several in the order of trying; None forbids it. The name of a value maps to the
-        name of the value that it must be written over.
+        Extends the kinds of `operations/`. An operation, such as "Multiply", or "grad(Multiply)" for its gradient,
+        maps to the place, from 0, of the read that its first value may be written over, or several in order of
+        preference; None forbids it. The name of a value maps to the name of the value that it must be written over.
 
     Returns
     -------
     int64[n_instances]
-        -1 for a place of its own.
+        -1 for none.
 
     Raises
     ------
@@ -91,14 +90,14 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pairs:
-    """Pairs of a value and the read that it may be written over, by node, in the order of trying.
+    """Pairs of a value and the read that it may be written over, by node, in order of preference.
 
     Parameters
     ----------
     written, read : int64[pairs]
         Values.
     demanded : bool[pairs]
-        Whether the table demands it.
+        True if the table demands it.
     """
 
     written: Int64
@@ -107,7 +106,7 @@ class _Pairs:
 
     @classmethod
     def of(cls, graph: ComputationGraph, table: InPlaceTable) -> _Pairs:
-        """Demanded pairs, sums of gradients, and pairs of operations."""
+        """Collect demanded pairs, sums of gradients, and pairs of operations."""
         for name in table:
             as_text(name, "a name in the in-place table")
         demands = [_demand(graph, written, read) for written, read in table.items() if isinstance(read, str)]
@@ -140,8 +139,8 @@ def _demand(graph: ComputationGraph, written: str, read: str) -> tuple[int, int]
 def _sums(graph: ComputationGraph) -> Int64:
     """(new sum, old sum) of each gradient that `differentiate` adds up in parts.
 
-    Such a node reads the gradients of its reader first and the sum so far last; just one of the two belongs to the same
-    node as the new sum: of a value's gradient the old sum, of a parameter's the gradient of its reader.
+    Such a node reads the gradients of its reader first and the sum so far last; exactly one of them belongs to the same
+    node as the new sum: the old sum for the gradient of a value, that of the reader for the gradient of a parameter.
     """
     owner = graph.forward_of
     if owner is None:
@@ -155,7 +154,7 @@ def _sums(graph: ComputationGraph) -> Int64:
 
 
 def _operations(graph: ComputationGraph, table: Mapping[str, int | Sequence[int] | None]) -> Int64:
-    """(first value, read) of each node whose operation may work in place, in the order of trying."""
+    """(first value, read) of each node whose operation may work in place, in order of preference."""
     ops, n_reads = graph.labels.ops or (), np.diff(graph.read_indptr)
     explicit = {_plain(name): _places(name, places) for name, places in table.items()}
     if explicit:
@@ -190,21 +189,21 @@ def _places(name: str, entry: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _plain(op: str) -> str:
-    """An operation by the name that its aliases stand for."""
+    """The name of an operation, with aliases resolved."""
     inner = _differentiated(op)
     kind = operation_kind(inner or op)
     return op if kind is None else f"grad({kind.name})" if inner else kind.name
 
 
 def _differentiated(op: str) -> str:
-    """Of "grad(ReLU)" the ReLU; empty for what is no gradient."""
+    """ "ReLU" from "grad(ReLU)"; empty if the operation is not a gradient."""
     return op[5:-1] if op.startswith("grad(") and op.endswith(")") else ""
 
 
 def _check_operations(
     table: Iterable[str], explicit: Mapping[str, tuple[int, ...]], ops: Sequence[str], n_reads: Sequence[int]
 ) -> None:
-    """AllocationError for an unknown operation, or a place that no such node of the graph has."""
+    """Raise AllocationError for an unknown operation, or a place that none of its nodes has."""
     max_reads: dict[str, int] = {}
     for op, count in zip(ops, n_reads, strict=False):
         max_reads[op] = max(max_reads.get(op, 0), count)
@@ -229,7 +228,7 @@ def _check_operations(
 
 
 def _impossible(simulation: Simulation, step: int, written: int, read: int) -> AllocationError:
-    """Why a demanded pair is impossible at a step."""
+    """The error for a demanded pair that is impossible at a step."""
     graph, order = simulation.graph, simulation.schedule.order
     pair = f"{shortened(graph.value_name(written))} cannot be written over {shortened(graph.value_name(read))}"
     if graph.output[read]:
@@ -242,7 +241,7 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
 
 
 def _later_readers(simulation: Simulation, step: int, value: int) -> Iterator[int]:
-    """Steps that read the same instance of a value as an earlier one does."""
+    """Yield later steps that read the same instance of a value as a step."""
     graph, order = simulation.graph, simulation.schedule.order
     for later in range(step + 1, order.size):
         if value in graph.reads(int(order[later])):

@@ -1,4 +1,4 @@
-"""Limits in bytes of what an allocator may reserve."""
+"""Limits on the reserved bytes of an allocator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from remat_algos.errors import AllocationError
 from remat_algos.text.wording import quoted
 
 NO_LIMIT = 2**63 - 1
-"""Bytes, or steps, that are never reached."""
+"""A number of bytes, or steps, that is never reached."""
 
 
 def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> int:
@@ -17,7 +17,7 @@ def checked_limit(limit: int | None, what: str = "limit", minimum: int = 0) -> i
     Raises
     ------
     AllocationError
-        If it is no whole number, or below the minimum.
+        If it is not a whole number, or below the minimum.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Addresses for buffers in a small arena."""
+"""Pack buffers into a small arena by address."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from remat_algos.kernels.offsets_search import PackingSearch
 from remat_algos.text.wording import quoted, shortened
 
 MAX_BY_GAPS = 5_000
-"""Blocks; orders other than by begin take quadratic time."""
+"""Maximum blocks for orders other than by begin, which take quadratic time."""
 OVERLAPS_A_SECOND = 100_000_000
-"""With more overlaps than fit in the time limit, the search would hardly place all blocks once."""
+"""Overlaps per second of the time limit: with more, the search would hardly place all blocks once."""
 BLOCKS_PER_CALL = 2_000
-"""Blocks that a greedy rule places in one call, at most a few hundredths of a second."""
+"""Blocks that a greedy rule places in one call of at most a few hundredths of a second."""
 SLICE = 2_000_000
 """Work of one call of the search, a few milliseconds; then the deadline and Ctrl-C are checked."""
 FIRST_DIVE = 1_000_000
@@ -34,13 +34,13 @@ PATIENCE = 150_000_000
 ON_CAPACITY, ABOVE_IT = 16, 0.25
 """Factors of that work on a requested capacity, and on each target above it."""
 COARSE = 100
-"""As `FINENESS`, in the first round; doubled in each round."""
+"""`FINENESS` of the first round; doubled in each round."""
 FINENESS = 2_000
-"""Where nothing is proven, targets closer than 1 / `FINENESS` of the arena are not told apart."""
+"""Without a proof, targets closer than 1 / `FINENESS` of the arena count as equal."""
 TABLE_BITS = 18
 """2^18 failed states are stored, in 4 MiB."""
 MAX_MEMORY = 50_000_000
-"""Sections of all blocks together that the search stores, 8 bytes each, whatever the time limit."""
+"""Maximum sections of all blocks together that the search stores, 8 bytes each."""
 ROUNDS = 200
 """Number of shuffles."""
 
@@ -49,25 +49,25 @@ ROUNDS = 200
 def pack(
     buffers: Buffers,
     *,
-    capacity: int | Sequence[int] | None = None,  # a sequence is refused with the remedy
+    capacity: int | Sequence[int] | None = None,  # a sequence raises an error with the remedy
     alignment: int = 1,
     time_limit: float = 5.0,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Allocation:
-    """Addresses in the smallest arena that is found within a time limit.
+    """Find addresses in a small arena within a time limit.
 
     Greedy orders come first: the lowest place takes the first fitting block of an order [1]_, or each block takes
     the lowest or tightest gap. Then an exact search [2]_ tries to fit the buffers in the bytes of the worst step,
-    `max_live`; where they do not fit, or that stays open, it tries targets between that and the best result. It makes
-    canonical placements only: each block lies on the floor or directly on another one.
+    `max_live`; if they do not, or it cannot tell, it tries targets between that and the best result. It considers only
+    canonical placements: each block lies on the floor or directly on another one.
 
     Parameters
     ----------
     buffers : Buffers
-        Those with an `offset` of their own stay there, and the others are placed around them.
+        Those with a fixed `offset` stay there, and the others are placed around them.
     capacity : int, optional
-        Bytes that are enough: the search stops there. The result may be larger; compare its `size`. For several arenas
+        Sufficient bytes: the search stops there. The result may be larger; compare its `size`. For several arenas
         use `pack_arenas`.
     alignment : int
         A power of two that divides every offset, and the size of the arena; sizes are rounded up to it.
@@ -76,35 +76,35 @@ def pack(
     seed : int
         Random seed of the search.
     progress : callable, optional
-        A `Progress`: the share of the time that is used, with the best result so far.
+        A `Progress`: the used share of the time, with the best result so far.
 
     Returns
     -------
     Allocation
         The same for the same seed, unless time ran out. `method` names the rule that found it, `bound` is the largest
-        proven lower bound. If interrupted, the best result until then.
+        proven lower bound. If interrupted, the best result so far.
 
     Raises
     ------
     AllocationError
-        If the alignment is not a power of two, or the capacity or the time limit is negative or no number; if a fixed
-        offset is no multiple of the alignment, or ends beyond the capacity.
+        If the alignment is not a power of two, or the capacity or the time limit is invalid; if a fixed offset is
+        not a multiple of the alignment, or ends beyond the capacity.
     TypeError, ValueError
-        If the seed is no whole number of 0 or more.
+        If the seed is invalid.
 
     Notes
     -----
-    Failed states are known by hashes of 128 bits. So `bound`, and `proven` with it, assume that no two states
-    have the same one, which is improbable, not impossible. The arena itself does not depend on it.
+    Failed states are stored as hashes of 128 bits. So `bound`, and with it `proven`, assume that no two states share a
+    hash, which is improbable, not impossible. The arena itself does not depend on it.
 
     References
     ----------
-    .. [1] sekiyama2018: the longest first; here also the largest, the earliest, and that of most bytes times sections.
+    .. [1] sekiyama2018: the longest first; here also the largest, the earliest, and the most bytes times sections.
     .. [2] moffitt2023; here choices are made by section, failed states are stored, and dives are many and short.
 
     Examples
     --------
-    Two buffers of 3 bytes and two of 2, of which no more than 5 bytes are needed at once.
+    Two buffers of 3 bytes and two of 2; at most 5 bytes are needed at once.
 
     >>> allocation = pack(Buffers([0, 0, 2, 3], [3, 2, 5, 5], [3, 2, 2, 3]))
     >>> allocation.size, allocation.offset.tolist(), allocation.proven
@@ -125,21 +125,21 @@ def pack(
     fixed = rounded.fixed
     offset = np.append(packing.offset, 0)[packing.blocks.of_buffer]  # buffers of 0 bytes are block -1
     offset = np.where(fixed < 0, offset, fixed)
-    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # of those without bytes too
+    reach = int((fixed + rounded.size).max(initial=0, where=fixed >= 0))  # including those without bytes
     storage = np.unique(buffers.first, return_inverse=True)[1]
     size, bound = max(packing.size, reach), max(packing.bound, reach)
     return Allocation(buffers, storage, offset, size, packing.method, bound, alignment, ending.stop)
 
 
 def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
-    """The clock of a packing; AllocationError if the time limit is negative or no number."""
+    """The clock of a packing; AllocationError if the time limit is invalid."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
         raise AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more")
     return Clock(time_limit, progress)
 
 
 def _check_fixed(buffers: Buffers, capacity: int) -> None:
-    """AllocationError if a buffer at a fixed offset ends beyond a capacity."""
+    """Raise AllocationError if a buffer at a fixed offset ends beyond a capacity."""
     end = np.where(buffers.fixed < 0, 0, buffers.fixed + buffers.size)
     if end.max(initial=0) > capacity:
         i = int(np.argmax(end))
@@ -182,7 +182,7 @@ class Packing:
         return self.size <= max(self.bound, self.capacity)
 
     def run(self) -> None:
-        """All methods one after the other, until the result is enough."""
+        """Run all methods in turn until the result is enough."""
         self.greedy()
         for method in (self.search, self.shuffle):
             if not self.enough:
@@ -210,7 +210,7 @@ class Packing:
     # greedy
 
     def greedy(self) -> None:
-        """The lowest place first, then first fit and best fit, each in several orders."""
+        """Try lowest place, first fit and best fit, each in several orders."""
         blocks = self.blocks
         for name, order in {} if self.any_fixed else self.orders().items():
             self.consider(self.stacked(order), f"lowest place, {name}")
@@ -225,7 +225,7 @@ class Packing:
                     return
 
     def fitted(self, order: Int64, best: bool) -> Int64:
-        """Each block of an order in the lowest gap, or in the tightest; fixed ones come first."""
+        """Put each block of an order in the lowest gap, or in the tightest; fixed ones come first."""
         blocks = self.blocks
         order = order[np.argsort(~blocks.fixed[order], kind="stable")]
         return self.placed(
@@ -233,7 +233,7 @@ class Packing:
         )
 
     def stacked(self, order: Int64) -> Int64:
-        """The lowest place takes the first block of an order that fits; in gaps where blocks are fixed in the way."""
+        """Give the lowest place to the first block of an order that fits; use gaps if fixed blocks are in the way."""
         if self.any_fixed:
             return self.fitted(order, False)
         blocks = self.blocks
@@ -248,7 +248,7 @@ class Packing:
         return rule.offsets()
 
     def orders(self) -> dict[str, Int64]:
-        """Largest, earliest, longest, or most bytes times sections first."""
+        """Orders by name: largest, earliest, longest, or most bytes times sections first."""
         begin, size, length = self.blocks.begin, self.blocks.size, self.blocks.length
         return {
             "by size": np.lexsort((-length, -size)),
@@ -258,7 +258,7 @@ class Packing:
         }
 
     def shuffle(self) -> None:
-        """Restack all blocks, those above the bound earlier in the order."""
+        """Restack all blocks, with those above the bound earlier in the order."""
         blocks, floor = self.blocks, max(self.bound, self.capacity)
         order = min(self.orders().values(), key=lambda order: int((self.stacked(order) + blocks.size).max()))
         place, smallest = inverse(order).astype(float), None
@@ -296,7 +296,7 @@ class Packing:
 
 
 class OffsetSearch:
-    """Restarts of the exact search, each with another order of preference, and gradually longer.
+    """Restarts of the exact search, each with another order of priority, and gradually longer.
 
     The time of a search depends far more on the order than on the blocks: thousands of short dives with slightly
     different orders succeed where one long search does not.
@@ -356,7 +356,7 @@ class OffsetSearch:
 
 
 def luby(i: int) -> int:
-    """1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: Luby's sequence: the same total time for each length.
+    """Luby's sequence, 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., which spends the same total time on each length.
 
     Examples
     --------
@@ -369,12 +369,12 @@ def luby(i: int) -> int:
 
 
 def _is_count(number: Any) -> bool:
-    """True if it is an integer of 0 or more."""
+    """True for an integer of 0 or more."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number >= 0)
 
 
 def inverse(order: Int64) -> Int64:
-    """int64[n]: the place of each in an order."""
+    """int64[n]: the inverse permutation of an order."""
     rank = np.empty(order.size, np.int64)
     rank[order] = np.arange(order.size)
     return rank

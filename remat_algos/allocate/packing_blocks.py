@@ -1,4 +1,4 @@
-"""Rectangles to pack: one for each chain of in-place buffers, in time compressed to sections."""
+"""Rectangles to pack: one for each chain of in-place buffers, with steps compressed to sections."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PackingBlocks:
         Bytes.
     n_sections : int
     of_buffer : int64[k]
-        The block of each buffer, -1 where it has no bytes.
+        The block of each buffer, -1 if it has no bytes.
     low, high : int64[n]
         The lowest and the highest offset of each block: equal if it is fixed, 0 and `NO_LIMIT` if it may lie anywhere.
     """
@@ -42,7 +42,7 @@ class PackingBlocks:
 
     @classmethod
     def of(cls, buffers: Buffers) -> PackingBlocks:
-        """The blocks of all buffers; those written over each other are one."""
+        """Make the blocks of all buffers; those written over each other are one block."""
         storage, size = buffers.first, buffers.size
         begin, end = buffers.begin.copy(), buffers.release_step
         np.maximum.at(end, storage, buffers.release_step)
@@ -61,7 +61,7 @@ class PackingBlocks:
 
     @property
     def fixed(self) -> Bool:
-        """bool[n]: whether each can lie at one offset only."""
+        """bool[n]: True for blocks with only one possible offset."""
         return self.low == self.high
 
     @property
@@ -96,5 +96,5 @@ class PackingBlocks:
 def _last_steps(begin: Int64, end: Int64) -> Int64:
     """The last step of each section at which a block begins."""
     begins = np.unique(begin)
-    ended = np.searchsorted(np.unique(end), begins, side="right")  # ends up to there
+    ended = np.searchsorted(np.unique(end), begins, side="right")  # number of ends up to each
     return begins[np.append(np.diff(ended) > 0, True)] if begins.size else begins

@@ -24,8 +24,8 @@ MIB = 2**20
 SMALL = MIB  # largest request of PyTorch's small pool
 SMALL_SEGMENT, LARGE_SEGMENT = 2 * MIB, 20 * MIB
 OWN_SEGMENT = 10 * MIB  # a request of this size or more gets a segment of its own
-SEGMENT_STEP = 2 * MIB  # of which that size is a multiple
-SEEDS = (4, 200)  # random runs, at least and at most
+SEGMENT_STEP = 2 * MIB  # its size is a multiple of this
+SEEDS = (4, 200)  # minimum and maximum random runs
 TRIED_EVENTS = 500_000  # in all random runs
 
 TIES = {
@@ -54,8 +54,8 @@ class PoolRun:
     ties : int64[t]
         The step of each request for which another rule may choose another chunk.
     segment, offset : int64[k]
-        Where each buffer lies: a segment of the device's memory, in order of allocation, and the byte in it. -1 for
-        buffers without bytes, and for failed requests.
+        Address of each buffer: a segment of the device's memory, in order of allocation, and the byte in it; -1 for
+        buffers without bytes and for failed requests.
     """
 
     rule: str
@@ -77,18 +77,18 @@ class PoolRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolUse:
-    """Bytes that an allocator hands out and reserves on a trace, over the ways to break ties.
+    """Bytes that an allocator allocates and reserves on a trace, over the ways to break ties.
 
     Parameters
     ----------
     allocator : str
     trace : Trace
     runs : tuple of PoolRun
-        One if there are no ties, or one rule for them; else one for each rule that was tried.
+        One run without ties, or with a single rule for them; else one for each rule tried.
 
     Examples
     --------
-    The last request does not fit into the chunk of 1024 bytes that is free by then.
+    The last request does not fit into the free chunk of 1024 bytes.
 
     >>> from remat_algos.allocate.buffers import Buffers
     >>> use = cupy_pool(Trace.of_buffers(Buffers([0, 1, 2, 3], [2, 5, 3, 5], [1000, 500, 600, 1500])))
@@ -133,7 +133,7 @@ class PoolUse:
 
     @property
     def interval(self) -> tuple[int, int]:
-        """Minimum and maximum peak of reserved bytes over the ways to break ties; equal where ties do not matter."""
+        """Minimum and maximum peak of reserved bytes over the ways to break ties; equal if ties do not matter."""
         peaks = [int(run.reserved.max(initial=0)) for run in self.runs]
         return min(peaks), max(peaks)
 
@@ -149,7 +149,7 @@ class PoolUse:
 
     @property
     def ties(self) -> Int64:
-        """int64[t]: the steps of requests, in the first run, after which the rules may differ."""
+        """int64[t]: steps of requests in the first run after which the rules may differ."""
         return self.runs[0].ties
 
     @property
@@ -175,12 +175,12 @@ def cupy_pool(
     addresses: ArrayLike | None = None,
     before_14_1: bool = False,
 ) -> PoolUse:
-    """Bytes that CuPy's memory pool hands out and reserves.
+    """Model the bytes that CuPy's memory pool allocates and reserves.
 
-    Requests are rounded up to 512 bytes and get the smallest free chunk that is large enough, whose rest stays free;
-    where none is, a new segment of just that size. Freed chunks join their free neighbours. Which of several
-    chunks of one size is used depends on the addresses of Python objects, so the total is predictable only where no
-    such tie matters: otherwise several rules are tried. Used bytes are always predictable, unless a limit is reached.
+    Requests are rounded up to 512 bytes and get the smallest free chunk that is large enough, whose rest stays free,
+    or else a new segment of exactly that size. Freed chunks join their free neighbours. The choice between chunks of
+    one size depends on the addresses of Python objects, so the total is predictable only if no such tie matters:
+    otherwise several rules are tried. Used bytes are always predictable, unless a limit is reached.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def cupy_pool(
     seeds : int, optional
         Number of random runs; by default 4 to 200, more for shorter traces.
     addresses : int64[k], optional
-        Real addresses of the buffers, any number for those without bytes or whose request failed: ties are broken
-        as the real pool did.
+        Real addresses of the buffers, any number for those without bytes or with a failed request: ties are broken
+        like in the real pool.
     before_14_1 : bool
         A single request above the limit also releases free segments before it fails, as CuPy did before 14.1.
 
@@ -204,8 +204,8 @@ def cupy_pool(
     Raises
     ------
     AllocationError
-        For an unknown rule or none, a limit that is not a number of bytes, or an address that these rules
-        do not allow: chunks that are live together do not overlap.
+        If `ties` or `limit` is invalid, or these rules do not allow an address: chunks that are live together do not
+        overlap.
     TypeError
         For anything but a simulation; for a plan give `plan.simulation`.
 
@@ -235,11 +235,11 @@ def cuda_caching(
     seeds: int | None = None,
     addresses: ArrayLike | None = None,
 ) -> PoolUse:
-    """Bytes that PyTorch's caching allocator for CUDA hands out and reserves, with default settings.
+    """Model the bytes that PyTorch's caching allocator for CUDA allocates and reserves, with default settings.
 
     Requests are rounded up to 512 bytes; those up to 1 MiB are cut from segments of 2 MiB, those below 10 MiB from
     segments of 20 MiB, larger ones get a segment of their own, a multiple of 2 MiB. The smallest free block that is
-    large enough is used, of equal ones that of the lowest address. Its rest stays free, of a large one only beyond
+    large enough is used, among equals the one of lowest address. Its rest stays free, in the large pool only beyond
     1 MiB: so more may be used than was requested. The order of segments on the device is unknown.
 
     Parameters
@@ -250,7 +250,7 @@ def cuda_caching(
     max_split_size : int, optional
         Bytes from which blocks are not split (`max_split_size_mb`); none by default.
     seeds : int, optional
-        Number of random orders of the segments that are tried, beside rising and falling ones; by default 4 to 200,
+        Number of random orders of the segments tried beside ascending and descending ones; by default 4 to 200,
         more for shorter traces.
     addresses : int64[k], optional
         Real addresses of the buffers, which determine the result.
@@ -262,8 +262,8 @@ def cuda_caching(
     Raises
     ------
     AllocationError
-        For an address that these rules do not allow, a limit that is not a number of bytes, or a
-        `max_split_size` that is none, or up to 20 MiB.
+        If these rules do not allow an address, `limit` or `max_split_size` is invalid, or the latter is at most
+        20 MiB.
     TypeError
         For anything but a simulation; for a plan give `plan.simulation`.
 
@@ -290,13 +290,13 @@ def cuda_caching(
 
 @checked_arguments
 def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
-    """The use of one arena at fixed addresses: all of it is reserved from the start.
+    """The use of an arena with fixed addresses, all of which is reserved from the start.
 
     Parameters
     ----------
     allocation : Allocation
     steps : int, optional
-        Of the schedule; by default up to the last that needs a buffer.
+        Steps of the schedule; by default up to the last that needs a buffer.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def arena(allocation: Allocation, *, steps: int | None = None) -> PoolUse:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Requests:
-    """Requests as an allocator rounds and routes them: arguments of the kernel."""
+    """Requests rounded and routed by an allocator: arguments of the kernel."""
 
     size: Int64
     segment: Int64
@@ -351,7 +351,7 @@ def _seeds(trace: Trace, seeds: int | None) -> int:
 
 
 def _rules(known: dict[str, int], ties: str | Sequence[str] | None, seeds: int) -> list[tuple[str, int, int]]:
-    """(name, number, seed) of each rule; random ones with each seed."""
+    """(name, number, seed) of each rule; random ones once per seed."""
     names = list(known) if ties is None else [ties] if isinstance(ties, str) else list(ties)
     for name in names:
         if name not in known:
@@ -374,7 +374,7 @@ def _use(
     rules: Sequence[tuple[str, int, int]],
     addresses: ArrayLike | None,
 ) -> PoolUse:
-    """One run for each rule, until no tie is left."""
+    """Run the rules in turn until one meets no tie."""
     real, limit = np.empty(0, np.int64), checked_limit(limit)
     if addresses is not None:
         real = frozen(addresses, np.int64, "addresses", len(trace.size))
@@ -410,7 +410,7 @@ def _use(
 
 
 def _check_apart(allocator: str, trace: Trace, address: Int64, size: Int64) -> None:
-    """AllocationError if two chunks of these sizes, 0 for none, share a byte while both are live."""
+    """Raise AllocationError if two chunks of these sizes, 0 for none, share a byte while both are live."""
     requested, freed = trace.event >= 0, (trace.event < 0) & (trace.event != RELEASE_ALL)
     begin, end = np.zeros(len(size), np.int64), np.full(len(size), len(trace.event), np.int64)
     begin[trace.event[requested]] = np.flatnonzero(requested)

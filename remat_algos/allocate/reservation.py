@@ -1,4 +1,4 @@
-"""The memory that an allocator reserves for a schedule."""
+"""`Reservation`: the memory that an allocator reserves for a schedule."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Reservation:
     memory : int
         Bytes reserved at the worst step: the maximum over all ways to break ties.
     used : int
-        Bytes allocated at the worst step, rounded as the allocator does.
+        Bytes allocated at the worst step, as rounded by the allocator.
     least : int
-        The minimum over all ways to break ties; `memory` where there are no ties.
+        The minimum over all ways to break ties; `memory` without ties.
     ties : int
-        Requests after which these ways may differ.
+        Number of requests after which these ways may differ.
     bound : int, optional
-        Lower bound in bytes of an arena for this schedule; None where there is no arena.
+        Lower bound in bytes of an arena for this schedule; None without an arena.
     alignment : int
         A power of two that divides every address of the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None without fixed addresses, and for plans from files without them
-        whose arena was not found again.
+        The address of every value in the arena. None without fixed addresses, and for plans from files without
+        addresses whose arena was not found again.
     stop : Stop
         How the search for a smaller arena ended.
 
@@ -68,7 +68,7 @@ class Reservation:
     @classmethod
     @checked_arguments
     def claimed(cls, record: Mapping[str, Any], peak: int) -> Reservation:
-        """From the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
+        """Read the JSON of a plan with this peak, without addresses; PlanError if a figure is invalid."""
         allocator = record.get("allocator") or PEAK
         if allocator == PEAK and record.get("packed_memory") is not None:
             raise PlanError(f'"packed_memory" of the plan goes with "allocator": "{ARENA}", which it does not have')
@@ -87,7 +87,7 @@ class Reservation:
 
     @property
     def proven(self) -> bool:
-        """True if no smaller arena is possible for this schedule; for a pool, whether ties do not matter."""
+        """True if no smaller arena is possible for this schedule; for a pool, if ties do not matter."""
         return self.memory <= (self.least if self.bound is None else self.bound)
 
     @property
@@ -96,7 +96,7 @@ class Reservation:
         return 1 - self.used / self.memory if self.memory else 0.0
 
     def record(self) -> dict[str, Any]:
-        """The JSON record; empty for the allocator `peak`."""
+        """Return the JSON record; empty for the allocator `peak`."""
         if self.allocator == PEAK:
             return {}
         record = {"allocator": self.allocator, **{key: getattr(self, own) for own, key in POOL_KEYS.items()}}
@@ -106,21 +106,21 @@ class Reservation:
 
     @checked_arguments
     def missed(self, limit: int) -> str:
-        """The message that no schedule within a limit was found."""
+        """The message if no schedule within a limit was found."""
         if self.bound is not None:
             return f"no schedule that packs into {exact_bytes(limit)} was found"
         return f"no schedule for which {shortened(self.allocator)} reserves at most {exact_bytes(limit)} was found"
 
     @property
     def remedy(self) -> str:
-        """The remedy where no schedule is within a limit."""
+        """The remedy if no schedule is within a limit."""
         if self.bound is None:
             return "give more, or pack into an arena (--allocator arena)"
         return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
-        """One line: reserved bytes, their share of a base, the limit in words; for an arena, its ratio to the peak."""
+        """A line with reserved bytes, their share of a base, and the limit; for an arena, its ratio to the peak."""
         if self.bound is not None:
             known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
@@ -129,7 +129,7 @@ class Reservation:
 
     @checked_arguments
     def share(self, base: int) -> str:
-        """How much of a base it is (`Allocator.base`)."""
+        """Text of the share of a base (`Allocator.base`)."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 

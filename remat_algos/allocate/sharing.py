@@ -20,22 +20,22 @@ from remat_algos.text.wording import shortened
 def share_storage(
     buffers: Buffers, match_range: int | None = None, *, alignment: int = 1, time_limit: float | None = None
 ) -> Allocation:
-    """Buffers in reused blocks: chen2016's memory sharing, as in its published planner.
+    """Share blocks between buffers: chen2016's memory sharing, as in its published planner.
 
     Step by step, each buffer that begins requests a block, the largest first, and each buffer that is needed for the
-    last time frees its block after that step. A request is served by the smallest free block of no fewer bytes, if that
-    is at most `match_range` times as large; else by the largest free block that is smaller, if it has at least 1 /
-    `match_range` of the bytes, and then it grows; else by a new one. Blocks stand side by side.
+    last time frees its block after that step. A request gets the smallest free block that is large enough, if it is
+    at most `match_range` times as large; else the largest smaller free block, which grows, if it has at least 1 /
+    `match_range` of the bytes; else a new one. Blocks stand side by side.
 
     Parameters
     ----------
     buffers : Buffers
     match_range : int, optional
-        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...: a wider range is not always better.
+        0 shares nothing. By default the best of 0, 1, 2, 4, 8, ...; a wider range is not always better.
     alignment : int
         A power of two that divides every offset and the size of the arena.
     time_limit : float, optional
-        Seconds, after which it is the best of the ranges that were tried: of one at least.
+        Seconds, after which the result is the best of the ranges tried, at least one.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def share_storage(
     Raises
     ------
     AllocationError
-        If the match range is not a whole number of 0 or more, or the alignment not a power of two.
+        If the match range is not a whole number of 0 or more, or the alignment is not a power of two.
 
     References
     ----------
@@ -66,7 +66,7 @@ def share_storage(
     begins = np.lexsort((-rounded.size, fresh, rounded.begin))
     frees = np.ones(len(rounded), bool)
     frees[rounded.over[~fresh]] = False  # an overwritten buffer passes its block on
-    ends = np.lexsort((-rounded.begin, rounded.end))  # of those freed together, the last to begin comes first
+    ends = np.lexsort((-rounded.begin, rounded.end))  # among those freed together, the last to begin comes first
     ends = ends[frees[ends]]
     bound, best, minimum, method = rounded.max_live, None, 0, ""
     for tried in _match_ranges(rounded.size) if match_range is None else (match_range,):
@@ -81,7 +81,7 @@ def share_storage(
 
 @checked_arguments
 def separate_storage(buffers: Buffers, *, alignment: int = 1) -> Allocation:
-    """Give each buffer a block of its own: no sharing, except by buffers that overwrite each other in place.
+    """Give each buffer its own block: no sharing, except by buffers that overwrite each other in place.
 
     Parameters
     ----------

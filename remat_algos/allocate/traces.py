@@ -1,4 +1,4 @@
-"""Requests and frees of a schedule, in order."""
+"""`Trace`: requests and frees of a schedule, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Trace:
     """Requests and frees, step by step.
 
     At each step the values of its node are requested in their order, then its workspace; after it the workspace is
-    freed, then what is no longer needed, by the number of the instance.
+    freed, then the instances that are no longer needed, by number.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Trace:
     event : int64[e]
         `b` requests buffer b, `~b` frees it; or `RELEASE_ALL`.
     step : int64[e]
-        The step of each event, rising; at each, requests come first.
+        The step of each event, ascending; requests come first at each.
     steps : int
         Number of steps.
     stream : int64[k], optional
@@ -85,19 +85,19 @@ class Trace:
 
     @classmethod
     def of(cls, simulation: Simulation) -> Trace:
-        """The trace of a schedule; buffers are those of `Buffers.of`."""
+        """Make the trace of a schedule; buffers are those of `Buffers.of`."""
         return cls.of_buffers(Buffers.of(simulation), len(simulation.schedule))
 
     @classmethod
     @checked_arguments
     def of_buffers(cls, buffers: Buffers, steps: int | None = None) -> Trace:
-        """The trace of any buffers; those written over each other are requested once, as the first of them."""
+        """Make the trace of any buffers; those written over each other are requested once, as the first of them."""
         number, first = np.arange(len(buffers)), buffers.first
         requested = number[buffers.over < 0]
         last = np.ones(len(buffers), bool)
         last[buffers.over[buffers.over >= 0]] = False
         freed = number[last]
-        # after a step: workspaces, which are no instances, then instances by number
+        # after a step: workspaces, which are not instances, then instances by number
         freed = freed[np.argsort(buffers.instance[freed] >= 0, kind="stable")]
         event = np.concatenate([requested, ~first[freed]])
         step = np.concatenate([buffers.begin[requested], buffers.end[freed] - 1])
@@ -112,7 +112,7 @@ class Trace:
 
     @property
     def requested(self) -> Int64:
-        """int64[m]: bytes that are needed during each step, as requested."""
+        """int64[m]: requested bytes that are needed during each step."""
         freed = self.event < 0
         change = self.size[np.where(freed, ~self.event, self.event) % max(1, self.size.size)]
         change[self.event == RELEASE_ALL] = 0
@@ -121,7 +121,7 @@ class Trace:
     def during(self, after: Int64) -> Int64:
         """int64[m]: the state during each step, after its requests, from the state after each event.
 
-        AllocationError unless there is an entry for each event.
+        Raises AllocationError unless there is an entry for each event.
         """
         after = frozen(after, np.int64, "after", self.event.size, "event")
         before = np.searchsorted(2 * self.step + (self.event < 0), 2 * np.arange(self.steps) + 1)

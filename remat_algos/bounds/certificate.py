@@ -1,4 +1,4 @@
-"""The largest of the lower bounds on compute, as an effort allows, and its proof."""
+"""The best lower bound on compute within an effort, and its proof."""
 
 from collections.abc import Iterator
 
@@ -19,12 +19,12 @@ def rising_bounds(
     closure: ComputeBound | None = None,
     clock: Clock | None = None,
 ) -> Iterator[ComputeBound]:
-    """Lower bounds on the compute of every schedule within a limit, none smaller than those before.
+    """Yield increasing lower bounds on the compute of every schedule within a limit.
 
     First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
     that proves the last of these; for "best" moment bounds of up to three nodes. Integer programs have time limits of
-    their own: a bound that was stopped by one holds, and may differ from machine to machine. Whoever stops has the last
-    bound.
+    their own: a bound that was stopped by one holds, but may differ from machine to machine. If you stop iterating, the
+    last bound holds.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def rising_bounds(
     start : ComputeBound, optional
         A bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
     closure : ComputeBound, optional
-        The closure bound of this very limit, where it is known: it is not searched again.
+        The closure bound of exactly this limit, if known: it is not searched again.
     clock : Clock, optional
         Its deadline ends the search by OutOfTime.
 
@@ -69,7 +69,7 @@ def rising_bounds(
         return
     seconds = allowed.moment_seconds if clock.left is None else min(allowed.moment_seconds, clock.left)
     count = allowed.moments
-    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # one is begun where one is counted
+    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # each begins where it is counted
 
     def look() -> None:
         clock.advance(1)
@@ -81,7 +81,7 @@ def rising_bounds(
 
 
 def prove(graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float) -> tuple[int, bool]:
-    """The compute that the nodes and the price of a bound prove, and whether the seconds were enough to be sure."""
+    """The compute that nodes and price of a bound prove, and False if the seconds were too few to be sure."""
     if claim.price is not None:
         return closure_proof(graph, limit, claim.nodes[0], claim.price), True
     found = moment_bound(graph, limit, claim.nodes, seconds=seconds)

@@ -1,4 +1,4 @@
-"""Compute that no schedule within a limit of memory can go below: the closure bound."""
+"""The closure bound: a lower bound on the compute of every schedule within a memory limit."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.closure import ClosureSearch
 from remat_algos.text.wording import quoted
 
-PATIENCE = 250_000_000  # work in which no moment proves more, after which the rest is left out
-MAX_PRICE = MAX_LIMIT = 2**62  # beyond all sums of costs and of bytes
+PATIENCE = 250_000_000  # work without a better moment after which the rest is left out
+MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
 TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound`)
@@ -24,21 +24,21 @@ TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeBound:
-    """A lower bound on the compute of every schedule within a limit, and what proves it.
+    """A lower bound on the compute of every schedule within a limit, and its proof.
 
     Parameters
     ----------
     compute : int
         No schedule of any order within the limit computes less.
     nodes : tuple of int
-        The nodes at whose first runs memory is counted; none for the compute of one pass. Of a peak that two nodes
-        prove (`two_path_bound`), these: memory is counted at a run of one of them.
+        The nodes at whose first runs memory is counted; none for the compute of one pass. If two nodes
+        prove a peak (`two_path_bound`), these: memory is counted at a run of one of them.
     price : (int, int), optional
-        (p, k): a byte costs p / 2**k at that step. Of a closure bound, which has one node; a moment bound has none.
+        (p, k): a byte costs p / 2**k at that step. Only a closure bound, which has one node, has a price.
     infeasible : bool
-        Whether it is proven that no schedule fits: what must be live at these runs exceeds the limit.
+        True if no schedule fits: the bytes that must be live at these runs exceed the limit.
     forced : int
-        These bytes where one node, or one of two, proves it, else 0.
+        These bytes if one node, or one of two, proves it, else 0.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class ComputeBound:
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """What proves it, for JSON: names or ids of the nodes, and the price as "p/2^k"."""
+        """The proof for JSON: names or ids of the nodes, and the price as "p/2^k"."""
         for node in self.nodes:
             _check_moment(graph, node, self.price or (0, 0))
         names = graph.labels.names is not None
@@ -75,7 +75,7 @@ class ComputeBound:
     @classmethod
     @checked_arguments
     def claimed(cls, graph: ComputationGraph, compute: int, record: Any) -> "ComputeBound":
-        """The bound that a record claims; PlanError if it names no nodes of the graph, or no price."""
+        """Read the bound claimed by a record; PlanError for unknown nodes or an invalid price."""
         given = record.get("nodes") if isinstance(record, Mapping) else None
         ids: dict[Any, int] = {v: v for v in range(graph.n_nodes)}
         if graph.labels.names is not None:
@@ -89,7 +89,7 @@ class ComputeBound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClosureCut:
-    """The relaxed moment that a bound rests on: what is live when a node runs first, and what is recomputed later.
+    """The relaxed moment behind a bound: values live when a node runs first, and nodes recomputed later.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class ClosureCut:
     forced_values : int32[*]
         Values that the node reads or computes, outputs, and values of nodes that run only once.
     kept : int32[*]
-        Further values that the cut keeps live, ascending.
+        Other values that the cut keeps live, ascending.
     recomputed : int32[*]
         Nodes that the cut recomputes afterwards, ascending.
     run_before : int32[*]
@@ -123,10 +123,10 @@ def overhead_bound(
     start: ComputeBound | None = None,
     look: Callable[[], object] | None = None,
 ) -> ComputeBound:
-    """The closure bound: compute that no schedule with a peak of at most `limit` can go below.
+    """Compute the closure bound: a lower bound on the compute of schedules with a peak of at most `limit`.
 
-    When node v runs for the first time, all nodes that it needs have run, and none that needs it has; of the others
-    some have. Each value that was made before and is read later is live at that step, or its node is recomputed. The
+    When node v runs for the first time, all nodes that it needs have run, and no node that needs it has; others may
+    have. Each value that was made before and is read later is live at that step, or its node is recomputed. The
     cheapest way to keep within the limit at that step alone, over all choices of the others, is a lower bound on the
     overhead, for any order and any number of recomputations; here with a price on each byte instead of the limit, which
     makes it a minimum cut.
@@ -137,24 +137,24 @@ def overhead_bound(
     limit : int or None
         Bytes of peak; None: any peak.
     start : ComputeBound, optional
-        The bound of a limit nearby: its node and its price are tried first. What they prove here is a bound too.
+        The bound of a nearby limit: its node and price are tried first.
     look : callable, optional
-        Called every ten milliseconds or so; what it raises ends the search.
+        Called about every ten milliseconds; an exception ends the search.
 
     Returns
     -------
     ComputeBound
-        The maximum over v and price. Needed nodes with more live bytes than the limit in order of ids are tried, those
-        with most first; the rest is left out where many prove no more.
+        The maximum over v and price. Needed nodes with more live bytes than the limit in id order are tried, those with
+        the most first; the rest is left out after many without gain.
 
     Notes
     -----
     All is in whole numbers, and each rounding makes the bound lower: costs are counted in units of 2**-q (q may be
-    negative, where costs are near 2**53), the capacity of an arc is floor(price * bytes), and of the flow that reaches
-    the sink, which bounds the cut from below, price * (limit - forced bytes) is taken off. The overhead is rounded up
-    to a whole number, then to a multiple of the greatest common divisor of the costs of nodes that may run again.
-    q is so large that the first two roundings matter only where the exact bound is within about 2**-q, for each value
-    of the cut, above such a multiple: a lower limit, or another order of the nodes, may there give one step less.
+    negative, where costs are near 2**53), the capacity of an arc is floor(price * bytes), and price * (limit - forced
+    bytes) is subtracted from the flow to the sink, which bounds the cut from below. The overhead is rounded up to a
+    whole number, then to a multiple of the greatest common divisor of the costs of nodes that may run again. q is so
+    large that the first two roundings matter only where the exact bound is within about 2**-q, for each value of the
+    cut, above such a multiple: a lower limit, or another order of the nodes, may there give one step less.
 
     Examples
     --------
@@ -181,9 +181,9 @@ def closure_bounds(
     look: Callable[[], object] | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Iterator[ComputeBound]:
-    """The bounds on the way to `overhead_bound`, each above one pass and larger than those before.
+    """Yield the increasing bounds on the way to `overhead_bound`, all above one pass.
 
-    `advance` is called as often as `look`, with the share of the search that is done, of `WHOLE`.
+    `advance` is called as often as `look`, with the completed share of the search, out of `WHOLE`.
     """
     if limit is not None:
         limit = whole(limit, "limit in bytes")
@@ -203,7 +203,7 @@ def closure_bounds(
     search = closure.search
     search.aim(limit)
     nodes = np.argsort(-live, kind="stable").astype(np.int32)
-    nodes = nodes[live[nodes] > limit]  # at others the order of ids proves that nothing can be proved
+    nodes = nodes[live[nodes] > limit]  # at others the id order fits, so nothing can be proved
     if start is not None and start.price is not None:
         closure.start(start.nodes[0], start.price)
         nodes = np.concatenate([np.array(start.nodes, np.int32), nodes])
@@ -223,7 +223,7 @@ def closure_bounds(
 
 
 def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[int, int]) -> int:
-    """The bound on compute that the moment of one node at one price proves, by one cut.
+    """The bound on compute by the moment of one node at one price, a single cut.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def closure_proof(graph: ComputationGraph, limit: int, node: int, price: tuple[i
 
 @checked_arguments
 def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> ClosureCut | None:
-    """What the cut behind a closure bound keeps and recomputes.
+    """Return the cut behind a closure bound: its kept values and recomputed nodes.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> Clo
     Returns
     -------
     ClosureCut or None
-        Of cuts that prove the same the one with the fewest bytes; None of another bound.
+        The cut with the fewest bytes among those that prove the bound; None for other bounds.
 
     Examples
     --------
@@ -272,7 +272,7 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> Clo
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:
-    """Values that are live in every schedule while a needed node runs first: see `forced_bytes`.
+    """Values that are live in every schedule during the first run of a needed node, see `forced_bytes`.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def _check_moment(graph: ComputationGraph, node: int, price: tuple[int, int]) ->
 
 
 def _price(text: Any) -> tuple[int, int]:
-    """The two numbers of "p/2^k"."""
+    """Read the two numbers of "p/2^k"."""
     price, _, shift = text.partition("/2^") if isinstance(text, str) else ("", "", "")
     if not (price.isdecimal() and shift.isdecimal() and len(price) < 20 and len(shift) < 4):
         raise PlanError(f'"price" of the plan\'s bound is {quoted(text)}; expected "p/2^k"')
@@ -302,7 +302,7 @@ def _price(text: Any) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Closure:
-    """The search of a graph, and its unit of cost: 2**-bits units of compute."""
+    """The search on a graph, and its unit of cost: 2**-bits units of compute."""
 
     search: ClosureSearch
     bits: int
@@ -311,7 +311,7 @@ class _Closure:
     def of(cls, graph: ComputationGraph) -> "_Closure":
         single = runs_once(graph)
         able = graph.needed & ~single
-        parts = graph.n_values + 2  # sums have no more terms
+        parts = graph.n_values + 2  # upper limit of the terms of a sum
         bits = 61 - graph.needed_compute.bit_length() - parts.bit_length()
         bits -= min(16, max(bits - 8, 0))  # prices of bytes that must stay may exceed all costs
         cost = graph.compute << bits if bits >= 0 else graph.compute >> -bits
@@ -326,7 +326,7 @@ class _Closure:
         self.search.start(node, *self.scaled(price))
 
     def scaled(self, price: tuple[int, int]) -> tuple[int, int]:
-        """The price of a byte in units of the search, rounded down where it is too fine."""
+        """The price of a byte in units of the search, rounded down if too fine."""
         p, shift = int(price[0]), int(price[1]) - self.bits
         p, shift = (p << -shift, 0) if shift < 0 else (p, shift)
         spare = max(0, p.bit_length() - 62, shift - 2**20)

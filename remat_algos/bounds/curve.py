@@ -22,7 +22,7 @@ class BoundCurve:
     bounds : tuple of ComputeBound
         For each limit the largest.
     closures : tuple of ComputeBound
-        For each limit the closure bound, which has a cut; one pass where there is none.
+        For each limit the closure bound, which has a cut, or one pass.
     stop : Stop
         How the search ended.
     """
@@ -36,14 +36,14 @@ class BoundCurve:
     COLUMNS = ("budget", "of base", "lower bound", "source", "proved at a run of")
 
     def at(self, limit: int) -> ComputeBound:
-        """The bound of the smallest limit that is no smaller; one pass beyond the last."""
+        """The bound of the next larger limit; one pass beyond the last."""
         for each, bound in zip(self.limits, self.bounds, strict=True):
             if each >= limit:
                 return bound
         return ComputeBound(self.graph.needed_compute)
 
     def rows(self, base: int) -> Iterator[tuple[str, ...]]:
-        """Cells under `COLUMNS`; shares are of `base`, and of one pass."""
+        """Yield the cells under `COLUMNS`; shares are of `base`, and of one pass."""
         graph, one_pass = self.graph, self.graph.needed_compute
         for limit, bound in zip(self.limits, self.bounds, strict=True):
             extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.compute - one_pass, one_pass)}"
@@ -53,7 +53,7 @@ class BoundCurve:
 
 
 def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str) -> BoundCurve:
-    """Lower bounds for several limits, the largest first: its node and price are where the next search starts.
+    """Compute lower bounds for several limits, the largest first; each search starts at the last node and price.
 
     Parameters
     ----------

@@ -15,13 +15,13 @@ import numpy as np
 from remat_algos.ir.arrays import Int64
 
 SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
-DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines whatever its options
+DEBUG_LINE = b"HighsMipSolverData::"  # HiGHS prints such lines regardless of options
 SHORTEST = 1e-3  # seconds; HiGHS takes 0 for no limit
 
-SMALL = 10**5  # one pass in units of the common divisor of costs, up to which costs are passed as whole numbers
-UNITS = 10_000.0  # one pass in the units of the objective, where they are not
-TOLERANCE = 1e-6  # of one pass: what a bound in floating point may be too high
-WHOLE_TOLERANCE = 1e-3  # of the common divisor, beside it, where costs are passed as whole numbers
+SMALL = 10**5  # one pass in units of the common divisor, up to which costs are passed as whole numbers
+UNITS = 10_000.0  # one pass in the units of the objective, otherwise
+TOLERANCE = 1e-6  # of one pass: error of a bound in floating point
+WHOLE_TOLERANCE = 1e-3  # of the common divisor, added to it if costs are passed as whole numbers
 
 Entries = tuple[Int64, Int64, Any]
 """(row, column, coefficient) of each entry of a matrix."""
@@ -37,7 +37,7 @@ def solve_integer_program(
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a cost over 0/1 variables, each row of whose matrix lies between two numbers.
+    """Minimize a cost over 0/1 variables with lower and upper bounds on rows of a matrix.
 
     HiGHS cannot be interrupted: Ctrl-C takes effect when it returns.
 
@@ -49,7 +49,7 @@ def solve_integer_program(
         Row, column and coefficient of each entry of the matrix.
     low, high : float64[rows]
     whole : bool or bool[columns]
-        Other variables may lie between 0 and 1.
+        Integer variables; others may lie between 0 and 1.
     seconds : float, optional
         Time limit.
     gap : float
@@ -58,7 +58,7 @@ def solve_integer_program(
     Returns
     -------
     scipy.optimize.OptimizeResult
-        `mip_dual_bound` holds when it was stopped too; its `status` is 0 where it was not.
+        Its `status` is 0 unless stopped; `mip_dual_bound` holds in either case.
 
     Examples
     --------
@@ -84,9 +84,9 @@ def solve_integer_program(
 
 
 def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
-    """What 1 of an objective stands for, and by how much its lower bound may be too high, both in compute.
+    """The unit of an objective, and the possible error of its lower bound, both in compute.
 
-    Where costs are small multiples of a common divisor that is the unit: HiGHS sees that the objective is whole.
+    If costs are small multiples of a common divisor, that is the unit, so HiGHS sees that the objective is whole.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def objective_unit(costs: Int64, one_pass: int) -> tuple[float, float]:
 
 
 def proven(dual: float | None, unit: float, margin: float) -> int | None:
-    """The whole compute that a bound on an objective in floating point proves, its margin taken off; None: nothing.
+    """The whole compute proved by a floating-point bound on an objective minus its margin; None if nothing.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def proven(dual: float | None, unit: float, margin: float) -> int | None:
 
 
 def next_multiple(amount: int, step: int) -> int:
-    """The smallest multiple of `step` that is not less; the amount itself where the step is 0.
+    """Round an amount up to a multiple of `step`; a step of 0 leaves it unchanged.
 
     Examples
     --------
@@ -131,23 +131,23 @@ def next_multiple(amount: int, step: int) -> int:
 
 
 class _Diversion:
-    """What C code prints while any thread is in HiGHS, and how many are.
+    """The stream for output of C code while threads are in HiGHS, and their number.
 
-    C's own `stdout` is another stream meanwhile. File descriptor 1 stays what it is: what Python prints in other
-    threads, and the processes that they start, do not notice.
+    C's own `stdout` is another stream meanwhile. File descriptor 1 is unchanged, so Python output of other
+    threads and their child processes is not affected.
     """
 
     lock = threading.Lock()
     users = 0
-    usual: int | None = None  # the stream of C that was there before
-    stream: int | None = None  # a file without a name; never closed: another thread may be about to print to it
+    usual: int | None = None  # the previous stream of C
+    stream: int | None = None  # an unnamed file; never closed, since another thread may be about to print to it
 
 
 @contextmanager
 def _without_debug_lines() -> Iterator[None]:
     """Keep the debugging lines of HiGHS out of standard output, where a command may print JSON; all else passes.
 
-    They are printed by C's `puts`, and would come out when its buffer is full or the process ends.
+    They are printed by C's `puts`, and would appear when its buffer is full or the process ends.
     """
     state, c = _Diversion, _c_library()
     if c is None:
@@ -168,7 +168,7 @@ def _without_debug_lines() -> Iterator[None]:
 
 @functools.cache
 def _c_library() -> tuple[Any, Any] | None:
-    """The C library and its variable `stdout`; None where that cannot be set, as on Windows and with musl."""
+    """The C library and its variable `stdout`; None if that cannot be set, as on Windows and with musl."""
     import ctypes
 
     name = "__stdoutp" if sys.platform == "darwin" else "stdout"
@@ -184,7 +184,7 @@ def _c_library() -> tuple[Any, Any] | None:
 
 def _divert(state: type[_Diversion], library: Any, stdout: Any) -> None:
     state.stream = state.stream or library.tmpfile()
-    if state.stream is not None:  # else there is no room for a file, and the lines come out
+    if state.stream is not None:  # else there is no room for a file, and the lines appear
         state.usual, stdout.value = stdout.value, state.stream
 
 

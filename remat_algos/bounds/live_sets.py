@@ -1,4 +1,4 @@
-"""Graphs as the kernel of live sets takes them, and the lowest peak of one pass by it."""
+"""Graphs for the kernel of live sets, and its lowest peak of one pass."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.ir.updates import updates_and_readers
 from remat_algos.kernels.graph import GraphArrays
 
-PROVEN_NODES = 30  # needed ones, up to which the search mostly ends
+PROVEN_NODES = 30  # needed nodes up to which the search usually ends
 MAX_STATES, MAX_STATES_OF_MORE = 4_000_000, 200_000
-"""Sets of nodes that have run: on graphs of so many needed nodes, on larger ones."""
+"""Sets of executed nodes: on graphs of up to `PROVEN_NODES` needed nodes, on larger ones."""
 PORTION = 20_000  # sets between two looks at the clock
 
 
@@ -30,7 +30,7 @@ def useful_values(graph: ComputationGraph) -> Bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveSetGraph:
-    """Needed nodes and useful values of a graph, numbered anew.
+    """Renumbered needed nodes and useful values of a graph.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class LiveSetGraph:
     read_indices : int32[k]
     memory : int64[values]
     own : int64[n]
-        Bytes that a run adds: all values of the node, those of no use too, and its workspace.
+        Bytes that a run adds: all values of the node, even unused ones, and its workspace.
     compute : int64[n]
     once : uint8[n]
     output : uint8[values]
@@ -59,7 +59,7 @@ class LiveSetGraph:
     spoiled: Int32
 
     def start(self, limit: int, ceiling: int, *, lowest: bool = False) -> Any:
-        """The search of the kernel, a `LiveSetSearch`, before its first step."""
+        """Create the search of the kernel, a `LiveSetSearch`."""
         from remat_algos.kernels.live_sets import LiveSetSearch  # 2 ms
 
         arrays = GraphArrays(
@@ -76,7 +76,7 @@ class LiveSetGraph:
 
 
 def live_set_graph(graph: ComputationGraph, nodes: Int32) -> LiveSetGraph:
-    """Needed nodes and useful values, numbered anew."""
+    """Renumber needed nodes and useful values."""
     useful, place = useful_values(graph), np.full(graph.n_nodes, -1, np.int32)
     place[nodes] = np.arange(nodes.size)
     value = np.cumsum(useful) - 1
@@ -102,19 +102,19 @@ def lowest_one_pass(
 ) -> tuple[int, Int32 | None]:
     """A lower bound on the peak of every order of one pass, and an order that meets it if one is below `known`.
 
-    Where no node may run twice, a set of live values is what a down-set of executed nodes left behind. These are
-    searched in the order of the least peak that leads to each; up to 30 needed nodes nearly always to the end.
+    If no node may run twice, a set of live values follows from a down-set of executed nodes. These are searched
+    best-first by the lowest peak that leads to each, with up to 30 needed nodes nearly always to the end.
 
     Parameters
     ----------
     graph : ComputationGraph
-        Its marks are not looked at.
+        Marks are ignored.
     above : int
-        A lower bound that is known.
+        A known lower bound.
     known : int
-        An upper bound on the least of these peaks.
+        An upper bound on the lowest of these peaks.
     look : callable, optional
-        Called every few milliseconds; what it raises ends the search.
+        Called every few milliseconds; an exception ends the search.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def lowest_one_pass(
 
 
 def _readers_of_what_changes(graph: ComputationGraph, place: Int32, n_nodes: int) -> tuple[Int64, Int32]:
-    """For each update of a parameter or a state the nodes that read it before it changes."""
+    """Rows of the nodes that read a parameter or a state before each update of it."""
     update, reader = (place[nodes] for nodes in updates_and_readers(graph))
     needed = (update >= 0) & (reader >= 0)
     return indptr_of(np.bincount(update[needed], minlength=n_nodes)), np.ascontiguousarray(reader[needed])

@@ -1,4 +1,4 @@
-"""Bytes that no schedule can go below."""
+"""Lower bounds on the peak of every schedule."""
 
 from dataclasses import replace
 
@@ -21,10 +21,10 @@ ONE_PASS_WORK = 600_000_000  # on cuts for the bound of one pass, some tenths of
 
 @checked_arguments
 def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Bytes that every schedule has live at some step, and the nodes that prove it.
+    """Lower bound on the peak of every schedule, and the nodes that prove it.
 
-    The maximum of `forced_bytes`, and the nodes that have it: every schedule has so much live while each of them runs.
-    Or the larger `two_path_bound`, and its two nodes: every schedule has so much live while one of them runs.
+    Either the maximum of `forced_bytes` and its nodes, at each of which every schedule has this many bytes live, or
+    the larger `two_path_bound` and its two nodes, at one of which it has.
 
     Parameters
     ----------
@@ -49,25 +49,26 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 
 
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
-    """Bytes live in every schedule while one of two nodes runs, and the two; the maximum of `forced_bytes`, and [],
-    where no pair proves more.
+    """Bytes live in every schedule while one of two nodes runs, and the two nodes.
+
+    If no pair proves more, the maximum of `forced_bytes`, and [].
 
     Let s and t be two nodes, and P and Q paths from them to a third node v. Go back from v's first run along P: the
     run that made the value read there, the run that made the value read by that run, and so on to a run of s. From
-    that run on, until v runs, some value of P is live at every step. The same holds for Q and a run of t. One of these
-    two runs is later than the other. If it is that of s, a value of Q is live beside what s needs whenever it runs, if
-    it is that of t, a value of P beside what t needs. So every schedule has at least
+    that run until v runs, some value of P is live at every step. The same holds for Q and a run of t. If the run of s
+    is the later one, a value of Q is live beside live(s); if that of t, a value of P beside live(t). So every schedule
+    has at least
 
         min(live(s) + the smallest value of Q, live(t) + the smallest value of P)
 
-    bytes live at one of the two steps, where P has no value that t reads or computes, Q none that s does, and neither
-    has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among those
-    of nodes that it needs. Pairs of the nodes with most such bytes are tried, as many as the work allows, each with
+    bytes live at one of the two steps, where P has no value that t reads or computes, Q has none that s does, and
+    neither has an output. live(s) is the workspace of s, the values that it reads and computes, and the outputs among
+    those of nodes that it needs. Pairs of the nodes with the most such bytes are tried within the work limit, each with
     the widest paths to every v.
 
     Examples
     --------
-    Nodes 1 and 3 have 9 bytes live each, as has no other. Whichever runs last has 2 bytes of the other beside it.
+    Nodes 1 and 3 have 9 bytes live each, the most of all. The later one has 2 bytes of the other beside it.
 
         0 (4) -> 1 (3, workspace 2) -> 2 (2) -> 5 (1)
         0 (4) -> 3 (3, workspace 2) -> 4 (2) -> 5 (1)
@@ -82,15 +83,14 @@ def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
 
 
 def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
-    """Bytes that every order of one pass has live while some needed node runs.
+    """Lower bound on the peak of every order of one pass.
 
-    When node v runs, the nodes that it needs have run, those that need it have not, and of the others some have. What
-    the former made and the latter read is live. The fewest such bytes over all choices of the others are a minimum cut;
-    this is the largest of these minima over v, or what `least_peak_bound` gives where no node may run twice. On large
-    graphs not all v are tried: those with most live bytes in order of ids come first. On graphs of up to 128 values
-    `lowest_one_pass` follows: the bound is then nearly always the lowest peak of one pass up to 30 nodes, and often
-    above. Where the time of `clock` is over, or too short to begin, it is the largest so far, or what
-    `least_peak_bound` gives.
+    When node v runs, the nodes that it needs have run, those that need it have not, and others may have. Values of
+    executed nodes that are read later are live. The fewest such bytes over all choices of the others are a minimum
+    cut; the bound is the largest of these minima over v, or `least_peak_bound` if no node may run twice. On large
+    graphs only some v are tried, those with the most live bytes in id order first. On graphs of up to 128 values
+    `lowest_one_pass` follows: up to 30 nodes the bound is then nearly always the lowest peak of one pass, and often
+    above. At the deadline of `clock` it is the largest so far, or `least_peak_bound`.
 
     Examples
     --------
@@ -121,9 +121,9 @@ def one_pass_bound(graph: ComputationGraph, clock: Clock | None = None) -> int:
 
 
 def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int64 | None:
-    """int64[*]: an order of one pass that meets `one_pass_bound`, if that search found one below the order of ids.
+    """int64[*]: an order of one pass that meets `one_pass_bound`, or None.
 
-    None, too, where the time of `clock` is over.
+    It is None if the search found none better than the id order, or at the deadline of `clock`.
 
     Examples
     --------
@@ -139,12 +139,12 @@ def proven_one_pass(graph: ComputationGraph, clock: Clock | None = None) -> Int6
 
 
 def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64:
-    """The bound of one pass, whose values on the way replace the number in `proven`; then the order that meets it."""
+    """The bound of one pass, with intermediate bounds in `proven`; then the order that meets it."""
 
     def computed() -> Int64:
         proven[0] = above = _one_pass_bound(graph, clock, proven)
         known = int(bytes_in_id_order(graph).max(initial=0))
-        if graph.updates.any():  # some may have to wait for readers that come later
+        if graph.updates.any():  # some may have to wait for later readers
             known = int(graph.memory.sum()) + int(graph.workspace.max(initial=0)) + 1
         bound, order = lowest_one_pass(graph, above, known, clock.check)
         return np.array([bound, *([] if order is None else order.tolist())], np.int64)
@@ -153,7 +153,7 @@ def _one_pass(graph: ComputationGraph, clock: Clock, proven: list[int]) -> Int64
 
 
 def bytes_in_id_order(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes live at each needed node when all run in order of their ids; 0 at others.
+    """int64[n]: bytes live at each needed node in id order; 0 at others.
 
     Examples
     --------
@@ -176,12 +176,11 @@ def bytes_in_id_order(graph: ComputationGraph) -> Int64:
 
 
 def forced_bytes(graph: ComputationGraph) -> Int64:
-    """int64[n]: bytes that are live in every schedule while each needed node runs first; 0 of other nodes.
+    """int64[n]: bytes live in every schedule during the first run of each needed node; 0 for others.
 
-    These are workspace[v], what v reads, its own values, outputs of nodes that v needs, and of nodes that v needs
-    and that run only once, the values that are read by nodes that need v: all have run before v, or will run after it,
-    whatever the order and however often nodes run. Where there are very many outputs and nodes that run only once,
-    those of the fewest bytes are not counted.
+    These are workspace[v], the reads and values of v, outputs of nodes that v needs, and the values that a node that
+    runs only once made before v for a node after it: in every order, the former ran before v and the latter runs after
+    it. With very many outputs and nodes that run only once, those of the fewest bytes are not counted.
 
     Examples
     --------
@@ -197,7 +196,7 @@ def forced_bytes(graph: ComputationGraph) -> Int64:
 
 
 def runs_once(graph: ComputationGraph) -> Bool:
-    """bool[n]: nodes that no schedule runs a second time: those that must not, and those marked to be kept."""
+    """bool[n]: nodes that no schedule runs twice: `once` nodes, and those marked to be kept."""
     return graph.once | (graph.mark == 1) if graph.mark is not None else graph.once
 
 
@@ -206,9 +205,9 @@ def _forced(graph: ComputationGraph) -> Int64:
 
 
 def _live(graph: ComputationGraph, single: Bool) -> Int64:
-    """Bytes live in every schedule while each needed node runs first, where some nodes run only once.
+    """Bytes live in every schedule during the first run of each needed node, if some nodes run only once.
 
-    If none does, they are live whenever it runs.
+    If none does, they are live at all of its runs.
     """
     waits = graph.output | single[graph.producer]
     bytes_of = np.bincount(graph.producer, np.where(waits, graph.memory, 0), graph.n_nodes)
@@ -220,10 +219,10 @@ def _live(graph: ComputationGraph, single: Bool) -> Int64:
 
 
 def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) -> int:
-    """The bound, whose values on the way replace the number in `proven`."""
+    """The bound of one pass, with intermediate bounds in `proven`."""
     reads = min(2 * WORK, graph.n_nodes * (graph.n_nodes + int(graph.read_indices.size)))
     clock.check()
-    if clock.left is not None and reads > READS_A_SECOND * clock.left:  # what comes first cannot be stopped
+    if clock.left is not None and reads > READS_A_SECOND * clock.left:  # the first part cannot be stopped
         raise OutOfTime
     once = replace(graph, mark=None, once=np.ones(graph.n_nodes, bool))
     bound, live = least_peak_bound(once)[0], bytes_in_id_order(graph)
@@ -243,7 +242,7 @@ def _one_pass_bound(graph: ComputationGraph, clock: Clock, proven: list[int]) ->
 
 
 def _two_paths(graph: ComputationGraph) -> Int64:
-    """The bound and its two nodes, which are -1 if no pair proves it."""
+    """The bound and its two nodes, -1 if no pair proves it."""
     forced = forced_bytes(graph)
     live = _live(graph, np.zeros(graph.n_nodes, bool)) if runs_once(graph).any() else forced
     nodes = np.argsort(-live, kind="stable")

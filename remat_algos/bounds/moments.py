@@ -26,26 +26,26 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted
 
 MAX_MOMENTS = 4
-FORCING, SPREAD = 20, 8  # candidates for a further moment: nodes that force most bytes, and nodes spread evenly
-BY_RELAXATION, BY_BYTES = 5, 3  # of these, how many have their integer program solved
+FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
+BY_RELAXATION, BY_BYTES = 5, 3  # number of these with an integer program solved
 FIRST_SECONDS = 3.0  # for the program of one moment
-SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of a further moment: a first try, and another
-RETRIED = 1  # of the programs that the first try did not solve
-PROGRAMS = FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for a further moment, at most
+SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of another moment: first and second try
+RETRIED = 1  # of the programs unsolved by the first try
+PROGRAMS = FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for another moment, at most
 MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
-SIZES = 12  # of the values at a moment, the largest, for each of which there is a rounded row of bytes
-FINEST = 200  # the limit divided by the smallest common divisor of sizes for which there is one
+SIZES = 12  # largest values of a moment with a rounded row of bytes each
+FINEST = 200  # limit / the smallest common divisor of sizes with such a row
 MARGIN = 1e-5
-"""Of the bytes of a row, by which it is relaxed: HiGHS takes numbers that differ by 1e-6 for equal, also where it
-derives further rows, and cut off a schedule of exactly as many bytes as fit on a network of 52 nodes."""
+"""Share of the bytes of a row by which it is relaxed: HiGHS treats numbers that differ by 1e-6 as equal, even when it
+derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
 FREE = -1  # of a variable: neither 0 nor 1 follows from the graph
 ZERO, ONE = 0, 1  # columns of the constants
 
 
 @dataclass(frozen=True, slots=True)
 class MomentBound:
-    """No schedule within the limit has less compute.
+    """A lower bound on the compute of every schedule within a limit, from moments.
 
     Parameters
     ----------
@@ -54,10 +54,10 @@ class MomentBound:
     nodes : tuple of int
         The nodes whose first runs are the moments, each an ancestor of the next.
     infeasible : bool
-        Whether it is proven, in whole numbers, that no schedule fits; `compute` is that of one pass then.
+        True if it is proven, in whole numbers, that no schedule fits; `compute` is then that of one pass.
     status : {"optimal", "stopped", "infeasible"}
-        Of the integer program: solved; stopped by its time limit, or out of reach for floating point; shown to have
-        no solution.
+        Status of the integer program: solved; stopped by its time limit or too large for floating point; shown to
+        have no solution.
     """
 
     compute: int
@@ -74,12 +74,12 @@ def moment_bound(
     seconds: float | None = None,
     look: Callable[[], None] | None = None,
 ) -> MomentBound:
-    """A lower bound on compute from what is live at the first runs of some nodes, the moments.
+    """Lower bound on compute from the values live at the first runs of some nodes, the moments.
 
-    0/1 variables say which values are live at each moment, and which nodes run in the windows between them. A value
+    0/1 variables mark the values live at each moment, and the nodes that run in the windows between them. A value
     that a window reads, or that is live at its end, was live at its start or is computed in it; the bytes live at each
-    moment are within the limit. It holds for any order and any number of runs, since what the program leaves out
-    (memory within a window, a second run in the same window) only lowers it.
+    moment are within the limit. It holds for any order and any number of runs, since the program's omissions
+    (memory within a window, a second run in the same window) only lower it.
 
     Parameters
     ----------
@@ -89,9 +89,9 @@ def moment_bound(
     nodes : sequence of int
         One to four needed nodes, each an ancestor of the next.
     seconds : float, optional
-        Time limit of HiGHS, which solves it; the bound that it has proven by then counts. It cannot be interrupted.
+        Time limit of HiGHS, whose bound at that time counts. It cannot be interrupted.
     look : callable, optional
-        Called before the program is solved; what it raises ends the call.
+        Called before the program is solved; an exception ends the call.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def moment_bound(
     Raises
     ------
     ValueError
-        If the nodes are no such chain.
+        If the nodes are not such a chain.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def choose_moments(
 ) -> Iterator[MomentBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
-    Candidates are the comparable nodes that force most bytes, and some spread evenly. The linear relaxation of each is
-    solved, then the integer program of those with the highest relaxation and of some that force most bytes: neither
-    alone ranks them well. It ends where a moment gains little.
+    Candidates are the comparable nodes that force the most bytes, and some evenly spread ones. The linear relaxation
+    of each is solved, then the integer program of those with the highest relaxation and of some that force the most
+    bytes: neither alone ranks them well. It ends when a moment gains little.
 
     Parameters
     ----------
@@ -140,11 +140,11 @@ def choose_moments(
     first : int
         The first moment: the node that proves the closure bound.
     count : int
-        Moments at most.
+        Maximum number of moments.
     seconds : float, optional
-        Time limit. Without one each program still has its own, so that results may differ between machines.
+        Time limit. Each program has its own in any case, so results may differ between machines.
     look : callable, optional
-        Called between programs; what it raises ends the search.
+        Called between programs; an exception ends the search.
 
     Yields
     ------
@@ -174,7 +174,7 @@ def choose_moments(
 
 
 class _MomentChoice:
-    """The search for further moments.
+    """The search for more moments.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class _MomentChoice:
         self.look = look
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
-        """The bound of a chain, after so many seconds at most, and what it cannot exceed."""
+        """The bound of a chain after at most `most` seconds, and its upper bound."""
         program = self._program(chain)
         return program.bound(self._seconds(most)), program.above
 
@@ -204,7 +204,7 @@ class _MomentChoice:
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: MomentBound) -> Iterator[MomentBound]:
-        """Bounds of one more moment: a short try of each promising one, then more time for the highest."""
+        """Yield bounds with one more moment: a short try of each promising one, then more time for the highest."""
         best = base.compute
         stopped: list[tuple[int, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
@@ -224,7 +224,7 @@ class _MomentChoice:
                 best = max(best, bound.compute)
 
     def promising(self, base: MomentBound) -> list[list[int]]:
-        """Chains of one more moment, those to be solved first first."""
+        """Chains with one more moment, the most promising first."""
         graph = self.graph
         comparable = np.ones(graph.n_nodes, bool)
         for v in base.nodes:
@@ -245,35 +245,33 @@ class _MomentChoice:
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:
-    """The nodes as plain numbers; ValueError unless each is needed and an ancestor of the next."""
+    """The nodes as ints; ValueError unless each is needed and an ancestor of the next."""
     chain = [int(v) for v in nodes]
     if not 1 <= len(chain) <= MAX_MOMENTS:
         raise ValueError(f"there are {counted(len(chain), 'moment')}; give one to {MAX_MOMENTS}")
     for v in chain:
         if not 0 <= v < graph.n_nodes or not graph.needed[v]:
-            raise ValueError(
-                f"node {v} is no needed node of the graph, so its first run is no moment of every schedule"
-            )
+            raise ValueError(f"node {v} is not a needed node of the graph, so some schedules have no moment for it")
     for u, v in pairwise(chain):
         if u == v or not descendants(graph, u)[v]:
             raise ValueError(
-                f"node {u} is no ancestor of node {v}; give nodes each of which is an ancestor of the next"
+                f"node {u} is not an ancestor of node {v}; give nodes of which each is an ancestor of the next"
             )
     return chain
 
 
 def ancestors(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the nodes that a node rests on, and the node."""
+    """bool[n]: the ancestors of a node, and the node."""
     return _reached(*graph.predecessors, node)
 
 
 def descendants(graph: ComputationGraph, node: int) -> Bool:
-    """bool[n]: the needed nodes that rest on a node, and the node."""
+    """bool[n]: the needed descendants of a node, and the node."""
     return _reached(*graph.successors, node) & graph.needed
 
 
 def _reached(indptr: Any, indices: Any, source: int) -> Bool:
-    """bool[n]: what can be reached from a source in a graph in CSR arrays."""
+    """bool[n]: nodes that can be reached from a source in a CSR graph."""
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import breadth_first_order  # type: ignore[import-untyped]
 
@@ -287,8 +285,8 @@ def _reached(indptr: Any, indices: Any, source: int) -> Bool:
 class _Program:
     """The integer program of a chain of moments.
 
-    All its rows but those of bytes and of nodes that run once are clauses `one or other or not cause` over 0/1
-    variables. What follows from them in whole numbers is fixed before anything is solved.
+    All rows except those of bytes and of nodes that run once are clauses `one or other or not cause` over 0/1
+    variables. Their consequences are fixed, in whole numbers, before anything is solved.
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, chain: Sequence[int]) -> None:
@@ -310,7 +308,7 @@ class _Program:
         wanted = graph.needed[reader]
         self.reader, self.read = reader[wanted], graph.read_indices[wanted]
         self.repeatable = _repeatable(graph, self.read)
-        self.above = inf  # what the bound cannot exceed: the compute of a solution
+        self.above = inf  # upper bound: the compute of a solution
         self._fix()
         self.clauses = self._clauses()
         self.possible = self._propagate()
@@ -322,7 +320,7 @@ class _Program:
         return self.span[w, w + 1] if w else self.before
 
     def _fix(self) -> None:
-        """What holds in every schedule."""
+        """Fix variables that are equal in every schedule."""
         graph, state, producer = self.graph, self.state, self.graph.producer
         last = len(self.nodes) + 1
         for runs in (self.before, *self.span.values()):
@@ -357,7 +355,7 @@ class _Program:
             for middle in range(a + 1, b):
                 rows.append((span[a, middle], span[middle, b], span[a, b]))
                 rows += [(span[a, b], ZERO, part) for part in (span[a, middle], span[middle, b])]
-            if a == 1:  # a node that the moment rests on has run by then, any other needed one by the end
+            if a == 1:  # ancestors of the moment have run by then, other needed nodes by the end
                 must = np.flatnonzero(self.past[b] if b < last else graph.needed)
                 rows.append((self.before[must], span[a, b][must], ONE))
         return np.concatenate([np.array(np.broadcast_arrays(*row)) for row in rows], axis=1, dtype=np.int64)
@@ -365,7 +363,7 @@ class _Program:
     def _propagate(self) -> bool:
         """Fix what the rows imply, in whole numbers; False if that proves that no schedule fits.
 
-        Clauses that hold whatever the free variables are, are dropped.
+        Clauses that hold for all values of the free variables are dropped.
         """
         graph, state = self.graph, self.state
         single = np.flatnonzero(~self.repeatable & graph.needed)
@@ -401,7 +399,7 @@ class _Program:
         return self.limit - int(self.graph.workspace[v]) - int(forced.sum())
 
     def _drop_unwanted(self) -> None:
-        """Fix to 0 what no row asks to be 1: all other rows and the objective only gain."""
+        """Fix to 0 the variables that no row requires to be 1; all other rows and the objective only gain."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import breadth_first_order
 
@@ -482,10 +480,10 @@ class _Program:
 
 
 def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
-    """float64[k]: the bytes of values as parts of what is left for them, and the same rounded in several units.
+    """Yield float64[k]: the bytes of values relative to the slack, and the same rounded in several units.
 
-    In whole numbers of values `sum of memory // unit * live <= slack // unit` holds for every unit: sizes are rounded
-    down one by one, what is left as a whole. Units are the largest sizes, and common divisors of the largest.
+    For 0/1 variables `sum of memory // unit * live <= slack // unit` holds for every unit: each size and the slack are
+    rounded down. Units are the largest sizes, and common divisors of the largest.
     """
     if slack <= 0:
         return
@@ -502,8 +500,9 @@ def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:
 
 
 def _repeatable(graph: ComputationGraph, read: Any) -> Bool:
-    """bool[n]: nodes whose second run a schedule may want: not `once`, not marked to be kept, and some value that is
-    no output is read; of an output the first instance serves all reads.
+    """bool[n]: nodes that a schedule may usefully recompute: not `once`, not marked to be kept, with a value to read.
+
+    Outputs do not count: their first instance serves all reads.
     """
     wanted = np.zeros(graph.n_values, bool)
     wanted[read] = True

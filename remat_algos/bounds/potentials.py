@@ -1,4 +1,4 @@
-"""Lower bounds on the overhead to come from a set of live values: moments, priced once for all sets."""
+"""Lower bounds on the overhead still to come after a set of live values: moments, priced once for all sets."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ MAX_COMPUTE = 2**36  # in all, so that sums of need and shares stay in 64 bits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentPotential:
-    """Before the first run of a node, the overhead to come is at least `need` minus shares, in units of 2**-16.
+    """Before the first run of a node, the overhead still to come is at least `need` minus shares, in units of 2**-16.
 
-    A node has its share taken off where it has to run from the set on, but not for the node of the moment: then its run
-    after the moment is no overhead any more.
+    The share of a node is subtracted if it has to run after the set, but not for the node of the moment: then its run
+    after the moment is no overhead.
 
     Parameters
     ----------
     node : int
     need : int
     share : int64[n]
-        At most the compute of each node; the fall of the potential never exceeds what a move costs.
+        At most the compute of each node; the potential never falls by more than the cost of a move.
     """
 
     node: int
@@ -34,14 +34,14 @@ class MomentPotential:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchGraph:
-    """The rows of a graph that a search over live sets reads; all its nodes are needed.
+    """The rows of a graph for a search over live sets; all nodes are needed.
 
     Parameters
     ----------
     reads : list of list of int
         Values that each node reads.
     values : list of range
-        Of each node.
+        Values of each node.
     memory : int64[values]
     own : int64[n]
         Bytes that a run adds: all values of the node and its workspace.
@@ -62,18 +62,18 @@ class SearchGraph:
 def moment_potentials(
     graph: SearchGraph, limit: int, count: int, look: Callable[[], object] = bool
 ) -> list[MomentPotential]:
-    """The potentials of the moments that prove most at the empty set, at most `count`.
+    """Return at most `count` potentials, of the moments that prove most at the empty set.
 
     For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
     the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
-    whole numbers; what these prove is counted anew from them, so that nothing rests on the precision of the program.
+    whole numbers; the proof is computed from these, so nothing depends on the precision of the program.
 
     Parameters
     ----------
     limit : int
     count : int
     look : callable, optional
-        Called for each node; what it raises ends this.
+        Called for each node; an exception ends the call.
 
     Notes
     -----
@@ -99,13 +99,13 @@ def moment_potentials(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Moment:
-    """The first run of a node: its ancestors, values of theirs that may be live or not, and what is read later."""
+    """The first run of a node: its ancestors, their values that may be live, and those that are read later."""
 
     graph: SearchGraph
     node: int
     room: int
     ancestors: list[int]
-    producer: dict[int, int]  # of each value that may be live or not
+    producer: dict[int, int]  # of each value that may be live
     later: list[int]  # values that are read later
     again: list[tuple[int, int]]  # (value, ancestor that reads it)
 
@@ -136,7 +136,7 @@ class _Moment:
         return cls(graph, node, room, sorted(ancestors), free, asked, again)
 
     def potentials(self) -> Iterator[MomentPotential]:
-        """The potential of the best prices, if it proves anything."""
+        """Yield the potential of the best prices, if it proves anything."""
         prices = self._prices()
         if prices is None:
             return
@@ -156,7 +156,7 @@ class _Moment:
         need = sum(later) - -(-byte.numerator * self.room // byte.denominator)
         shares = np.zeros(len(graph.reads), np.int64)
         for u in self.ancestors:
-            if not graph.once[u]:  # a node that has run once is not run again: it never has to
+            if not graph.once[u]:  # a node that has run once never has to run again
                 most = int(graph.compute[u]) * unit
                 need -= max(0, share[u] - most)
                 shares[u] = min(max(share[u], 0), most)
@@ -164,7 +164,7 @@ class _Moment:
             yield MomentPotential(self.node, need, shares)
 
     def _prices(self) -> tuple[list[int], list[int]] | None:
-        """Prices of the values that are read later and of reads by nodes that run again, rounded down."""
+        """Prices of values that are read later and of reads by recomputed nodes, rounded down."""
         from scipy.optimize import linprog  # type: ignore[import-untyped]
         from scipy.sparse import csr_array  # type: ignore[import-untyped]
 

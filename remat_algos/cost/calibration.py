@@ -125,7 +125,7 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     except (ImportError, RuntimeError) as error:  # wheels of CuPy come without NVRTC and cuBLAS
         if backend == "numpy":
             raise
-        remedy = "install what it lacks of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
+        remedy = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
         raise BackendError(
             f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {remedy}"
         ) from error

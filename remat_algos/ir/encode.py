@@ -33,8 +33,9 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     A dropout mask becomes one bit per element for all that read it, so that a dropout may be recomputed.
 
     A node that reads bits has a workspace of the size of the decoded value. Compute is unchanged. No step needs more
-    memory than before, except for the bits of what is live in full as well, 1/32 of it (1/8 of a mask of bytes), and
-    where a ReLU is live because a node that reads it is recomputed later: then the decoded value is live beside it.
+    memory than before, except for the bits of values that are live in full as well, 1/32 of these (1/8 of a mask of
+    bytes), and where a ReLU is live because a node that reads it is recomputed later: then the decoded value is live
+    beside it.
 
     Parameters
     ----------

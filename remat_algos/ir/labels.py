@@ -137,7 +137,7 @@ class GradientNames:
     Parameters
     ----------
     labels : Labels
-        Of the forward part.
+        Labels of the forward part.
     value_indptr : int64[n + 1]
         Values of each node of the forward part.
     residents : tuple of str

@@ -1,4 +1,4 @@
-"""The schedule without rematerialization: the base of every percentage."""
+"""The schedule without rematerialization, the base of every percentage."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,7 @@ from remat_algos.schedule.simulation import Simulation, simulate, unchecked
 
 
 def baseline(graph: ComputationGraph) -> Simulation:
-    """Every needed node once, in id order, updates of parameters last; marks are ignored.
+    """Simulate every needed node once, in id order, updates of parameters last; marks are ignored.
 
     Examples
     --------
@@ -28,5 +28,5 @@ def baseline(graph: ComputationGraph) -> Simulation:
 
 
 def baseline_peak(graph: ComputationGraph) -> int:
-    """Its peak in bytes."""
+    """The peak of the baseline in bytes."""
     return baseline(graph).peak_memory

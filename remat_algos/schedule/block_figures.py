@@ -1,4 +1,4 @@
-"""Peak, cached bytes and recomputed work of each block of a canonical schedule when it is executed."""
+"""Peak, cached bytes and recomputed compute of each block of an executed canonical schedule."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64, frozen
 from remat_algos.ir.csr import check_indptr, group_rows, indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
-from remat_algos.schedule.mirror import honoured
+from remat_algos.schedule.mirror import clamp_counts
 
 UNUSABLE = 2**62
 """The peak of a pair whose block depends on the rest of the chain, or exceeds a bound."""
@@ -23,17 +23,17 @@ VISITS = 5_000_000  # nodes of their blocks between two calls, which take a tent
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockFigures:
-    """Figures of pairs of lower sets L -> L', block V' = L' - L.
+    """Figures of pairs of lower sets L -> L' with the block V' = L' - L.
 
     Parameters
     ----------
     peak : int64[p]
-        Bytes live at the block's worst step, forward or backward, apart from what the blocks before it have `cached`;
-        `UNUSABLE` where the pair does not determine them.
+        Bytes live at the block's worst step, forward or backward, without the `cached` bytes of the blocks before
+        it; `UNUSABLE` if the pair does not determine them.
     cached : int64[p]
         Bytes of the block that stay live while later blocks run.
     recompute : int64[p]
-        Compute of what is recomputed for the block's gradients.
+        Compute of the nodes recomputed for the block's gradients.
     """
 
     peak: Int64
@@ -54,34 +54,34 @@ def block_figures(
     chains: bool = False,
     check: Callable[[int], None] | None = None,
 ) -> BlockFigures:
-    """Peak, cached bytes and recomputed work of the block of each pair of lower sets in `canonical_schedule`.
+    """Compute peak, cached bytes and recomputed compute of the block of each pair of lower sets.
 
     For a chain {} = L_0 < L_1 < .. < L_k whose pairs all have figures, on a graph without updates, the simulated peak
-    is at most the greatest `peak` of a block plus the `cached` of the blocks before it, and the simulated overhead at
-    most the sum of `recompute`. The figures depend on the pair alone; what does not is counted at its worst: a node
-    outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node outside L'
-    reads is live to the end.
+    of `canonical_schedule` is at most the maximum of a block's `peak` plus the `cached` of the blocks before it, and
+    its overhead at most the sum of `recompute`. The figures depend on the pair alone; the rest is counted at its worst:
+    a node outside L' whose value a gradient of the block reads may be kept or recomputed; a kept value that a node
+    outside L' reads is live to the end.
 
     Parameters
     ----------
     graph : ComputationGraph
     words : uint64[k, ceil(n / 64)]
-        The lower sets, as in `LowerSets.words`; the whole forward part is one that contains all the others.
+        The lower sets, as in `LowerSets.words`; the whole forward part contains all the others.
     indptr : int64[k + 1]
     target : int32[p]
-        Row i: the sets that contain set i and more.
+        Row i: proper supersets of set i.
     lazy, keep_last : bool
         As in `canonical_schedule`.
     max_peak : int, optional
         Bytes; a pair with a higher peak gets `UNUSABLE`.
     max_recompute : int, optional
-        Compute; so does a pair that recomputes more.
+        Compute; a pair that recomputes more gets it too.
     chains : bool
-        Whether only chains from the first set on are of interest; sets then stand before those that contain them.
-        `max_peak` and `max_recompute` bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them together
-        with the minimum that the blocks before it cache or recompute.
+        If True, only chains from the first set on count; sets then stand before those that contain them. `max_peak` and
+        `max_recompute` bound the whole chain: a pair also gets `UNUSABLE` if it exceeds them together with the minimum
+        that the blocks before it cache or recompute.
     check : callable, optional
-        Called every tenth of a second with the number of pairs that are done; it may raise.
+        Called every tenth of a second with the number of completed pairs; it may raise.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def block_figures(
     if chains and (target <= row_of(indptr)).any():
         raise GraphError("in a family of chains each set stands before those that contain it")
     if check is not None:
-        check(0)  # on a large graph what comes before the first pair takes time too
+        check(0)  # on large graphs the work before the first pair takes time too
     inside = _inside(graph, words)
     owner = _owners(graph, inside)
     rows, whole = _rows(words, inside)
@@ -147,9 +147,9 @@ def block_figures(
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
-    """bool[m]: the forward part that the sets cover, and behind it one more node that owns the gradients of all others.
+    """bool[m]: the forward part that the sets cover, and an extra node that owns the gradients of all others.
 
-    It runs nothing itself, and belongs to the whole part alone: its gradients are the last block's.
+    The extra node runs nothing and belongs only to the whole part: its gradients are the last block's.
     """
     union = np.bitwise_or.reduce(words, axis=0, initial=0).astype(np.uint64)
     covered = np.unpackbits(union.view(np.uint8), bitorder="little")[: graph.n_nodes].view(np.bool_)
@@ -158,14 +158,14 @@ def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:
 
 
 def _owners(graph: ComputationGraph, inside: Bool) -> Int32:
-    """int32[n]: `graph.owner`, the one more node for gradients whose own is not in the part."""
+    """int32[n]: `graph.owner`, or the extra node for gradients whose owner is not in the part."""
     outside = np.ones(graph.n_nodes, bool)
     outside[: inside.size - 1] = ~inside[:-1]
     return np.where(~graph.forward & outside[graph.owner], inside.size - 1, graph.owner).astype(np.int32)
 
 
 def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], Bool]:
-    """The sets as rows over the m nodes, and which of them are the whole part."""
+    """The sets as rows over the m nodes, and flags of those that are the whole part."""
     whole = np.packbits(inside, bitorder="little")
     whole = np.append(whole, np.zeros(-whole.size % 8, np.uint8)).view(np.uint64)
     rows = np.zeros((len(words), whole.size), np.uint64)
@@ -178,7 +178,7 @@ def _rows(words: NDArray[np.uint64], inside: Bool) -> tuple[NDArray[np.uint64], 
 
 
 def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
-    """(reader, source) of each edge within the part."""
+    """(reader, source) of each edge in the part."""
     indptr, source = graph.predecessors
     reader = row_of(indptr, np.int32)
     within = np.append(inside[:-1], np.zeros(graph.n_nodes - inside.size + 1, bool))
@@ -187,14 +187,14 @@ def _edges(graph: ComputationGraph, inside: Bool) -> tuple[Int32, Int32]:
 
 
 def _total(amount: Int64, node: Int32, owner: Int32, m: int) -> Int64:
-    """int64[m]: amounts of nodes, those of gradients for their owners."""
+    """int64[m]: amounts summed by node, those of gradients by owner."""
     total = np.zeros(m, np.int64)
     np.add.at(total, np.where(owner[node] >= 0, owner[node], node)[amount > 0], amount[amount > 0])
     return total
 
 
 def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: bool) -> PairFigures:
-    """The kernel with the arrays of the graph that it reads; reads of nodes that do not run are left out."""
+    """Create the kernel with its arrays of the graph, without reads of nodes that do not run."""
     m, n_values, producer = inside.size, graph.n_values, graph.producer
     reader = row_of(graph.read_indptr, np.int32)
     reader, value = reader[graph.needed[reader]], graph.read_indices[graph.needed[reader]]
@@ -241,7 +241,7 @@ def _pair_figures(graph: ComputationGraph, inside: Bool, owner: Int32, lazy: boo
 
 
 def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
-    """Rows, those that are equal once: which row each node has, and the rows."""
+    """Deduplicate rows: the row of each node, and the distinct rows."""
     rows: dict[bytes, int] = {}
     row = [rows.setdefault(indices[begin:end].tobytes(), len(rows)) for begin, end in pairwise(indptr.tolist())]
     ends = indptr_of([len(content) // indices.itemsize for content in rows])
@@ -249,7 +249,7 @@ def _shared(indptr: Int64, indices: Int32) -> tuple[Int32, Int64, Int32]:
 
 
 def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32, beside: int) -> tuple[Int64, Int32]:
-    """Rows of the owners that a gradient's own may come after: whose gradients it reads, and that do not read it."""
+    """Rows of owners before that of a gradient: it reads their gradients, and they do not read it."""
     n = np.int64(graph.n_nodes + 1)
     mine, other = owner[reader].astype(np.int64), owner[read]
     indptr, succ = graph.successors
@@ -260,16 +260,16 @@ def _external(graph: ComputationGraph, reader: Int32, owner: Int32, read: Int32,
 
 
 def _marked(graph: ComputationGraph) -> tuple[Bool, Bool]:
-    """Nodes that are kept, and that are not, whatever the chain; as in `canonical_schedule`."""
+    """Nodes kept in every chain, and nodes kept in none, as in `canonical_schedule`."""
     pinned = np.ones(graph.n_nodes, bool)
     pinned[graph.producer[~graph.output]] = False
-    kept = honoured(graph, np.ones(graph.n_nodes, np.int64)) == 0
-    missing = honoured(graph, np.zeros(graph.n_nodes, np.int64)) > 0
+    kept = clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0
+    missing = clamp_counts(graph, np.zeros(graph.n_nodes, np.int64)) > 0
     return kept | pinned, missing & ~pinned
 
 
 def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, Int32]:
-    """Rows of the nodes u, among v and what v reads, with a gradient that reads a value of v."""
+    """Rows of the nodes u, among v and its predecessors, with a gradient that reads a value of v."""
     n, indptr, source = graph.n_nodes, *graph.predecessors
     near: Int64 = np.append(row_of(indptr) * (n + 1) + source, np.arange(n) * (n + 2))
     found = np.sort(node * np.int64(n + 1) + owner)
@@ -279,7 +279,7 @@ def _claims(graph: ComputationGraph, node: Int32, owner: Int32) -> tuple[Int64, 
 
 
 def _among(keys: Int64, others: Int64) -> Bool:
-    """Which keys are among others; by sorting, since np.isin and np.unique hash, which is ten times as slow here."""
+    """Flags of the keys that are in others, by sorting: np.isin and np.unique hash, which is ten times slower here."""
     others = np.sort(others)
     if not others.size:
         return np.zeros(keys.size, bool)

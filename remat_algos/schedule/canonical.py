@@ -1,4 +1,4 @@
-"""A chain of lower sets to a schedule (kusumoto2019, section 3)."""
+"""Canonical schedules of chains of lower sets (kusumoto2019, section 3)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import canonical_order
 from remat_algos.schedule.emission import emit
-from remat_algos.schedule.mirror import honoured
+from remat_algos.schedule.mirror import clamp_counts
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.structure.lower_sets import LowerSets
@@ -23,11 +23,11 @@ def canonical_schedule(
     keep_last: bool = True,
     lazy: bool = True,
 ) -> Schedule:
-    """The canonical strategy of a chain of lower sets.
+    """Return the canonical schedule of a chain of lower sets.
 
     Forward block by block; then, from the last block to the first, the gradients of the block's nodes, each preceded
-    by what it misses. Nodes on a boundary are never recomputed. What is recomputed serves its block; only co-inputs
-    that gradients of earlier blocks may read survive beyond it.
+    by the nodes it misses. Nodes on a boundary are never recomputed. Recomputed values serve their block; only
+    co-inputs that gradients of earlier blocks may read survive it.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def canonical_schedule(
     lower_sets : LowerSets or sequence of node ids
         The last one contains the whole needed forward part.
     keep_last : bool
-        Keep the last block, which has only just run; False discards it, as formula (1) counts.
+        Keep the last block, which has just run; False discards it, as formula (1) counts.
     lazy : bool
         Recompute a node just before a gradient needs it; False runs all missing nodes of a block before its
         gradients, as the paper does. Neither is always better.
@@ -83,15 +83,15 @@ def canonical_trace(
 ) -> Int64:
     """Bytes live during each step of `canonical_schedule`, with or without liveness.
 
-    Without it values are dropped only where the canonical strategy drops them, in four places:
+    Without liveness, values are dropped only where the canonical strategy drops them:
 
-    - after block i has run forward, what is not kept;
+    - after block i has run forward, the values that are not kept;
     - after the gradients of block i, forward values outside L_(i-1) and its co-inputs, gradients outside
       d+(L_(i-1)) - L_(i-1), and gradients that are never read, which are passed on;
-    - what is recomputed though it is neither of the block nor a co-input of L_i, after its last read;
+    - recomputed values that are neither of the block nor co-inputs of L_i, after their last read;
     - a running sum, after the step that adds to it: at that step both the old sum and the new one are live.
 
-    What the schedule reads later on is not dropped, pinned forward values never. A step includes its workspace.
+    Values that the schedule reads later, and pinned forward values, are not dropped. A step includes its workspace.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def canonical_trace(
     GraphError
         If the chain does not fit the graph.
     ScheduleError
-        If the graph marks a pinned value to be recomputed.
+        If a pinned value is marked to be recomputed.
 
     References
     ----------
@@ -147,7 +147,7 @@ def _as_chain(graph: ComputationGraph, lower_sets: LowerSets | Sequence[Iterable
 
 
 def kept_against(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> list[int]:
-    """Nodes that a chain would recompute although the graph forbids it: they are `once`, marked, or pinned."""
+    """Nodes that the graph keeps although the chain would recompute them: `once`, marked or pinned ones."""
     block, kept, *_ = lower_sets.on(graph)
     to_recompute = ~kept & ((block < len(lower_sets) - 1) | (not keep_last)) & (block >= 0)
     return np.flatnonzero(to_recompute & _never_recomputed(graph)).tolist()
@@ -158,7 +158,7 @@ def _kept(graph: ComputationGraph, lower_sets: LowerSets, keep_last: bool) -> Bo
     block, kept, *_ = lower_sets.on(graph)
     if keep_last:
         kept = kept | (block == len(lower_sets) - 1)
-    return ((honoured(graph, np.where(kept, 0, 1)) == 0) & graph.forward) | _never_recomputed(graph)
+    return ((clamp_counts(graph, np.where(kept, 0, 1)) == 0) & graph.forward) | _never_recomputed(graph)
 
 
 def _never_recomputed(graph: ComputationGraph) -> Bool:
@@ -166,7 +166,7 @@ def _never_recomputed(graph: ComputationGraph) -> Bool:
     if not graph.n_nodes:
         return np.zeros(0, bool)
     pinned = np.logical_and.reduceat(graph.output, graph.value_indptr[:-1])  # so never missing
-    return ((honoured(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
+    return ((clamp_counts(graph, np.ones(graph.n_nodes, np.int64)) == 0) | pinned) & graph.forward
 
 
 def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool) -> Int64:
@@ -177,7 +177,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     block, _, successor_from, co_input_from = lower_sets.on(graph)
     owner = np.where(graph.forward, np.arange(graph.n_nodes), graph.owner)
     home = np.where(block < 0, n_blocks - 1, block)[owner]
-    # the last block i, by whose gradients a forward value is in L_i or a co-input of it, and a gradient in d+(L_i)
+    # the last block i with a forward value in L_i or a co-input of it, and a gradient in d+(L_i)
     needed_by = np.where(graph.forward, np.minimum(home, co_input_from), successor_from[owner])
     missing = graph.forward & graph.needed & ~kept & (not lazy)
     phase = _phases(graph, order, home, missing, n_blocks)
@@ -197,7 +197,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
 def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n_blocks: int) -> Int64:
     """int64[m]: 0, 1, .. for steps that run a block forward, then on for the blocks from the last to the first.
 
-    A block is through as soon as its gradients, and those of its nodes that are `missing`, have run.
+    A block is done as soon as its gradients, and those of its nodes that are `missing`, have run.
     """
     n_forward = int((graph.forward & graph.needed).sum())
     phase = home[order].astype(np.int64)
@@ -206,7 +206,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
     i = n_blocks - 1
     for step in range(n_forward, order.size):
         node = order[step]
-        while i and due[i] == 0 and not graph.updates[node]:  # an update that follows its block is of it
+        while i and due[i] == 0 and not graph.updates[node]:  # an update right after a block belongs to it
             i -= 1
         phase[step] = 2 * n_blocks - 1 - i
         if of_blocks[node] and (not graph.forward[node] or home[node] == i):
@@ -217,7 +217,7 @@ def _phases(graph: ComputationGraph, order: Int32, home: Int64, missing: Bool, n
 def _running_sums(graph: ComputationGraph, owner: Int64) -> Bool:
     """bool[n_values]: sums of gradients that another step adds to.
 
-    Such a step reads first the gradients of the node that reads the value, and last the sum so far.
+    Such a step first reads the gradients of the node that reads the value, and last the sum so far.
     """
     steps = np.flatnonzero(~graph.forward & (np.diff(graph.read_indptr) > 0))
     begin, end = graph.read_indptr[steps], graph.read_indptr[steps + 1]

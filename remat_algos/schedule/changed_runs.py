@@ -34,7 +34,7 @@ def reads_of(simulation: Simulation, node: int) -> Int64:
 
 
 def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
-    """Keep only the first run of a node, and remove the runs whose values are then never read.
+    """Keep only the first run of a node, and remove the runs that become useless.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
-    """The longest time (from, to) in which the only run of a node waits to be read; (-1, -1) if it is never read.
+    """The longest time (from, to) without a read of the only run of a node; (-1, -1) if never read.
 
     Reads of outputs do not count: their first copy stays live to the end.
     """
@@ -65,11 +65,11 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
 
 
 def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
-    """Orders in which a node that runs once is recomputed at the end of its longest idle time.
+    """Recompute a node that runs once at the end of its longest idle time, in up to three ways.
 
     In the first order the values that it reads are kept until then. In the second, if it differs, those that are no
-    longer live are recomputed first, as far as nodes may be. In the third these runs replace later ones, if there are
-    any. The list is empty if the node is never idle.
+    longer live are recomputed first, if allowed. In the third these runs replace later ones, if any. The list is empty
+    if the node is never idle.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
-    """The node and all nodes that must run before it at a step, since no instance of theirs is live; in id order."""
+    """The node, and all nodes without live instances that must run before it at a step, in id order."""
     graph = simulation.graph
     live = np.zeros(graph.n_values, bool)
     live[[value for value, _ in simulation.live_at(step)]] = True
@@ -131,7 +131,7 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 
 
 def _serving(graph: ComputationGraph, order: Int32) -> Bool:
-    """bool[m]: the runs that are the first of their node, or that a later run reads."""
+    """bool[m]: first runs of nodes, and runs that a later run reads."""
     stays = np.zeros(order.size, bool)
     stays[np.unique(order, return_index=True)[1]] = True
     first = stays.copy()

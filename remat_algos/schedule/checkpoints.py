@@ -1,4 +1,4 @@
-"""A set of kept nodes to a schedule."""
+"""Schedules of sets of kept nodes."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,13 +6,13 @@ from numpy.typing import ArrayLike
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 
 
 @checked_arguments
 def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
-    """The order in which kept nodes run once, and the others are recomputed where a gradient needs them, at most once.
+    """Return the schedule that keeps some nodes and recomputes the others at most once, when a gradient needs them.
 
     Parameters
     ----------
@@ -36,4 +36,4 @@ def checkpoint_schedule(graph: ComputationGraph, kept: ArrayLike) -> Schedule:
     [0, 1, 2, 3, 4, 0, 5]
     """
     flags = frozen(kept, np.bool_, "kept", graph.n_nodes)
-    return mirror_schedule(graph, honoured(graph, np.where(flags, 0, 1)))
+    return mirror_schedule(graph, clamp_counts(graph, np.where(flags, 0, 1)))

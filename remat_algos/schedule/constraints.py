@@ -26,25 +26,25 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
-    """What a schedule must keep to beside the budget.
+    """Constraints on a schedule beside the budget.
 
     Parameters
     ----------
     graph : ComputationGraph
-        The graph that is run: for training the one with its backward part.
+        The graph to run: for training the one with its backward part.
     max_runs : int or mapping of str to int, optional
-        How often every node may run, 1 or more; or only those nodes that a mapping names.
+        Maximum runs of every node, 1 or more; or of the nodes of a mapping.
     fixed_order : bool
-        Whether first runs come in the order of the ids; nodes may be recomputed anywhere.
+        If True, first runs are in id order; nodes may be recomputed anywhere.
     regions : mapping of str to (nodes, limit)
-        By name: groups of nodes, and the bytes that their values and workspaces may have at any step. Nodes are a
+        By name: groups of nodes, and the maximum bytes of their values and workspaces at any step. Nodes are a
         sequence of names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". A node is in
         one region at most.
 
     Attributes
     ----------
     run_limit : int32[n]
-        How often each node may run; 0: as often as the plan likes.
+        Maximum runs of each node; 0: no limit.
     region : int32[n]
         The region of each node, by its place in `regions`; -1: none.
     region_limit : int64[k]
@@ -52,7 +52,7 @@ class Constraints:
     Raises
     ------
     GraphError
-        For a node that is unknown.
+        For an unknown node.
     TypeError, ValueError
         For an invalid constraint, or regions that overlap.
 
@@ -97,7 +97,7 @@ class Constraints:
     @classmethod
     @checked_arguments
     def of(cls, graph: ComputationGraph, constraints: Constraints | Mapping[str, Any] | None) -> Constraints | None:
-        """Constraints on a graph from what people pass; None where nothing is constrained.
+        """Return the constraints of an argument; None if nothing is constrained.
 
         Examples
         --------
@@ -125,7 +125,7 @@ class Constraints:
     @classmethod
     @checked_arguments
     def claimed(cls, graph: ComputationGraph, record: Any) -> Constraints | None:
-        """The constraints that the record of a plan has; PlanError if they are none."""
+        """Read constraints from the record of a plan; PlanError if invalid."""
         try:
             if record is None:
                 return None
@@ -194,7 +194,7 @@ class Constraints:
         return traces
 
     def violation(self, simulation: Simulation) -> str | None:
-        """Which constraint a schedule violates, at its first step that does; None if it keeps to all.
+        """The constraint that a schedule violates, at the first such step; None if it keeps to all.
 
         Examples
         --------
@@ -213,9 +213,9 @@ class Constraints:
         return None
 
     def region_bound(self) -> tuple[str, int, int] | None:
-        """A region whose limit no schedule keeps: its name, bytes that it has in each, and the node that runs then.
+        """A region whose limit no schedule keeps: its name, a lower bound of its bytes, and the node that runs then.
 
-        None proves nothing: it is a lower bound that is compared with the limits.
+        None proves nothing, since only a lower bound is compared with the limits.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Constraints:
         graph = self.graph
         for k, (name, (_, limit)) in enumerate(self.regions.items()):
             inside = self.region == k
-            alone = graph.with_costs(  # whose live bytes are those of the region
+            alone = graph.with_costs(  # its live bytes are those of the region
                 memory=np.where(inside[graph.producer], graph.memory, 0), workspace=np.where(inside, graph.workspace, 0)
             )
             forced = forced_bytes(alone)
@@ -241,7 +241,7 @@ class Constraints:
         if not over.size:
             return None
         order = simulation.schedule.order
-        steps = np.argsort(order, kind="stable")  # node by node, its runs in their order
+        steps = np.argsort(order, kind="stable")  # by node, then by step
         step = int(steps[np.searchsorted(order[steps], over) + self.run_limit[over]].min())
         node, limit = int(order[step]), int(self.run_limit[order[step]])
         return f"step {step} is run {limit + 1} of {shortened(self.graph.labels[node])}; its max_runs is {limit}"
@@ -275,7 +275,7 @@ class Constraints:
 
 
 def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
-    """The limit on runs as it is kept, and that of each node."""
+    """The limit on runs as stored, and that of each node."""
     limits = np.zeros(graph.n_nodes, np.int32)
     if max_runs is None:
         return None, limits
@@ -347,7 +347,7 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 
 def _limit(amount: Any, region: str) -> int:
-    """Bytes of a region's limit; what is more than any graph has is cut to that."""
+    """Bytes of a region's limit, clipped to the largest sum of a graph."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""From the order that a solver found to a schedule: parameters change after the last run that reads them."""
+"""Schedules from the orders of solvers: parameters change after the last run that reads them."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def awaited(graph: ComputationGraph, order: Int32) -> Int64:
 
 @checked_arguments
 def emit(graph: ComputationGraph, order: Order) -> Schedule:
-    """The schedule of an order that a solver found: each update of a parameter waits for the last run that reads it.
+    """Return the schedule of a solver's order, with updates of parameters after the last run that reads them.
 
     A solver that is free in its order may run an update as soon as its gradient is computed, and recompute a
     reader of the parameter later, which would read the changed parameter. Nothing but updates moves.
@@ -40,7 +40,7 @@ def emit(graph: ComputationGraph, order: Order) -> Schedule:
     ----------
     graph : ComputationGraph
     order : Schedule, or ids or names of nodes in order
-        A schedule that is sound otherwise.
+        A schedule that is otherwise sound.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How long each instance lives: shared by the simulator, allocators, executor and plots."""
+"""Lifetimes of instances, shared by the simulator, allocators, executor and plots."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from remat_algos.ir.arrays import Int32, Int64, brief
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """One entry per value and step that computes it.
+    """Lifetimes of instances: an entry per value and step that computes it.
 
     An instance lives from its step to its last read before its node is recomputed; an output's first instance lives to
     the end of the schedule; an instance that is never read is freed after its step.

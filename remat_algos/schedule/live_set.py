@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from remat_algos.schedule.simulation import Simulation
 
-MANY = 1_000  # values, above which the names of all values at once take less time
+MANY = 1_000  # values above which naming all values at once is faster
 
 
 @dataclass(frozen=True, slots=True)

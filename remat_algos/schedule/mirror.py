@@ -1,4 +1,4 @@
-"""Mirror counts to a schedule (chen2016, algorithm 2)."""
+"""Schedules of mirror counts (chen2016, algorithm 2)."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +18,10 @@ LONGEST = 2**31
 
 @checked_arguments
 def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedule:
-    """The order in which a node may run up to `mirror_count` times beyond its first run.
+    """Return the schedule that recomputes each node up to `mirror_count` times.
 
     All needed forward nodes run once; then each gradient, in id order, is preceded by the nodes it misses. Copy k of a
-    node reads copy min(k, count) of what it reads, a gradient reads the last copy; copies that are never read do not
+    node reads copy min(k, count) of its reads, a gradient reads the last copy; copies that are never read do not
     run. A pinned output is never a reason to recompute.
 
     Parameters
@@ -65,8 +65,8 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     return emit(graph, mirror_order(graph.arrays, graph.owner, count))
 
 
-def honoured(graph: ComputationGraph, mirror_count: Int64) -> Int64:
-    """Mirror counts within what the graph allows: 0 for `once` nodes and keep marks, at least 1 for recompute marks."""
+def clamp_counts(graph: ComputationGraph, mirror_count: Int64) -> Int64:
+    """Clamp mirror counts: to 0 for `once` nodes and keep marks, to at least 1 for recompute marks."""
     count = np.where(graph.once, 0, mirror_count)
     if graph.mark is not None:
         count = np.where(graph.mark == KEEP, 0, np.where(graph.mark == RECOMPUTE, np.maximum(count, 1), count))

@@ -1,4 +1,4 @@
-"""An order of running nodes."""
+"""`Schedule`: an order of running nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Schedule:
     @classmethod
     @checked_arguments
     def from_names(cls, graph: ComputationGraph, names: Iterable[str | int]) -> "Schedule":
-        """The schedule that runs these nodes; ScheduleError with the step for a name that is no node. Numbers are ids.
+        """Make a schedule from names, or ids, of nodes; ScheduleError with the step for an unknown one.
 
         Examples
         --------
@@ -73,18 +73,18 @@ class Schedule:
         return [names[v] for v in self.order.tolist()]
 
     def mirror_count(self, n_nodes: int) -> Int64:
-        """int64[n_nodes]: how often each node is recomputed (chen2016, algorithm 2: m(v))."""
+        """int64[n_nodes]: recomputations of each node (chen2016, algorithm 2: m(v))."""
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 
 
 Order = Schedule | Iterable[int | str] | ArrayLike
-"""What callers may pass for a schedule: ids or names of nodes, in the order they run."""
+"""A schedule argument: ids or names of nodes, in the order they run."""
 
 
 def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -> Schedule:
-    """A schedule from what callers pass: ids of nodes, or their names.
+    """Convert ids or names of nodes to a schedule.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def as_schedule(graph: ComputationGraph, order: Order, what: str = "schedule") -
 
 
 def check_nodes(n_nodes: int, order: Int32) -> None:
-    """ScheduleError, with the step, for one that runs what is no node.
+    """Raise ScheduleError, with the step, if one runs an unknown node.
 
     Examples
     --------

@@ -33,7 +33,7 @@ ROLES = ("kept", "recomputed", "gradients", "workspace")
 
 
 class Step(NamedTuple):
-    """One step of a schedule: the run of a node, with the copies of values that it reads, makes and frees.
+    """A step of a schedule: the run of a node, with the instances that it reads, makes and frees.
 
     Instances are indices into `lifetimes.value` and `lifetimes.end`.
 
@@ -88,7 +88,7 @@ class Simulation:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
-        # `simulate` does not come here; the figures of a caller or of a pickle must equal those of the schedule
+        # `simulate` skips this check: figures of a caller or of a pickle must equal those of the schedule
         for name, kind in (("graph", ComputationGraph), ("schedule", Schedule), ("lifetimes", Lifetimes)):
             check_kind(getattr(self, name), kind, name)
         expected = simulate(self.graph, self.schedule)
@@ -126,7 +126,7 @@ class Simulation:
 
     @property
     def runs(self) -> Int64:
-        """int64[n]: how often each node runs."""
+        """int64[n]: number of runs of each node."""
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
 
     def live_at(self, step: int) -> list[tuple[int, int]]:
@@ -182,10 +182,10 @@ class Simulation:
 
     @property
     def saved(self) -> list[tuple[int, int]]:
-        """(value, instance) of all that crosses from the forward part to the backward part.
+        """(value, instance) of all instances that cross from the forward part to the backward part.
 
         These instances are live when the first backward step begins: computed before it and read in it or later, and
-        the outputs computed before it. Empty where no backward node runs.
+        the outputs computed before it. Empty if no backward node runs.
 
         Examples
         --------
@@ -202,10 +202,10 @@ class Simulation:
         return list(zip(self.lifetimes.value[live].tolist(), live.tolist(), strict=True))
 
     def steps(self) -> Iterator[Step]:
-        """Each step with the instances that it reads, makes and frees.
+        """Yield each step with the instances that it reads, makes and frees.
 
-        A read takes the instance of the newest run, of an output that of its first run, which is pinned to the end and
-        in no `frees`. A later instance of an output is never read and freed after its own step.
+        A read takes the instance of the newest run, or for an output that of its first run, which is pinned to the end
+        and in no `frees`. A later instance of an output is never read and freed after its own step.
 
         Yields
         ------
@@ -235,16 +235,16 @@ class Simulation:
             yield Step(node, reads, makes, frees)
 
     def frees(self) -> list[list[int]]:
-        """Values to free after each step, for who performs `actions`.
+        """Values to free after each step, for callers that execute `actions`.
 
-        Outputs are in no list. Where an output is recomputed, its later copy may replace the first one: both are equal.
+        Outputs are in no list. If an output is recomputed, its later copy may replace the first one: both are equal.
         The simulator pins the first; `steps` tells the copies apart, for programs that need that one.
         """
         value = self.lifetimes.value
         return [value[freed].tolist() for freed in self._freed(~self.graph.output[value])]
 
     def _freed(self, freeable: Bool) -> list[list[int]]:
-        """Those of some instances that are freed after each step, ascending."""
+        """Freeable instances that are freed after each step, ascending."""
         freed_after: list[list[int]] = [[] for _ in range(len(self.schedule))]
         freed = np.flatnonzero(freeable)
         for i, at in zip(freed.tolist(), self.lifetimes.end[freed].tolist(), strict=True):
@@ -252,9 +252,9 @@ class Simulation:
         return freed_after
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
-        """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand.
+        """Yield ("compute", node) and ("free", value) in the order to execute them; ids, or names on demand.
 
-        Performing them keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
+        Executing them keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
 
         Examples
         --------
@@ -290,7 +290,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     Raises
     ------
     ScheduleError
-        With the rule that is broken, the step and the node.
+        With the broken rule, the step and the node.
 
     Examples
     --------
@@ -314,7 +314,7 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
 
 
 def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes, memory_trace: Int64) -> Simulation:
-    """A simulation from the results of the kernel, which need no check."""
+    """Make a simulation from results of the kernel, without a check."""
     simulation = object.__new__(Simulation)
     for name, part in (
         ("graph", graph),
@@ -327,7 +327,7 @@ def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes,
 
 
 def check_simulation(simulation: Any, graph: ComputationGraph | None = None) -> None:
-    """TypeError unless it is a simulation, GraphError unless it is of this graph, or of one with the same arrays.
+    """Raise TypeError unless it is a simulation, GraphError unless it is of this graph or an equal one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A schedule as a graph of its own: one node per run."""
+"""A schedule as a graph with one node per run."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from remat_algos.schedule.simulation import simulate
 
 @checked_arguments
 def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
-    """The graph whose nodes are the runs of a schedule: for drawing, export, and Chen's mirrored graph.
+    """Return the graph of the runs of a schedule, for drawing, export, and Chen's mirrored graph.
 
     Run in id order it has the cost and the memory trace of the schedule. Run k of `conv` is called `conv#k`, the
     first keeps its name; gradients belong to the first run of their forward node.
@@ -90,7 +90,7 @@ def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarra
     if not forward_steps.size:
         return None  # gradients only
     owner = graph.forward_of[order]
-    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of a node that never runs needs some owner
+    ran = np.where(first_run < 0, forward_steps[0], first_run)  # a gradient of a node that never runs needs an owner
     return np.where(owner >= 0, ran[owner], owner)
 
 

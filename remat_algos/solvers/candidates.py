@@ -12,7 +12,7 @@ from remat_algos.context import Clock
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.ranking import WORST, Item, rank
@@ -168,7 +168,7 @@ class _RowBuilder:
             self.clock.skip("too long")
             return None
         if not isinstance(decision, Schedule):
-            counts = honoured(graph, decision).astype(np.int32)
+            counts = clamp_counts(graph, decision).astype(np.int32)
             key = hashlib.blake2b(counts.tobytes(), digest_size=16).digest()
             if key in self.seen:
                 self.figures = self.seen[key]

@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.feature_maps import FeatureMaps, lists
 from remat_algos.solvers.heavy_nodes import recomputable_nodes
@@ -68,7 +68,7 @@ class Choice:
 
     def schedule(self) -> Schedule:
         """Algorithm 2 of chen2016 with a mirror of each recomputed node."""
-        return mirror_schedule(self.maps.graph, honoured(self.maps.graph, self.recomputed.astype(np.int64)))
+        return mirror_schedule(self.maps.graph, clamp_counts(self.maps.graph, self.recomputed.astype(np.int64)))
 
 
 def by_frontiers(maps: FeatureMaps) -> Bool:

@@ -12,7 +12,7 @@ from remat_algos.ir.graph import ComputationGraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ForwardPart:
-    """The needed forward nodes in id order, and what is alive between them.
+    """The needed forward nodes in id order, and the values alive between them.
 
     A cut at place p separates the nodes at places 0..p from the rest.
 

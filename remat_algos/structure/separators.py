@@ -105,7 +105,7 @@ class SeparatorTree:
         Returns
         -------
         SeparatorTree
-            Of depth at most floor(log2(b)) + 1.
+            Its depth is at most floor(log2(b)) + 1.
 
         Raises
         ------

@@ -16,7 +16,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.mirror import honoured, mirror_schedule
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
@@ -172,7 +172,7 @@ class _Annealing:
         one_pass = baseline(graph)
         self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
-            mirrored = mirror_schedule(graph, honoured(graph, np.zeros(graph.n_nodes, np.int64)))
+            mirrored = mirror_schedule(graph, clamp_counts(graph, np.zeros(graph.n_nodes, np.int64)))
             self.first = evaluated(graph, mirrored, {"start": "its marks"})
         self.max_runs, self.n_searches, self.done = max(MAX_RUNS, self._max_runs_of_seeds()), 0, 0
         self.bound = least_peak_bound(graph)[0]
