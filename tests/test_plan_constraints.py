@@ -338,9 +338,9 @@ def test_a_frontier_keeps_to_them(remat, net):
 WRONG = [
     (("--max-runs", "0"), "'0' is not a number of runs; give 1 or more"),
     (("--max-runs", "two"), "'two' is not a number of runs; give 1 or more"),
-    (("--region", "front"), "'front' is no region; write NAME=PATTERN:BYTES"),
-    (("--region", "front=a"), "'front=a' is no region"),
-    (("--region", "=a:3"), "'=a:3' is no region"),
+    (("--region", "front"), "'front' is not a region; write NAME=PATTERN:BYTES"),
+    (("--region", "front=a"), "'front=a' is not a region"),
+    (("--region", "=a:3"), "'=a:3' is not a region"),
     (("--region", "front=a:3%"), "region front: '3%' is not a size"),
     (("--region", "front=z*:3"), "region front: no node matches 'z*'; nodes are called a, b, c and 10 more"),
     (("--region", "x=a:3", "--region", "x=b:3"), "--region x is there twice; give each region a name of its own"),

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
 
-UNITS = "units"  # of compute, whatever they are
+UNITS = "units"  # of compute, whatever the unit
 HUNDRED = 100
-FAR_BELOW = 10  # a budget of so few bytes for a node of that many times more was meant as a share
+FAR_BELOW = 10  # a budget of at most so few bytes, with a node this many times larger, was meant as a share
 
 
 def add_budget(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
 
 
 def budget_of(memory: str | None, overhead: str | None, device: str | None) -> Budget:
-    """The budget that is given; what it means for a graph is checked by `check_budget`."""
+    """The given budget; `check_budget` checks it against a graph."""
     from remat_algos.ir.budget import Budget
 
     cost = overhead_of(overhead)
@@ -51,7 +51,7 @@ def budget_of(memory: str | None, overhead: str | None, device: str | None) -> B
 
 
 def is_budget(word: str) -> bool:
-    """Whether --budget takes this word."""
+    """True if --budget takes this word."""
     from remat_algos.ir.budget import Budget
 
     try:
@@ -62,7 +62,7 @@ def is_budget(word: str) -> bool:
 
 
 def overhead_of(text: str | None) -> str | None:
-    """The value of --overhead without the word `units`; a number alone is refused."""
+    """The value of --overhead without the word `units`; a bare number is refused."""
     if text is None:
         return None
     number, unit = _split(text)
@@ -76,7 +76,7 @@ def overhead_of(text: str | None) -> str | None:
 
 
 def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) -> None:
-    """A budget is given, and is not a share without its sign; the unit of --overhead is that of the graph."""
+    """Check that a budget is given, not a share without its sign, and that the unit of --overhead is the graph's."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.units import format_bytes
@@ -104,7 +104,7 @@ def check_budget(budget: Budget, overhead: str | None, graph: ComputationGraph) 
 
 
 def _split(text: str) -> tuple[str | None, str]:
-    """A number and what follows it; (None, "") if it begins with none."""
+    """A leading number and the rest; (None, "") without one."""
     import re
 
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*", text)
@@ -112,7 +112,7 @@ def _split(text: str) -> tuple[str | None, str]:
 
 
 def memory_limit(size: str | None, base: int, resident: int) -> int | None:
-    """Bytes of --budget, where it stands alone."""
+    """Bytes of --budget for a given order."""
     from remat_algos.ir.budget import Budget
 
     try:
@@ -125,7 +125,7 @@ def memory_limit(size: str | None, base: int, resident: int) -> int | None:
 
 
 def solvers_of(text: str | None, *, auto: bool = False) -> list[str] | None:
-    """The names of --solver NAME,..., perhaps "auto" among them; None for all."""
+    """The names of --solver NAME,..., which may include "auto"; None for all."""
     from remat_algos.solvers.registry import get_solver
 
     if text is None:
@@ -166,7 +166,7 @@ def options_of(solver: str, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """A number, True, False or None as Python writes them, a list where there are commas, else text."""
+    """A number, True, False or None as in Python, a list if there are commas, else text."""
     import ast
 
     if "," in text:

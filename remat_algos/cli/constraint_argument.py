@@ -39,7 +39,7 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
 def constraints_of(
     graph: ComputationGraph, max_runs: int | None, fixed_order: bool, region: Sequence[tuple[str, str, str]]
 ) -> Constraints | None:
-    """The constraints on a graph; None where nothing is constrained."""
+    """The constraints on a graph, or None."""
     if not (max_runs or fixed_order or region):
         return None
     from remat_algos.schedule.constraints import Constraints
@@ -62,7 +62,7 @@ def _region(word: str) -> tuple[str, str, str]:
     name, _, rest = word.partition("=")
     pattern, _, size = rest.rpartition(":")
     if not (name and pattern and size):
-        raise argparse.ArgumentTypeError(f"{quoted(word)} is no region; write {REGION}, as encoder=*enc*:4GiB")
+        raise argparse.ArgumentTypeError(f"{quoted(word)} is not a region; write {REGION}, as encoder=*enc*:4GiB")
     return name[:LONGEST_WORD], pattern, size
 
 

@@ -14,7 +14,7 @@ BITS = 32
 
 
 def add_encode(group: Any) -> None:
-    """--encode, --element-bits; to a parser or one of its groups."""
+    """Add --encode, --element-bits to a parser or one of its groups."""
     group.add_argument(
         "--encode",
         action="store_true",
@@ -31,7 +31,7 @@ def add_encode(group: Any) -> None:
 def encode_bits(
     encode: bool, element_bits: int | None, source: str, *, is_training: bool, inference: bool = False
 ) -> int:
-    """Bits of an element if feature maps are to be encoded, else 0; `source` names the graph, perhaps a model."""
+    """Bits of an element if feature maps are encoded, else 0; `source` names the graph, perhaps a model."""
     if not encode:
         if element_bits is not None:
             raise argparse.ArgumentTypeError(f"--element-bits {element_bits} goes with --encode; add it")
@@ -56,7 +56,7 @@ def encoding_note(graph: ComputationGraph, bits: int) -> str:
 
 
 def _own_bits(source: str) -> int:
-    """Bits of the dtype of a model; the default for a file, which has none."""
+    """Bits of the dtype of a model; the default for a file."""
     from remat_algos.cost.shapes import element_bytes
     from remat_algos.models.reference import is_reference
     from remat_algos.models.registry import options_of, read_reference

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a command ended; docs/cli.md has the table."""
+    """Exit codes of commands; docs/cli.md has the table."""
 
     DONE = 0
     FALSE_CLAIM = 1

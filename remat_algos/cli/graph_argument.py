@@ -1,4 +1,4 @@
-"""The graph that a command works on, and whether it is differentiated."""
+"""The graph of a command, and its differentiation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FACTOR = 2  # cost of a gradient
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
-    """GRAPH and --nodes: where the graph is."""
+    """Add GRAPH and --nodes, the source of the graph."""
     from remat_algos.cli.outline import graph_formats
 
     forms = f"a file (tables, {', '.join(graph_formats())}: docs/formats.md) or model:NAME (remat models)"
@@ -27,7 +27,7 @@ def add_source(parser: argparse.ArgumentParser, help: str | None = None, optiona
 
 
 def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """GRAPH and what is to be done to it."""
+    """Add GRAPH and the options that change it."""
     add_source(parser, optional=optional)
     group = parser.add_argument_group("gradients (if the graph has none)")
     group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
@@ -40,7 +40,7 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 
 class GradientOptions(NamedTuple):
-    """What the command line says about gradients that are to be added: the arguments of `add_graph` after GRAPH."""
+    """The command line's options for added gradients: the arguments of `add_graph` after GRAPH."""
 
     inference: bool = False
     factor: float | None = None
@@ -51,7 +51,7 @@ class GradientOptions(NamedTuple):
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> GradientOptions:
-        """As given."""
+        """The given options."""
         return cls(**{name: getattr(arguments, name) for name in cls._fields})
 
 
@@ -61,7 +61,7 @@ def read_source(source: str, nodes: str | None) -> ComputationGraph:
 
 
 def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[ComputationGraph, list[str]]:
-    """The graph as it is, and what its file does not give: sizes and costs; with --json that is a warning instead."""
+    """The graph as it is, and notes on missing sizes and costs; with --json they are warnings instead."""
     from remat_algos.errors import warn
 
     graph, notes = _read(source, nodes)
@@ -79,7 +79,7 @@ def _read(source: str, nodes: str | None) -> tuple[ComputationGraph, list[str]]:
 
 
 def files_of(source: str, nodes: str | None) -> list[Path]:
-    """The files that reading the graph may look at."""
+    """The files that reading the graph may open."""
     from remat_algos.formats.graph_files import files_read
 
     return files_read(source, nodes)
@@ -88,9 +88,9 @@ def files_of(source: str, nodes: str | None) -> list[Path]:
 def graph_of(
     source: str, nodes: str | None, gradients: GradientOptions, order: Order | None = None, *, json: bool
 ) -> tuple[ComputationGraph, str]:
-    """The graph as it will be planned, and a line about what was done to it.
+    """The graph as it will be planned, and a line about changes.
 
-    What a plan records of its graph takes precedence over the command line.
+    A plan's record of its graph takes precedence over the command line.
     """
     graph, notes = read_noted(source, nodes, json=json)
     whole, line = as_planned(graph, source, gradients, order)
@@ -125,7 +125,7 @@ def as_planned(
 
 
 def _differentiated(graph: ComputationGraph, source: str, gradients: GradientOptions, bits: int) -> ComputationGraph:
-    """The graph with the gradients that the command line names."""
+    """The graph with gradients by the command line's options."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
 

@@ -1,4 +1,4 @@
-"""A graph that a command writes."""
+"""Output of graphs by commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def name_endings() -> str:
-    """The names of files that can be written, for --help."""
+    """The endings of files that can be written, for --help."""
     from remat_algos.cli.outline import graph_formats
 
     written = [f"X{ending}" for endings in graph_formats().values() for ending in endings]
@@ -23,7 +23,7 @@ def name_endings() -> str:
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:
-    """--differentiate, --encode, --json."""
+    """Add --differentiate, --encode, --json."""
     parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
     add_encode(parser)
     add_json(parser)
@@ -61,7 +61,7 @@ def write_out(
 
 
 def _encoded(graph: ComputationGraph, source: str, gradients: bool, bits: int) -> ComputationGraph:
-    """With gradients and with feature maps of one bit per element, as wished."""
+    """The graph with gradients and with feature maps of one bit per element, as requested."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.ir.encode import encode

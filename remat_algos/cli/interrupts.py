@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which stop a command alike."""
+"""Ctrl-C and SIGTERM, which stop a command in the same way."""
 
 import signal
 import sys
@@ -12,9 +12,9 @@ _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def interruptible(main: Callable[[], int]) -> int:
-    """Run the command of this process; SIGTERM raises KeyboardInterrupt too, and neither cuts an import short.
+    """Run the command of this process; SIGTERM raises KeyboardInterrupt too, and neither breaks an import.
 
-    An import that is cut short may hide the interrupt or turn it into another error. Returns the exit code.
+    A broken import may hide the interrupt or turn it into another error. Returns the exit code.
     """
     received: list[int] = []
 
@@ -26,7 +26,7 @@ def interruptible(main: Callable[[], int]) -> int:
             return
         raise KeyboardInterrupt
 
-    stops = [  # not what is ignored, as in the background of a shell
+    stops = [  # not a signal that is ignored, as in the background of a shell
         number
         for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL))
         if signal.getsignal(number) is usual
@@ -49,7 +49,7 @@ _alarm = getattr(signal, "SIGALRM", None)  # not on Windows
 
 
 def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported."""
+    """True if a module is being imported."""
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTING:
             return True

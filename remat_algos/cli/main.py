@@ -1,4 +1,4 @@
-"""The command `remat`: finds the commands, turns errors into one sentence and an exit code."""
+"""The command `remat`: finds commands, and turns errors into one sentence and an exit code."""
 
 import argparse
 import errno
@@ -30,11 +30,11 @@ REMEDIES = {
 }
 
 
-LONGEST_MESSAGE = 300  # characters of what argparse says
+LONGEST_MESSAGE = 300  # characters of argparse's messages
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
+    """A parser that reports errors in one sentence."""
 
     def error(self, message: str) -> NoReturn:
         message = shortened(message, LONGEST_MESSAGE)  # it quotes arguments whole
@@ -56,13 +56,13 @@ def main(arguments: Sequence[str] | None = None, started: float | None = None) -
             code = _run(arguments, started)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # the reader of our output has gone
+    except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.DONE
 
 
 def _mend_streams() -> None:
-    """Closed streams lead nowhere; characters that a terminal does not know are spelled out."""
+    """Replace closed streams; spell out characters that a terminal lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -128,7 +128,7 @@ def _run(arguments: Sequence[str], started: float) -> int:
 
 
 def _command(arguments: Sequence[str]) -> str | None:
-    """The first word that is no option."""
+    """The first word that is not an option."""
     return next((word for word in arguments if not word.startswith("-")), None)
 
 

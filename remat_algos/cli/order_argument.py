@@ -1,4 +1,4 @@
-"""ORDER and --mirror: a schedule of the user's, and its simulation."""
+"""ORDER and --mirror: a user's schedule, and its simulation."""
 
 import argparse
 from typing import Any
@@ -7,7 +7,7 @@ from remat_algos.text.wording import shortened_path
 
 
 def add_order(parser: argparse.ArgumentParser) -> None:
-    """ORDER, or the mirror counts that give one."""
+    """Add ORDER, and mirror counts in its place."""
     parser.add_argument(
         "order",
         metavar="ORDER",
@@ -23,7 +23,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
 
 
 def check_order(order: str | None, mirror: str | None) -> None:
-    """Not both an order and counts."""
+    """Check that not both an order and counts are given."""
     if order is not None and mirror is not None:
         raise argparse.ArgumentTypeError(
             f"--mirror {shortened_path(mirror)} makes an order; leave out {shortened_path(order)}"
@@ -45,7 +45,7 @@ def simulated_order(graph: Any, order: Any) -> Any:
 
 
 def simulated_mirror_counts(graph: Any, file: str) -> Any:
-    """The simulation of the order that mirror counts give; errors name their file."""
+    """The simulation of the order by mirror counts; errors name their file."""
     from pathlib import Path
 
     from remat_algos.errors import GraphError, ScheduleError
@@ -58,5 +58,5 @@ def simulated_mirror_counts(graph: Any, file: str) -> Any:
         return simulate(graph, mirror_schedule(graph, counts))
     except GraphError as error:  # they add up to too many runs
         raise GraphError(f"{shortened_path(Path(file).name)}: {error}") from error
-    except ScheduleError as error:  # they go against a mark
+    except ScheduleError as error:  # they violate a mark
         raise ScheduleError(f"{shortened_path(Path(file).name)}: {error}", error.step, error.node) from error

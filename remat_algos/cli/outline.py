@@ -1,4 +1,4 @@
-"""Solvers, allocators and formats, read from their files without importing them: `--help` is fast."""
+"""Solvers, allocators and formats, read from their files without imports, for a fast `--help`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRAPH_FORMAT = re.compile(r"^GRAPH_FORMAT = (GraphFormat\((?:.+\)|\n[\s\S]*?^\)
 
 
 class Outline(NamedTuple):
-    """A registered function: name, first line of its documentation, options with their defaults."""
+    """A registered function: name, first line of its docstring, options with defaults."""
 
     name: str
     summary: str
@@ -47,7 +47,7 @@ def outlines(folder: str, decorator: str) -> list[Outline]:
 
 
 def graph_formats() -> dict[str, tuple[str, ...]]:
-    """The formats of graphs by name, each with the endings that it writes.
+    """The graph formats by name, each with the endings that it writes.
 
     Examples
     --------

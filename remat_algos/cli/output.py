@@ -1,4 +1,4 @@
-"""What a command prints: JSON, or text and tables of at most 80 columns, in colour on a terminal."""
+"""Output of commands: JSON, or text and tables of at most 80 columns, in colour on a terminal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from remat_algos.text.wording import printable, shortened_path
 if TYPE_CHECKING:
     from remat_algos.cli.outline import Outline
 
-MARGIN = 13  # where the text begins beside the labels of a plan
+MARGIN = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
-PROGRESS_COLUMNS = 120  # of the line that is shown while a command searches
-LISTING = 25  # where the summaries begin in a list of solvers or allocators
+PROGRESS_COLUMNS = 120  # of the progress line
+LISTING = 25  # column of the summaries in a list of solvers or allocators
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
@@ -31,7 +31,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
-    """Registered functions below the options, each with its summary, and with its options after their flag."""
+    """List registered functions below the options, each with its summary and its options after their flag."""
     from shutil import get_terminal_size
     from textwrap import fill
 
@@ -47,7 +47,7 @@ def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[O
 
 
 def print_json(record: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Print one JSON object on standard output."""
     import json
 
     print(json.dumps(record, indent=1))
@@ -63,9 +63,9 @@ def print_text(text: object = "", *, file: TextIO | None = None) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print a sentence on standard error: in lines of the terminal's width, or of COLUMNS where that is set.
+    """Print a sentence on standard error, wrapped to the terminal's width, or to COLUMNS if set.
 
-    Elsewhere, in a pipe or a file, it is one line, which tools can search.
+    In a pipe or a file it is one line, which tools can search.
     """
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
@@ -73,7 +73,7 @@ def print_error(text: str) -> None:
 
 
 def _columns(file: TextIO) -> int:
-    """Columns of a terminal, or those that the environment sets; 0 if there are neither."""
+    """Columns of a terminal or set by the environment; 0 without either."""
     given = os.environ.get("COLUMNS", "")
     if given.isascii() and given.isdecimal():
         return int(given)
@@ -84,28 +84,28 @@ def _columns(file: TextIO) -> int:
 
 
 def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
-    """A line below those of a plan: label and text."""
+    """Print a line below those of a plan: label and text."""
     _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
-    """A table; without headings, labels and their texts."""
+    """Print a table; without headings, labels and their texts."""
     _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
 
 
 def print_picture(text: str) -> None:
-    """A picture in text, after an empty line; its lines have the width that it was drawn for."""
+    """Print a text picture after an empty line; its lines have the width that it was drawn for."""
     print("\n".join(["", *map(printable, text.split("\n"))]))
 
 
 def print_reasons(reasons: Mapping[str, str]) -> None:
-    """Why solvers have nothing to show, each reason once."""
+    """Print why solvers have nothing to show, each reason once."""
     for reason in dict.fromkeys(reasons.values()):
         print_text(f"{', '.join(solver for solver in reasons if reasons[solver] == reason)}: {reason}")
 
 
 def _print(lines: Sequence[str], file: TextIO) -> None:
-    """Print lines: in colour on a terminal, plain in a pipe and where NO_COLOR is set."""
+    """Print lines, in colour on a terminal, plain in a pipe or if NO_COLOR is set."""
     if not file.isatty() or os.environ.get("NO_COLOR"):
         print("\n".join(lines), file=file)
         return
@@ -122,9 +122,9 @@ def _print(lines: Sequence[str], file: TextIO) -> None:
 
 @contextlib.contextmanager
 def progress_line(*, keeps: bool = True) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A line or two on a terminal with the share that is done, since when, and what is being tried; None in a pipe.
+    """A progress line or two on a terminal: share done, time, current attempt; None in a pipe.
 
-    `keeps` says whether an interrupt keeps the best so far.
+    `keeps` is true if an interrupt keeps the best so far.
     """
     if not sys.stderr.isatty():
         yield None
@@ -144,7 +144,7 @@ def progress_line(*, keeps: bool = True) -> Iterator[Callable[[int, int, str], N
 
 
 def progress_text(done: int, total: int, what: str, seconds: float, width: int, *, keeps: bool = True) -> str:
-    """The parts of `what` between " · ", the share that is done and the time, in two lines at most of a width.
+    """The parts of `what` between " · ", the share done and the time, in at most two lines of a given width.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int, 
 
 
 def writable(path: str) -> str:
-    """The path, if a file can be written there: checked before the work, not after it."""
+    """The path, checked before the work: a file can be written there."""
     file = Path(path)
     folder = (file.resolve() if file.is_symlink() else file).parent
     if file.is_dir():

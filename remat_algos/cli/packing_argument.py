@@ -16,7 +16,7 @@ def add_alignment(parser: argparse._ActionsContainer) -> None:
 
 
 def add_pack(parser: argparse._ActionsContainer) -> None:
-    """--time-limit, --seed, in words of packing."""
+    """Add --time-limit and --seed, with help for packing."""
     add_time_limit(
         parser, "end SECONDS after the start with the best addresses found so far (5 for the search of offsets)"
     )

@@ -16,7 +16,7 @@ WIDEST = 120  # columns
 
 
 def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES) -> None:
-    """--plot, and --picture where there are several."""
+    """Add --plot, and --picture if there are several."""
     parser.add_argument(
         "--plot",
         metavar="FILE",
@@ -28,7 +28,7 @@ def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES
 
 
 def check_plot(plot: str | None, picture: str | None = None, *, json: bool) -> None:
-    """What no argument of --plot, --picture and --json shows alone; before the work."""
+    """Check the combination of --plot, --picture and --json before the work."""
     if picture is not None and plot is None:
         raise argparse.ArgumentTypeError(f"--picture {shortened(picture)} goes with --plot; give a file, or - for text")
     if plot == TEXT and json:
@@ -38,7 +38,7 @@ def check_plot(plot: str | None, picture: str | None = None, *, json: bool) -> N
 def draw(
     plot: str | None, picture: str, subject: Any, *, json: bool, out: TextIO | None = None, **options: Any
 ) -> None:
-    """Draw a picture to what --plot names, and print on `out` where it is; `options` go to the picture."""
+    """Draw a picture to the file of --plot, and print its place on `out`; `options` go to the picture."""
     if plot is None:
         return
     import remat_algos.plot as pictures

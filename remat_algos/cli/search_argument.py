@@ -1,4 +1,4 @@
-"""How long and how hard to search, on the command line."""
+"""Time limit, seed and effort of searches, on the command line."""
 
 import argparse
 
@@ -8,7 +8,7 @@ RANDOM_SEED = "random seed (default: 0)"
 
 
 def add_time_limit(parser: argparse._ActionsContainer, help: str) -> None:
-    """--time-limit; `help` tells what it ends."""
+    """Add --time-limit; `help` describes what it ends."""
     parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help=help)
 
 

@@ -1,1 +1,1 @@
-"""Graphs and decompositions from and to other libraries, each optional and imported on demand."""
+"""Graphs and decompositions from and to other libraries, which are optional and imported on demand."""

@@ -21,7 +21,7 @@ from remat_algos.text.wording import did_you_mean, listed, quoted, shortened
 
 SOURCE = "networkx graph"  # in messages
 NAMED = 3  # nodes that a message names
-NOT_NODES = ("resident", "value_of", "view_of")  # what has one of these may lack size and cost
+NOT_NODES = ("resident", "value_of", "view_of")  # nodes with one of these may lack size and cost
 
 Amounts = str | Mapping[Any, Any] | Callable[[Any], Any] | float
 
@@ -33,31 +33,31 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
     Parameters
     ----------
     digraph : networkx.DiGraph or networkx.MultiDiGraph
-        With nodes of any kind; the graph calls them as `str` does. Parallel edges are one read. Attributes of nodes
-        called as the columns of tables are (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) mean the
-        same, in a unit too (`memory_mb`); others are ignored.
+        With nodes of any kind, named by `str`. Parallel edges are one read. Node attributes named like the columns of
+        tables (docs/formats.md: `op`, `workspace`, `once`, `output`, `mark`, ...) have the same meaning, also in a unit
+        (`memory_mb`); others are ignored.
     memory, compute : str, mapping, callable or number
         Bytes and cost of each node: the name of an attribute, a mapping from nodes, a function of a node, or one number
-        for all. Sizes may have units, such as "8 MB", and so may the names of attributes: `out_kb`, `time_ms`. Where no
-        node has the attribute that is the default, all are 1.
+        for all. Sizes may have units, such as "8 MB", and so may the names of attributes: `out_kb`, `time_ms`. If no
+        node has the default attribute, all are 1.
 
     Returns
     -------
     ComputationGraph
-        Numbered topologically, in the order of the DiGraph's nodes where that leaves a choice, integers ascending.
+        Numbered topologically, ties in the order of the DiGraph's nodes, integers ascending.
 
     Warns
     -----
     GraphWarning
-        If no node has a size, or none a cost, but some have attributes of other names.
+        If no node has a size, or no node has a cost, but some have attributes of other names.
 
     Raises
     ------
     GraphError
-        For an undirected graph, a cycle, two nodes of one name, a node without size or cost where others have one, and
-        what is not a size or cost.
+        If the graph is undirected or has a cycle, two nodes have the same name, some nodes have no size or cost but
+        others do, or a size or cost is invalid.
     TypeError
-        For what is no graph of networkx, or none of these ways to give sizes and costs.
+        If `digraph` is not a networkx graph, or `memory` or `compute` has a wrong type.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def from_networkx(digraph: Any, memory: Amounts = "memory", compute: Amounts = "
 
 
 class _Amounts(NamedTuple):
-    """Sizes or costs that do not stand in the default attribute: by node, under the name that the reader gets."""
+    """Sizes or costs by node that are not in the default attribute, under the name for the reader."""
 
     name: str
     entries: Mapping[Any, Any]
@@ -108,7 +108,7 @@ def _record(attributes: Mapping[Any, Any], left_out: Container[Any] = ()) -> Rec
 
 
 def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
-    """GraphError if some nodes alone have a size or a cost; GraphWarning if none has, but attributes of other names."""
+    """Raise GraphError if only some nodes have a size or cost; warn if none does, but attributes of other names."""
     lost = []
     for what, missing in (("memory", tables.unsized), ("compute", tables.uncosted)):
         if len(missing) == len(tables.nodes):
@@ -125,7 +125,7 @@ def _check_missing(tables: Tables, node_of: Mapping[str, Hashable]) -> None:
 
 
 def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
-    """The text of each node; GraphError if two have the same."""
+    """The text of each node; GraphError if two are equal."""
     names = {node: str(node) for node in nodes}
     if len(set(names.values())) < len(names):
         of: dict[str, Hashable] = {}
@@ -138,7 +138,7 @@ def _names(nodes: Sequence[Hashable]) -> dict[Hashable, str]:
 
 
 def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
-    """Size or cost of each node; None where the default attribute gives them, which is read as those of files are."""
+    """Size or cost of each node; None for the default attribute, which is read as in files."""
     if isinstance(amounts, Real):
         return _Amounts(what, dict.fromkeys(digraph.nodes, amounts))
     name, remedy = what, "add an entry"
@@ -148,7 +148,7 @@ def _amounts(digraph: Any, what: str, amounts: Amounts) -> _Amounts | None:
         entries = {node: record.get(amounts) for node, record in digraph.nodes(data=True)}
         if digraph and all(map(_blank, entries.values())):
             raise _absent(digraph, amounts)
-        base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever is before it
+        base, unit, bracketed = split_unit(amounts)  # a unit in the name is read, whatever precedes it
         name = f"{what} ({unit})" if bracketed else f"{what}_{unit}" if base else what
         name, remedy = name if means(name, what) else what, f"set the attribute {quoted(amounts)}"
     elif callable(amounts):
@@ -184,12 +184,12 @@ def _blank(amount: Any) -> bool:
 
 @checked_arguments
 def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[Any] = ()) -> Any:
-    """A graph, or what a plan or simulation decides for each node of its graph, as a networkx DiGraph.
+    """A graph, or a plan or simulation with its decision on each node, as a networkx DiGraph.
 
     Nodes have the attributes of GraphML files (docs/formats.md), `memory` and `compute` among them; residents and
     extra values of a node are nodes too. `from_networkx` gives the graph back. With a schedule each node also has
 
-    - `runs`, how often it runs; `kept`, whether that is once; `recomputed`, whether that is more than once,
+    - `runs`, its number of runs; `kept`, true if that is 1; `recomputed`, true if it is more,
 
     and the attributes of the DiGraph are `peak_memory`, `total_compute` and `overhead`, both in the unit of `compute`,
     and, of a plan, `method`.
@@ -198,8 +198,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ----------
     subject : ComputationGraph, Simulation or Plan
     nodes : iterable, optional
-        Nodes as they are called elsewhere, such as the DiGraph that `from_networkx` read: they take the place of their
-        text.
+        Nodes under other names, such as the DiGraph that `from_networkx` read; they replace their texts.
 
     Returns
     -------
@@ -210,7 +209,7 @@ def to_networkx(subject: ComputationGraph | Simulation | Plan, nodes: Iterable[A
     ImportError
         If networkx is not installed.
     TypeError
-        For what is not a graph, a simulation or a plan.
+        If `subject` is not a graph, a simulation or a plan.
 
     Examples
     --------
@@ -257,7 +256,7 @@ def _networkx() -> Any:
 
 
 def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
-    """A networkx graph with its vertices numbered in their order; directions, loops and parallel edges are dropped.
+    """A networkx graph with vertices numbered in their order, without directions, loops and parallel edges.
 
     Parameters
     ----------
@@ -283,9 +282,9 @@ def undirected_from_networkx(graph: Any) -> tuple[UndirectedGraph, list[Any]]:
 
 
 def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequence[Any] | None = None) -> Any:
-    """A tree decomposition as networkx has it: a graph whose nodes are frozensets of vertices.
+    """A tree decomposition as in networkx: a graph whose nodes are frozensets of vertices.
 
-    Equal bags would be one node there; `reduce` leaves them out.
+    Equal bags would be one node there; `reduce` removes them.
 
     Parameters
     ----------
@@ -328,7 +327,7 @@ def decomposition_to_networkx(decomposition: TreeDecomposition, vertices: Sequen
 
 
 def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None) -> TreeDecomposition:
-    """The decomposition of a networkx tree whose nodes are sets of vertices, as its treewidth_* functions give it.
+    """The decomposition of a networkx tree whose nodes are sets of vertices, as from its treewidth_* functions.
 
     Parameters
     ----------
@@ -339,12 +338,12 @@ def decomposition_from_networkx(tree: Any, vertices: Iterable[Any] | None = None
     Returns
     -------
     TreeDecomposition
-        Its bags are in the order of the tree's nodes.
+        With bags in the order of the tree's nodes.
 
     Raises
     ------
     GraphError
-        If a node is no set of these vertices, or the edges are no tree.
+        If a node is not a set of these vertices, or the edges are not a tree.
 
     Examples
     --------

@@ -51,11 +51,11 @@ LINEAR = frozenset(
 )
 """Operators, beside those of `ra.operations`, whose gradient reads nothing but indices and conditions."""
 
-MAX_TRIPS = 2**31  # of a Loop; a greater number stands for a loop that ends by its condition
+MAX_TRIPS = 2**31  # of a Loop; a greater number means a loop that ends by its condition
 BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
 ALWAYS_INFERENCE, TRAINING_FLAG = 7, 12  # opsets from which on Dropout never draws, and has a flag for that
-SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # what these read but the first is not learned
-STATISTICS = (3, 4)  # places of the running mean and variance among what a BatchNormalization reads
+SETTINGS = frozenset(("Clip", "Dropout", "Pad", "Resize", "Upsample"))  # only the first input is learned
+STATISTICS = (3, 4)  # places of the running mean and variance among the inputs of BatchNormalization
 OWN_DOMAINS = ("", "ai.onnx")
 _NARROW = {"INT4": 4, "UINT4": 4, "FLOAT4E2M1": 4, "INT2": 2, "UINT2": 2}  # bits of elements below a byte
 _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
@@ -65,19 +65,18 @@ _FLOATING = ("FLOAT", "DOUBLE", "BFLOAT", "COMPLEX")
 def capture(
     model: str | os.PathLike[str] | bytes | Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline"
 ) -> ComputationGraph:
-    """The graph of an ONNX model, which `differentiate` makes a training step of.
+    """The graph of an ONNX model; `differentiate` turns it into a training step.
 
-    A node is called as its first value is; those of a single pass in the order of the file. Initializers and inputs
-    are residents, of role `parameter` where they are floating-point initializers, `state` where they are running
-    statistics. Reshape, Flatten, Squeeze, Unsqueeze, Identity, and Dropout outside training without a mask, are views
-    of what they read. What draws must not run a second time. If, Loop and Scan are one node each, which reads what
-    their bodies read from outside.
+    Nodes are named after their first value, in the order of the file. Initializers and inputs are residents, of role
+    `parameter` for floating-point initializers, `state` for running statistics. Reshape, Flatten, Squeeze, Unsqueeze,
+    Identity, and Dropout outside training without a mask, are views. Random operators must not run a second time. If,
+    Loop and Scan are one node each, which reads what their bodies read from outside.
 
     Parameters
     ----------
     model : path, bytes or onnx.ModelProto
     dims : mapping of str to int, optional
-        Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x, where it has no symbol, is "x[0]".
+        Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x without a symbol there is "x[0]".
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "flops": FLOPs. A callable gives the ns of
         (FLOPs, bytes). FLOPs are those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention,
@@ -86,13 +85,13 @@ def capture(
     Returns
     -------
     ComputationGraph
-        What gradients read is known of operators that `ra.operations` knows; others read all reads and values.
+        Reads of gradients are known for operators in `ra.operations`; others read all reads and values.
 
     Raises
     ------
     GraphError
-        If the model cannot be read, its shapes contradict each other, or a tensor has no size; for an unknown
-        dimension or cost.
+        If the model cannot be read, its shapes contradict each other, a tensor has no size, or a dimension or cost is
+        unknown.
     ImportError
         If onnx is not installed.
 
@@ -132,12 +131,12 @@ def _loaded(model: Any, source: str) -> Any:
         return onnx.load_model(os.fspath(model), load_external_data=False)
     except OSError as error:
         raise GraphError(f"{source} cannot be read: {shortened(error.strerror)}") from error
-    except Exception as error:  # protobuf's own, or of another reader that the ending of the file chose
-        raise GraphError(f"{source} is no ONNX model ({first_line(error)}); is the file whole?") from error
+    except Exception as error:  # of protobuf, or of another reader selected by the file's ending
+        raise GraphError(f"{source} is not an ONNX model ({first_line(error)}); is the file whole?") from error
 
 
 def _inlined(model: Any, source: str) -> Any:
-    """The model with its local functions written out; GraphError if one of its graphs is none."""
+    """The model with its local functions inlined; GraphError if one of its graphs is missing."""
     if not model.graph.node:
         raise GraphError(f"{source} has no nodes; give an ONNX model with a graph")
     if model.graph.sparse_initializer:
@@ -148,12 +147,12 @@ def _inlined(model: Any, source: str) -> Any:
 
 
 def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...]) -> None:
-    """GraphError for a name that is written twice, and for one that is read before it is written.
+    """Raise GraphError for a name that is written twice, or read before it is written.
 
-    `outside` has the names that a body may read from the graphs around it, and what writes each.
+    `outside` maps the names that a body may read from enclosing graphs to their writers.
     """
     written = outside.new_child()
-    local = isinstance(graph, onnx.FunctionProto)  # which has names in place of descriptions, and no initializers
+    local = isinstance(graph, onnx.FunctionProto)  # it has names in place of descriptions, and no initializers
     for tensor in () if local else graph.initializer:
         _write(tensor.name, "an initializer", written.maps[0])
     inputs = dict[str, str]()
@@ -175,7 +174,7 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
-    """Add a name and what writes it."""
+    """Add a name and its writer."""
     if name in written:
         both = f"by {shortened(written[name])} and by {shortened(writer)}"
         raise GraphError(f"{quoted(name)} is written twice, {both}; give each value a name of its own")
@@ -183,7 +182,7 @@ def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
 
 
 def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
-    """The error about a read of what no earlier node of the graphs, the outermost first, has written."""
+    """The error for reading a name that no earlier node of the graphs, the outermost first, has written."""
     reader = quoted(next(filter(None, node.output), node.op_type))
     graph = next((each for each in graphs if any(name in writer.output for writer in each.node)), None)
     if graph is None:
@@ -199,7 +198,7 @@ def _unwritten(name: str, node: Any, graphs: tuple[Any, ...]) -> GraphError:
 
 
 def _fault(error: Exception) -> str:
-    """What the error says of the model; those of Python about names and places say little alone."""
+    """The message of an error about the model; Python's own about names and places need their type."""
     said = first_line(error)
     if isinstance(error, KeyError):
         return f"there is no {said}"
@@ -207,7 +206,7 @@ def _fault(error: Exception) -> str:
 
 
 def _with_sizes(model: Any, dims: dict[str, int]) -> Any:
-    """A copy with a shape for every tensor; GraphError that names the first one without."""
+    """A copy with a shape for every tensor; GraphError names the first tensor without one."""
     sized = onnx.ModelProto()
     sized.CopyFrom(model)
     symbols = _symbols(sized.graph)
@@ -239,19 +238,19 @@ def _infos(graph: Any) -> Iterator[Any]:
 
 
 def _open_dims(info: Any) -> Iterator[tuple[Any, tuple[str, str]]]:
-    """Dimensions without length, each with its symbol and its place; exporters write -1 too."""
+    """Dimensions without length, with symbol and place; exporters also write -1."""
     for axis, dim in enumerate(info.type.tensor_type.shape.dim):
         if not dim.HasField("dim_value") or dim.dim_value < 0:
             yield dim, (dim.dim_param, f"{info.name}[{axis}]")
 
 
 def _symbols(graph: Any) -> set[str]:
-    """What the model itself calls dimensions of its inputs; inference adds symbols of its own."""
+    """Symbols of the model's own input dimensions; inference adds further ones."""
     return {symbol or place for info in graph.input for _, (symbol, place) in _open_dims(info)}
 
 
 def _bind(graph: Any, dims: Mapping[str, int]) -> set[str]:
-    """Give dimensions their lengths; returns the names that were used."""
+    """Give dimensions their lengths; return the used names."""
     used = set()
     for info in chain.from_iterable(map(_infos, _with_bodies(graph))):
         for dim, names in _open_dims(info):
@@ -266,7 +265,7 @@ def _check_sizes(graph: Any, symbols: set[str]) -> None:
     given = {tensor.name for tensor in graph.initializer}
     used = {info.name for info in graph.output}.union(*map(_reads, graph.node))
     names = [info.name for info in graph.input]
-    for node in graph.node:  # a further value that has no size and that nothing reads is not made
+    for node in graph.node:  # a further value without size and readers is not made
         names += [name for k, name in enumerate(node.output) if name and (not k or name in used)]
     names = [name for name in names if name not in given]
     for name in names:
@@ -383,7 +382,7 @@ class _OnnxRows:
         )
 
     def _saved(self, op: str, reads: list[str], values: list[str]) -> list[str] | None:
-        """What the gradient reads, indices and conditions always; None for all reads and values."""
+        """The reads of the gradient, always with indices and conditions; None for all reads and values."""
         if op == "Dropout":
             return values[1:] or None  # its mask
         kind = operation_kind(op)
@@ -398,14 +397,14 @@ class _OnnxRows:
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """FLOPs of an operator, those of its bodies as often as they run."""
+        """FLOPs of an operator, with its bodies as often as they run."""
         bodies = [self._body_flops(body, shapes, constants) for body in _bodies(node)]
         if node.op_type == "If" and bodies:
             return max(bodies)
         if node.op_type in ("Loop", "Scan") and bodies:
             return bodies[0] * self._trips(node, shapes, constants)
         named = [*node.input, node.output[0]]
-        if not all(name in shapes for name in named if name):  # only in a body are there tensors without a size
+        if not all(name in shapes for name in named if name):  # only bodies have tensors without a size
             return 0
         attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
         reads, values = ([shapes.get(name) for name in names] for names in (node.input, node.output))
@@ -421,7 +420,7 @@ class _OnnxRows:
         return sum(self._flops(node, *inside) for node in body.node if any(node.output))
 
     def _trips(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
-        """How often a Loop or Scan runs its body, 1 if the model does not tell."""
+        """The number of times that a Loop or Scan runs its body, 1 if unknown."""
         if node.op_type == "Loop":
             tensor = constants.get(node.input[0])
             trips = int(onnx.numpy_helper.to_array(tensor).item()) if tensor is not None else 1
@@ -448,7 +447,7 @@ class _OnnxRows:
 
 
 def _op(node: Any) -> str:
-    """The name of an operator, that of another domain before it."""
+    """The name of an operator, with its domain unless it is ONNX's own."""
     return node.op_type if node.domain in OWN_DOMAINS else f"{node.domain}.{node.op_type}"
 
 
@@ -461,7 +460,7 @@ def _bodies(node: Any) -> Iterator[Any]:
 
 
 def _reads(node: Any) -> Iterator[str]:
-    """Names that an operator reads, its bodies too, those that the bodies make apart."""
+    """Names that an operator and its bodies read, except those that the bodies make."""
     yield from filter(None, node.input)
     for body in _bodies(node):
         inside = {info.name for info in body.input} | {tensor.name for tensor in body.initializer}
@@ -472,7 +471,7 @@ def _reads(node: Any) -> Iterator[str]:
 
 
 def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
-    """Whether an operator draws random numbers, or a body of it does."""
+    """True if an operator or one of its bodies draws random numbers."""
     for body in _bodies(node):
         inside = {**constants, **{tensor.name: tensor for tensor in body.initializer}}
         for inner in body.node:
@@ -488,7 +487,7 @@ def _draws(node: Any, constants: Mapping[str, Any], opset: int) -> bool:
 
 
 def _constant(node: Any) -> dict[str, Any]:
-    """The tensor of a Constant node by its name."""
+    """The tensors of Constant nodes by name."""
     if node.op_type != "Constant" or node.domain not in OWN_DOMAINS:
         return {}
     values = (

@@ -1,4 +1,4 @@
-"""FLOPs of ONNX operators, from the shapes of what they read and make."""
+"""FLOPs of ONNX operators, from the shapes of their inputs and outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -14,19 +14,19 @@ MICROSOFT = "com.microsoft."
 
 
 def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """FLOPs of products and convolutions, and of operators that consist of such; 0 of all else.
+    """FLOPs of products and convolutions, and of operators that consist of them; 0 for others.
 
-    A multiplication and an addition are two. Element-wise parts, such as biases, activations and the softmax of
+    A multiplication and an addition count as two. Element-wise parts, such as biases, activations and the softmax of
     attention, are not counted, and masks save nothing.
 
     Parameters
     ----------
     op : str
-        Name of the operator, after the name of its domain if that is not ONNX's own: "com.microsoft.FusedMatMul".
+        Name of the operator, prefixed by its domain unless that is ONNX's own: "com.microsoft.FusedMatMul".
     reads, values : sequence of tuple of int
-        Shapes in the order of the operator's signature, None for what is left out.
+        Shapes in the order of the operator's signature, None for omitted ones.
     attributes : mapping of str to object
-        Those that the model gives.
+        Attributes in the model.
 
     Examples
     --------
@@ -43,21 +43,21 @@ def operator_flops(op: str, reads: Shapes, values: Shapes, attributes: Mapping[s
 
 
 def _of(shape: Shape) -> tuple[int, ...]:
-    """A shape that the operator cannot do without."""
+    """A required shape."""
     if shape is None:
         raise LookupError("a shape")
     return shape
 
 
 def _product(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Of matrices; the contracted dimension is the last of the first matrix, unless that is transposed."""
+    """FLOPs of a matrix product over the last dimension of the first matrix, or the other one if transposed."""
     left = _of(reads[0])
     rows = 0 if attributes.get("transBatchA") else -2
     return 2 * prod(_of(values[0])) * left[rows if attributes.get("transA") else -1]
 
 
 def _convolution(weight: int) -> Formula:
-    """Of a convolution whose weight is the read at that place."""
+    """FLOPs of a convolution whose weight is the read at `place`."""
     return lambda reads, values, _: 2 * prod(_of(values[0])) * prod(_of(reads[weight])[1:])
 
 
@@ -66,13 +66,13 @@ def _transposed_convolution(reads: Shapes, _values: Shapes, _attributes: Mapping
 
 
 def _recurrent(reads: Shapes, _values: Shapes, _attributes: Mapping[str, Any]) -> int:
-    """Of RNN, GRU and LSTM: the weights have all gates and directions; sequences count with their padding."""
+    """FLOPs of RNN, GRU and LSTM: weights have all gates and directions; sequences count with their padding."""
     x, weight, recurrence = map(_of, reads[:3])
     return 2 * x[0] * x[1] * (prod(weight) + prod(recurrence))
 
 
 def _scores(queries: int, results: int, length: int, past: Shape) -> int:
-    """Of the products of queries with keys, and of scores with values; numbers of elements, and of keys a head."""
+    """FLOPs of queries times keys and scores times values, by numbers of elements and of keys per head."""
     return 2 * (queries + results) * (length + (past[-2] if past else 0))
 
 
@@ -81,7 +81,7 @@ def _attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
 
 
 def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """Of onnxruntime; keys of rank 4 have heads before their length, queries without keys have these in them."""
+    """FLOPs for onnxruntime; keys of rank 4 have heads before length, queries without keys contain them."""
     query, key, results = _of(reads[0]), reads[1], prod(_of(values[0]))
     if key is None:
         return _scores(prod(query) // 3, results, query[1], reads[6])
@@ -89,7 +89,7 @@ def _multi_head_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -
 
 
 def _projected_attention(past: int) -> Formula:
-    """Of onnxruntime's Attention, which makes queries, keys and values of what it reads."""
+    """FLOPs of onnxruntime's Attention, which computes queries, keys and values itself."""
 
     def formula(reads: Shapes, values: Shapes, attributes: Mapping[str, Any]) -> int:
         x, weight = _of(reads[0]), _of(reads[1])
@@ -101,14 +101,14 @@ def _projected_attention(past: int) -> Formula:
 
 
 def _grouped_attention(reads: Shapes, values: Shapes, _: Mapping[str, Any]) -> int:
-    """Of onnxruntime; what it makes has the size of the queries, which may come with keys and values in them."""
+    """FLOPs for onnxruntime; the result has the size of the queries, which may contain keys and values."""
     result, present = prod(_of(values[0])), values[1]
     length, past = (present[-2], None) if present else (_of(reads[0])[1], reads[3])
     return _scores(result, result, length, past)
 
 
 def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Each token updates a state a head, by an outer product, and reads it; delta rules read it once more."""
+    """FLOPs of one update of a state per token and head, by an outer product, and one read; delta rules read twice."""
     query, value = _of(reads[0]), _of(reads[2])
     heads, states = attributes["q_num_heads"], attributes["kv_num_heads"]
     updates = 2 if "delta" in _text(attributes.get("update_rule", "gated_delta")) else 1
@@ -116,7 +116,7 @@ def _linear_attention(reads: Shapes, _values: Shapes, attributes: Mapping[str, A
 
 
 def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> int:
-    """Two operands at a time, from left to right; a product that sums nothing is element-wise."""
+    """FLOPs of two operands at a time, from left to right; a product without a sum is element-wise."""
     equation = "".join(_text(attributes["equation"]).split())
     written, arrow, result = equation.partition("->")
     shapes = [shape for shape in reads if shape is not None]
@@ -124,7 +124,7 @@ def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> in
     lengths: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for label, length in zip(term, shape, strict=True):
-            lengths[label] = max(length, lengths.get(label, 1))  # one of length 1 is repeated
+            lengths[label] = max(length, lengths.get(label, 1))  # a dimension of length 1 is repeated
     labels = [label for term in terms for label in term]
     kept = set(result) if arrow else {label for label in labels if labels.count(label) == 1}
     kept |= {label for label in labels if label.startswith(".")} if "..." in result or not arrow else set()
@@ -139,7 +139,7 @@ def _einsum(reads: Shapes, _values: Shapes, attributes: Mapping[str, Any]) -> in
 
 
 def _labels(term: str, shape: tuple[int, ...]) -> list[str]:
-    """What a term of an equation calls its dimensions; those of an ellipsis are numbered from its end."""
+    """The labels of a term's dimensions; those of an ellipsis are numbered from its end."""
     before, ellipsis, after = term.partition("...")
     hidden = len(shape) - len(before) - len(after) if ellipsis else 0
     return [*before, *(f".{k}" for k in range(hidden, 0, -1)), *after]

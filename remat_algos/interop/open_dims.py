@@ -1,4 +1,4 @@
-"""Dimensions that a model leaves open, and the lengths that a caller gives them."""
+"""Open dimensions of models, and the lengths that callers give them."""
 
 import ast
 import operator
@@ -36,9 +36,9 @@ def checked_dims(dims: Any) -> dict[str, int]:
     Raises
     ------
     GraphError
-        If a length is no whole number, or negative.
+        If a length is not a whole number, or negative.
     TypeError
-        If `dims` is no mapping.
+        If `dims` is not a mapping.
 
     Examples
     --------
@@ -54,15 +54,15 @@ def checked_dims(dims: Any) -> dict[str, int]:
 
 
 def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collection[str]) -> None:
-    """GraphError that names the first length without a dimension.
+    """Raise GraphError for the first length without a dimension.
 
     Parameters
     ----------
     dims : mapping of str to int
     bound : collection of str
-        Names that were used.
+        Used names.
     symbols : collection of str
-        Names that the error offers.
+        Names for the error to suggest.
 
     Examples
     --------
@@ -78,20 +78,20 @@ def check_known(dims: Mapping[str, int], bound: Collection[str], symbols: Collec
 
 
 def missing_lengths(number: int, first: str, shape: Sequence[object], names: Sequence[str], file: str) -> GraphError:
-    """The error about tensors that have no size.
+    """The error for tensors without a size.
 
     Parameters
     ----------
     number : int
-        How many there are.
+        Number of such tensors.
     first : str
-        The first of them.
+        Name of the first one.
     shape : sequence
-        The lengths of its dimensions, or what they are called.
+        The lengths or names of its dimensions.
     names : sequence of str
-        Dimensions whose lengths are to be given.
+        Dimensions that need lengths.
     file : str
-        What files of models are called, for the example.
+        Name of a model file, for the example.
 
     Examples
     --------
@@ -128,12 +128,12 @@ def symbols_of(expression: str) -> list[str]:
 
 
 def length_of(expression: str, dims: Mapping[str, int]) -> int:
-    """The length that an expression has for those of its symbols.
+    """The value of a length expression, given its symbols.
 
     Raises
     ------
     GraphError
-        If it is no length.
+        If it is not a length.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _tree(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr, dims: Mapping[str, int]) -> int:
-    """The value of an expression; ValueError if it is no arithmetic of lengths, or too large."""
+    """The value of an expression; ValueError if it is not arithmetic of lengths, or too large."""
     match node:
         case ast.Constant(value=int(value)):
             return value

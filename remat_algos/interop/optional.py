@@ -1,4 +1,4 @@
-"""Libraries that only some installations have."""
+"""Import of optional libraries."""
 
 import importlib
 from types import ModuleType
@@ -7,19 +7,19 @@ from remat_algos.text.wording import first_line
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """A module of an optional library.
+    """Import a module of an optional library.
 
     Parameters
     ----------
     module : str
-        Its dotted name.
+        Dotted name.
     extra : str
         The extra of this package that installs it.
 
     Raises
     ------
     ImportError
-        With the command that installs it.
+        If it fails, with the command that installs the library.
 
     Examples
     --------

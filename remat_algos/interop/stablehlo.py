@@ -1,4 +1,4 @@
-"""StableHLO modules, as JAX lowers functions to them, as computation graphs."""
+"""StableHLO modules, to which JAX lowers functions, as computation graphs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ DIALECT = "stablehlo."
 BYTECODE = b"ML\xefR"
 LOWER = "lower a function: jax.jit(g).lower(*args)"
 TOKENS = ("!stablehlo.token", "!mhlo.token")
-COUNTERS = ("i32", "i64", "ui32", "ui64")  # types of numbers that loops count in
-LONGEST_FAULT = 200  # characters of what MLIR says
+COUNTERS = ("i32", "i64", "ui32", "ui64")  # number types of loop counters
+LONGEST_FAULT = 200  # characters of MLIR's messages
 _FAULT = re.compile(r"error: (?:loc\(.*?\): )?(.*)")
 _SHAPES = re.compile(r"polymorphic shapes specifications: (.*?)\. Obtained")
 _SHAPE = re.compile(r"\.shape = \(([^'\"\[\]]*)\)(?=,|$)")
@@ -50,22 +50,21 @@ COLLECTIVES = frozenset(("all_gather", "all_reduce", "all_to_all", "collective_p
 
 @checked_arguments
 def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost = "roofline") -> ComputationGraph:
-    """The graph of a function that JAX has lowered or exported.
+    """The graph of a function lowered or exported by JAX.
 
-    Nodes are called by their operation and a number, in the order of the module; arguments and constants are residents.
-    Private functions are written out where they are called. `while`, `case` and whatever else has regions are one node
-    each, which reads what its regions read from outside. `reshape`, `optimization_barrier` and a `convert` to the same
-    type are views. Random bits of a key may be drawn a second time, since they are the same; `rng`, collectives and
-    calls with an effect may not.
+    Nodes are named by operation and number, in the order of the module; arguments and constants are residents. Private
+    functions are inlined. `while`, `case` and other operations with regions are one node each, which reads what its
+    regions read from outside. `reshape`, `optimization_barrier` and a `convert` to the same type are views. Random bits
+    from a key may be drawn again, since they are the same; `rng`, collectives and calls with effects run once.
 
     Parameters
     ----------
     lowered : jax.stages.Lowered, jax.export.Exported, jaxlib.mlir.ir.Module, str, path or bytes
-        `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of one. A str is the text of
+        `jax.jit(g).lower(*args)`, `jax.export.export(jax.jit(g))(*args)`, or the module of either. A str is the text of
         a module, `exported.mlir_module()` or `lowered.as_text()`, or the path of a file with it; bytes are the text.
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
-        "arg1[0]" where the module has no symbol for it.
+        "arg1[0]" if the module has no symbol for it.
     cost : {"roofline", "flops"} or callable, optional
         "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "flops": FLOPs. A callable gives the ns of
         (FLOPs, bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations
@@ -74,15 +73,14 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
     Returns
     -------
     ComputationGraph
-        Without a backward part: gradients that the function computes are nodes as others are.
+        Without a backward part: gradients that the function computes are ordinary nodes.
 
     Raises
     ------
     GraphError
-        If there is no module in the file, or one without a main function; if a tensor has no size; for an unknown
-        dimension or cost.
+        If the file has no module, the module no main function, or a tensor no size, or a dimension or cost is unknown.
     TypeError
-        For what is no lowered function and no module.
+        If `lowered` is neither a lowered function nor a module.
     ImportError
         If JAX is not installed.
 
@@ -104,8 +102,8 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         rows = _HloRows(_with_sizes(module, lengths))
     except (GraphError, MemoryError):
         raise
-    except Exception as error:  # what the verifier of MLIR lets pass, and JAX does not make
-        raise GraphError(f"the module is none that JAX makes ({first_line(error)}); {LOWER}") from error
+    except Exception as error:  # errors that MLIR's verifier accepts and JAX does not make
+        raise GraphError(f"the module is not one that JAX makes ({first_line(error)}); {LOWER}") from error
     return ComputationGraph.from_tables(rows.tables(cost))
 
 
@@ -113,7 +111,7 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
 
 
 def _module(lowered: Any) -> Any:
-    """The module of what `capture` takes."""
+    """The module of an argument of `capture`."""
     if hasattr(lowered, "compiler_ir"):
         return lowered.compiler_ir("stablehlo")
     if isinstance(lowered, ir.Module):
@@ -146,12 +144,12 @@ def _parsed(text: str, source: str) -> Any:
             return ir.Module.parse(text, context)
         except Exception as error:  # of the bindings
             fault, remedy = _fault(error), "is the file whole, or of a later JAX?"
-            raise GraphError(f"{source} is no StableHLO module ({fault}); {remedy}") from error
+            raise GraphError(f"{source} is not a StableHLO module ({fault}); {remedy}") from error
 
 
 @contextmanager
 def _silent(context: Any) -> Iterator[None]:
-    """While MLIR works in a context, what it says is only in its errors; else it is printed, too."""
+    """Keep MLIR's messages in a context out of the output; its errors have them."""
     handler = context.attach_diagnostic_handler(lambda _: True)
     try:
         yield
@@ -160,7 +158,7 @@ def _silent(context: Any) -> Iterator[None]:
 
 
 def _fault(error: Exception) -> str:
-    """What an error of MLIR says: its first line that is no place in a file."""
+    """The message of an MLIR error: its first line that is not a place in a file."""
     found = _FAULT.search(str(error))
     if found is None:
         return first_line(error)
@@ -196,7 +194,7 @@ def _with_sizes(module: Any, dims: dict[str, int]) -> Any:
 
 
 def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) -> list[str]:
-    """The lengths of an argument: numbers, and where one is open what is written for it, or its place."""
+    """The lengths of an argument: numbers, and for open ones the written expression, or the place."""
     shape = []
     for axis in range(kind.rank):
         place = f"{name}[{axis}]"
@@ -210,7 +208,7 @@ def _shape(name: str, kind: Any, written: list[str], dims: Mapping[str, int]) ->
 
 
 def _written_shapes(main: Any) -> list[list[str]]:
-    """The shapes of the open arguments as jax.export was given them; it writes them in each assertion about them."""
+    """The open arguments' shapes as given to jax.export, which writes them in each assertion about them."""
     for block in _blocks(main):
         for operation in block.operations:
             attributes = operation.operation.attributes
@@ -220,7 +218,7 @@ def _written_shapes(main: Any) -> list[list[str]]:
 
 
 def _dimensions(shape: str) -> list[str]:
-    """The dimensions of a shape; none if it is not written as one."""
+    """The dimensions of a shape; empty if it is not written as one."""
     try:
         parsed = ast.parse(f"({shape})", mode="eval").body
     except (ValueError, SyntaxError, RecursionError, MemoryError):
@@ -230,14 +228,14 @@ def _dimensions(shape: str) -> list[str]:
 
 
 def _takes_lengths(main: Any) -> bool:
-    """Whether a function reads lengths of dimensions, as one does that was lowered and not exported."""
+    """True if a function reads lengths of dimensions, like one that was lowered but not exported."""
     attributes = main.attributes.get("arg_attrs", [])
     constants = [each["jax.global_constant"].value for each in attributes if "jax.global_constant" in each]
     return any(constant not in ("", "_platform_index") for constant in constants)
 
 
 def _refined(module: Any, kinds: Sequence[Any]) -> Any:
-    """A copy of a module whose main function takes arguments of these types, with the lengths that follow."""
+    """A copy of a module whose main function takes arguments of these types, with inferred lengths."""
     context = mlir.make_ir_context()
     with _silent(context), context:
         stablehlo.register_stablehlo_passes()
@@ -260,7 +258,7 @@ def _refined(module: Any, kinds: Sequence[Any]) -> Any:
 
 
 def _has_open(module: Any) -> bool:
-    """Whether an operation makes a tensor with an open length."""
+    """True if an operation makes a tensor with an open length."""
     found: list[Any] = []
 
     def look(operation: Any) -> Any:
@@ -288,7 +286,7 @@ def _name(function: Any) -> str:
 
 
 class _HloRows:
-    """Rows of the operations of a module, one after another; `names` has those of a function's MLIR values."""
+    """Rows of a module's operations in order; `names` has the names of a function's MLIR values."""
 
     def __init__(self, module: Any) -> None:
         self.functions = {_name(function): list(_blocks(function)) for function in _functions(module)}
@@ -317,7 +315,7 @@ class _HloRows:
         return Tables(self.rows, self.residents, compute_unit=unit, compute_scale=1, source="the StableHLO module")
 
     def _body(self, function: str) -> Any:
-        """The block of a function; one after another runs in several only where branches of another dialect are."""
+        """The single block of a function; several blocks only come with branches of another dialect."""
         blocks = self.functions.get(function, [])
         if len(blocks) != 1:
             kind = "branches between blocks" if blocks else "no body"
@@ -325,7 +323,7 @@ class _HloRows:
         return blocks[0]
 
     def _function(self, function: str, names: dict[Any, str]) -> list[str]:
-        """Add the operations of a function whose arguments have names; the names of what it returns."""
+        """Add the operations of a function with named arguments; return the names of its results."""
         if function in self.calls:
             raise GraphError(f"the function {shortened(function)} calls itself; write it as a loop")
         self.calls.append(function)
@@ -345,13 +343,13 @@ class _HloRows:
         return []
 
     def _operation(self, operation: Any, names: dict[Any, str]) -> list[str]:
-        """Add a node, or a resident for a constant; the names of its values."""
+        """Add a node, or a resident for a constant; return the names of its values."""
         op = operation.name.removeprefix(DIALECT)
         name = f"{op}.{self.counts[op]}"
         self.counts[op] += 1
         sizes = [_memory(result.type) for result in operation.results]
         if op == "constant":
-            if next(iter(operation.results[0].uses), None) is not None:  # what lengths were computed from may be left
+            if next(iter(operation.results[0].uses), None) is not None:  # operations that computed lengths may be left
                 self.residents.append(ResidentRow(name, sizes[0]))
             return [name]
         read = dict.fromkeys(operand for operand in _operands(operation) if operand in names)
@@ -368,13 +366,13 @@ class _HloRows:
         return [row.value_name(place) for place in range(len(sizes))]
 
     def _flops(self, operation: Any) -> int:
-        """FLOPs of an operation, those of its regions and of what they call as often as they run."""
+        """FLOPs of an operation, with its regions and the functions they call as often as they run."""
         blocks = [sum(self._flops(inner.operation) for inner in block.operations) for block in _blocks(operation)]
         if operation.name in CALLEES:
             callee = operation.attributes[CALLEES[operation.name]].value
             if callee not in self.called_flops:
                 body = self._body(callee)
-                self.called_flops[callee] = 0  # while it is counted: calls of itself are refused elsewhere
+                self.called_flops[callee] = 0  # while it is counted: recursion is refused elsewhere
                 self.called_flops[callee] = sum(self._flops(inner.operation) for inner in body.operations)
             return self.called_flops[callee]
         if operation.name in ("stablehlo.case", "stablehlo.if"):
@@ -384,7 +382,7 @@ class _HloRows:
         return _product_flops(operation) + sum(blocks)
 
     def _has_effect(self, operation: Any) -> bool:
-        """Whether an operation, or one in its regions or in a function called there, must not run a second time."""
+        """True if an operation, or one in its regions or in a function called there, must not run a second time."""
         op = operation.name.removeprefix(DIALECT)
         if op in EFFECTS or op in COLLECTIVES:
             return True
@@ -402,7 +400,7 @@ def _blocks(operation: Any) -> Iterator[Any]:
 
 
 def _operands(operation: Any) -> Iterator[Any]:
-    """What an operation and its regions read; what regions compute themselves is among it."""
+    """Values that an operation and its regions read, including those computed in the regions."""
     yield from operation.operands
     for block in _blocks(operation):
         for inner in block.operations:
@@ -410,7 +408,7 @@ def _operands(operation: Any) -> Iterator[Any]:
 
 
 def _memory(kind: Any) -> int:
-    """Bytes of a tensor; a token has none."""
+    """Bytes of a tensor; 0 for a token."""
     if str(kind) in TOKENS:
         return 0
     if isinstance(kind, ir.TupleType):
@@ -425,7 +423,7 @@ def _memory(kind: Any) -> int:
         raise GraphError(f"the module has a {shortened(kind)}, whose elements have no size; use numbers")
     if isinstance(kind, ir.RankedTensorType | ir.UnrankedTensorType):
         raise GraphError(f"the module has a {shortened(kind)}, whose lengths are not fixed; lower it for one shape")
-    raise GraphError(f"the module has a {shortened(kind)}, which is no tensor; {LOWER}")
+    raise GraphError(f"the module has a {shortened(kind)}, which is not a tensor; {LOWER}")
 
 
 def _product_flops(operation: Any) -> int:
@@ -444,7 +442,7 @@ def _product_flops(operation: Any) -> int:
 
 
 def _trips(loop: Any) -> int:
-    """How often a `while` runs its body if it counts from one constant to another, as JAX's loops do; else 1."""
+    """Runs of the body of a `while` that counts from one constant to another, like JAX's loops; else 1."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = _producer(list(condition.operations)[-1].operands[0])
     if test is None or test.name != "stablehlo.compare" or "LT" not in str(test.attributes["comparison_direction"]):
@@ -462,13 +460,13 @@ def _trips(loop: Any) -> int:
 
 
 def _producer(value: Any) -> Any:
-    """The operation that makes a value, None if that is an argument."""
+    """The operation that makes a value, None for an argument."""
     owner = value.owner
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def _whole_constant(value: Any) -> int | None:
-    """The number that a scalar constant holds."""
+    """The number in a scalar constant."""
     producer, kind = _producer(value), value.type
     if producer is None or producer.name != "stablehlo.constant" or kind.rank or str(kind.element_type) not in COUNTERS:
         return None

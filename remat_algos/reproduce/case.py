@@ -1,4 +1,4 @@
-"""A network of a size, and the simulation of each strategy on it."""
+"""A network of some size, and the simulation of each strategy on it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Case:
     ----------
     label : str
     size : int
-        The number that grows from case to case.
+        Number that grows from case to case.
     graph : ComputationGraph
     simulations : mapping of str to Simulation
-        By strategy; "no_remat" is among them.
+        Simulations by strategy, including "no_remat".
 
     Examples
     --------
@@ -54,10 +54,10 @@ class Case:
         *,
         progress: Progress | None = None,
     ) -> Case:
-        """The plan of each solver for the least memory, without the passes of `solve`.
+        """The plan with the lowest peak of each solver, without the passes of `solve`.
 
-        `solvers` are names or, by strategy, a name and its options. Raises `Interrupted` where a solver was
-        stopped: its best so far is no result of the paper.
+        `solvers` are names or, by strategy, a name and its options. Raises `Interrupted` if a solver was stopped: its
+        best so far is not a result of the paper.
         """
         asked = solvers if isinstance(solvers, Mapping) else {name: (name, {}) for name in solvers}
         simulations = {NO_REMAT: baseline(graph)}
@@ -71,12 +71,12 @@ class Case:
 
     @property
     def unshared(self) -> int:
-        """Bytes of all values together, if none is ever freed."""
+        """Bytes of all values together, as if never freed."""
         return int(self.graph.memory[self.graph.needed[self.graph.producer]].sum())
 
     @property
     def parameter_memory(self) -> int:
-        """Bytes of the parameters, which no peak includes."""
+        """Bytes of the parameters, which are not part of peaks."""
         resident = self.graph.resident
         return int(resident.memory[resident.role == PARAMETER].sum()) if resident is not None else 0
 

@@ -1,4 +1,4 @@
-"""How memory grows with a network: exponents, and the figure whose axes are both logarithmic."""
+"""Growth of memory with a network: exponents, and a figure with two logarithmic axes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def exponent(sizes: Sequence[int], amounts: Sequence[float]) -> float:
-    """The b of the line a n^b that fits best where both axes are logarithmic.
+    """The b of the curve a n^b that fits best on two logarithmic axes.
 
     Parameters
     ----------
     sizes, amounts : sequence of int, of float
-        At least two, all positive.
+        At least two of each, all positive.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def plot_growth(
     curves : mapping of str to sequence of int
         Bytes at each size, by strategy.
     what : str
-        What the sizes are.
+        Meaning of the sizes.
     since : int
         The smallest size at which the exponents in the legend are fitted.
     quoted : mapping of str to (int, int), optional
@@ -88,7 +88,7 @@ def plot_growth(
 
 
 def fitted(cases: Sequence[Case], strategy: str, since: int = 0) -> float:
-    """Exponent of the growth of a strategy's peak, from a size on."""
+    """Exponent of the growth of a strategy's peak, from a given size on."""
     kept = [case for case in cases if case.size >= since]
     return exponent([case.size for case in kept], [case.peak(strategy) for case in kept])
 
@@ -116,11 +116,11 @@ def growth(name: str, title: str, what: str, cases: Sequence[Case], since: int =
     Parameters
     ----------
     name, title : str
-        Of both.
+        Name and title of both.
     what : str
-        What the sizes are.
+        Meaning of the sizes.
     cases : sequence of Case
-        All of the same strategies.
+        Cases with the same strategies.
     since : int
         The smallest size at which exponents are fitted.
     """

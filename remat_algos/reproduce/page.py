@@ -25,17 +25,17 @@ NAME = re.compile(r"\{(\w+)\}")  # in a template
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures under columns.
+    """A table of figures.
 
     Parameters
     ----------
     name : str
-        Of its file, which is PAPER_NAME.csv.
+        Name of its file, PAPER_NAME.csv.
     title : str
     columns : mapping of str to callable
-        The head of each column, and how its cells are formatted in text; a CSV file has the raw values.
+        The head of each column, and the format of its cells in text; a CSV file has the raw values.
     rows : sequence of tuple
-        A cell for each column; None is an empty one.
+        A cell for each column; None if empty.
     note : str
         A sentence or two below it.
 
@@ -65,7 +65,7 @@ class Table:
         return table_text(list(self.columns), self.rows)
 
     def markdown(self) -> str:
-        """A table of Markdown; a column whose cells are all numbers to the right."""
+        """A Markdown table; columns of numbers are right-aligned."""
         lines = [tuple(self.columns), tuple("---:" if right else "---" for right in self._numeric()), *self.cells()]
         return "\n".join(f"| {' | '.join(cell.replace('|', BAR) for cell in line)} |" for line in lines)
 
@@ -83,10 +83,10 @@ class Figure:
     Parameters
     ----------
     name : str
-        Of its file, which is PAPER_NAME.svg.
+        Name of its file, PAPER_NAME.svg.
     title : str
     draw : callable
-        Gives the axes of a new figure: a second layout of the same one differs in the last digits.
+        Returns the axes of a new figure: a second layout of the same figure would differ in the last digits.
     caption : str
     """
 
@@ -96,7 +96,7 @@ class Figure:
     caption: str
 
     def svg(self) -> bytes:
-        """The picture, the same bytes each time."""
+        """The picture, with the same bytes each time."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "figure.svg"
             plot.save(self.draw(), file)
@@ -151,7 +151,7 @@ class Page:
 
     @property
     def tables(self) -> list[Table]:
-        """The tables among its parts."""
+        """Its tables."""
         return [part for part in self.parts if isinstance(part, Table)]
 
     def file_of(self, part: Table | Figure) -> str:
@@ -159,7 +159,7 @@ class Page:
         return f"{self.paper}_{part.name}.{'csv' if isinstance(part, Table) else 'svg'}"
 
     def markdown(self) -> str:
-        """The page, its figures as links."""
+        """The page as Markdown, with links to figures."""
         return "\n\n".join([f"# {self.paper}: {self.title}", *map(self._markdown_of, self.parts)]) + "\n"
 
     def _markdown_of(self, part: Part) -> str:
@@ -203,7 +203,7 @@ class Page:
 
 
 def filled(template: str, values: Mapping[str, Filling]) -> Iterator[Part]:
-    """The headings and paragraphs of a template, and tables and figures for the names that stand alone in theirs.
+    """The headings and paragraphs of a template, with tables and figures for names that are a paragraph of their own.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
 
 def gigabytes(amount: int) -> str:
-    """Bytes as the papers write them, in GB of 10^9 bytes, for what stands beside their numbers.
+    """Bytes as in the papers, in GB of 10^9 bytes, for comparison with their numbers.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def gigabytes(amount: int) -> str:
 
 
 def in_gigabytes(amount: int) -> str:
-    """Bytes as a number of GB without the unit, which then stands once behind several numbers.
+    """Bytes as a number of GB without the unit, which then follows several numbers once.
 
     Examples
     --------

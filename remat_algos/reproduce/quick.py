@@ -1,4 +1,4 @@
-"""Quick pages: a paper's tables and figures on small networks, with nothing of the paper beside them."""
+"""Quick pages: a paper's tables and figures on small networks, without its numbers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Quick page: the networks here are small ones, not those of the paper, and no num
 paper's. It shows what is measured and in which form; `remat reproduce {}` measures the paper's networks and explains \
 each table."""
 PLACE = re.compile(r" \((Figures?|Tables?|Sections?) [^)]*\)")  # in the paper
-UNIT = ", in GB of 10^9 bytes"  # the paper's, in titles of tables
+UNIT = ", in GB of 10^9 bytes"  # places in the paper, in titles of tables
 
 
 def quick_page(page: Page, networks: Mapping[str, str]) -> Page:
-    """The page of small networks: the tables and figures of a page, without its text and what it quotes.
+    """The page of small networks: the tables and figures of a page, without its text and quoted numbers.
 
     Parameters
     ----------
     page : Page
-        Measured on small networks. Paragraphs are left out, headings are kept; so are all columns but those with the
-        paper's numbers. Bytes are in binary units throughout.
+        Measured on small networks. Paragraphs and columns of the paper's numbers are left out, headings kept. Bytes
+        are in binary units throughout.
     networks : mapping of str to str
-        What is run, by the label that tables have for it.
+        The networks, by their labels in tables.
 
     Examples
     --------
@@ -45,12 +45,12 @@ def quick_page(page: Page, networks: Mapping[str, str]) -> Page:
 
 
 def _is_heading(part: Part | None) -> bool:
-    """Whether a part that is kept is a heading, or there is none."""
+    """True if a kept part is a heading, or missing."""
     return part is None or isinstance(part, str)
 
 
 def as_reference(model: str, options: Mapping[str, Any]) -> str:
-    """A model and its options as the command line takes them.
+    """A model and its options as on the command line.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def as_reference(model: str, options: Mapping[str, Any]) -> str:
 
 
 def _without_paper(part: Part) -> Part:
-    """A part of a page without places in the paper, columns of its numbers, and its unit."""
+    """A part of a page without places in the paper, its numbers and its unit."""
     if isinstance(part, str):
         return PLACE.sub("", part)
     if isinstance(part, Figure):

@@ -1,4 +1,4 @@
-"""Papers, found by looking into this folder."""
+"""Papers, found in this folder."""
 
 import importlib
 import os
@@ -13,9 +13,9 @@ from remat_algos.errors import GraphError
 from remat_algos.reproduce.page import Page
 from remat_algos.text.wording import quoted
 
-ONE_OF_MANY = 0.05  # the part of the progress that is left for one measurement
+ONE_OF_MANY = 0.05  # share of the remaining progress for one measurement
 MakePage = Callable[[bool, Progress | None], Page]
-_PAPER = re.compile(r"[a-z]+[0-9]{4}")  # a folder is called as its paper in docs/references.bib
+_PAPER = re.compile(r"[a-z]+[0-9]{4}")  # folders are named by the paper's key in docs/references.bib
 
 
 def list_papers() -> list[str]:
@@ -36,14 +36,14 @@ def summary(paper: str) -> str:
 
 
 def get_page(paper: str) -> MakePage:
-    """The function that measures a paper: `page(quick, progress)`, with `quick` on small networks, in seconds.
+    """The function that measures a paper: `page(quick, progress)`, with `quick` within seconds on small networks.
 
-    How many measurements follow is not known: each is a small part of the progress that is left.
+    The number of measurements is unknown: each counts as a small part of the remaining progress.
 
     Raises
     ------
     GraphError
-        If there is no such paper; the nearest names are suggested.
+        If the paper is unknown; similar names are suggested.
     """
     make: MakePage = _module(paper, ".study").page
 
@@ -59,7 +59,7 @@ def get_page(paper: str) -> MakePage:
 
 
 def _by_measurement(clock: Clock) -> Progress:
-    """A callback for measurements, one after the other: where its first number falls, the next has begun."""
+    """A callback for successive measurements: if its first number falls, the next one has begun."""
     last, report = 0.0, clock.within_stage(ONE_OF_MANY)
 
     def forward(done: int, total: int, what: str) -> None:

@@ -24,7 +24,7 @@ from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
 import remat_algos as ra
 from remat_algos.interop.torch.compiled import _forward_outputs
 from remat_algos.interop.torch.costs import price
-from remat_algos.interop.torch.joint import captured, tidied
+from remat_algos.interop.torch.joint import read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.private import export_joint
 from tests.interop.torch_models import MODELS, make
@@ -113,11 +113,11 @@ def row(name):
         exported = export_joint(stack, net, inputs)
         joint, n_forward = exported.graph_module, _forward_outputs(exported.graph_module)
         counted = partial(price, cost="roofline", workspace=False)
-        model, capturing = timed(lambda: captured(tidied(joint, True), n_forward, counted))
+        model, capturing = timed(lambda: read_joint_graph(tidy(joint, True), n_forward, counted))
         graph = model.graph
         base = ra.simulate(graph, range(graph.n_nodes)).peak_memory
         costs = {graph.labels[v]: int(graph.compute[v]) for v in range(graph.n_nodes)}
-        plain = tidied(joint, False)
+        plain = tidy(joint, False)
         points, torch_seconds = [], []
         for share in BUDGETS:
             modules, seconds = timed(lambda share=share: torch_partition(plain, n_forward, share, costs))

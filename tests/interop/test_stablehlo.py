@@ -429,8 +429,8 @@ MODULE = "module {{ func.func @main({0}) -> {1} {{ {2} }} }}"
 X = "%a: tensor<2xf32>"
 DAMAGED = {
     "nothing": ("", "no function main"),
-    "no module": ("module {", "is no StableHLO module"),
-    "another dialect": ("module { tosa.add }", "is no StableHLO module"),
+    "no module": ("module {", "is not a StableHLO module"),
+    "another dialect": ("module { tosa.add }", "is not a StableHLO module"),
     "no text": (b"module {\xff}", "is not UTF-8 text"),
     "bytecode": (b"ML\xefR\rMLIR23.0.0git\0", "MLIR bytecode; give the text"),
     "no body": ("module { func.func private @main(tensor<2xf32>) -> tensor<2xf32> }", "main has no body"),
@@ -451,7 +451,7 @@ DAMAGED = {
     "no rank": (MODULE.format("%a: tensor<*xf32>", "tensor<*xf32>", "return %a : tensor<*xf32>"), "are not fixed"),
     "no tensor": (
         MODULE.format("%a: memref<2xf32>", "memref<2xf32>", "return %a : memref<2xf32>"),
-        "which is no tensor",
+        "which is not a tensor",
     ),
     "too long": (
         MODULE.format(
@@ -480,5 +480,5 @@ def test_an_error_that_is_not_foreseen_is_told(monkeypatch):
     with pytest.raises(KeyError):
         capture(lowered(jnp.sin, shaped(3)), cost=broken)
     monkeypatch.setattr("remat_algos.interop.stablehlo._product_flops", broken)
-    with pytest.raises(ra.GraphError, match="the module is none that JAX makes"):
+    with pytest.raises(ra.GraphError, match="the module is not one that JAX makes"):
         capture(lowered(jnp.sin, shaped(3)))

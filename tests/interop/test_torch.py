@@ -21,7 +21,7 @@ from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError 
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import inductor  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
-from remat_algos.interop.torch.joint import captured, tidied  # noqa: E402
+from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
 from remat_algos.plan import plan_cache  # noqa: E402
 from remat_algos.plan.solve import answered  # noqa: E402
 from remat_algos.text.units import format_bytes  # noqa: E402
@@ -731,7 +731,7 @@ def joint_of(target):
 
 def test_an_operator_that_writes_into_its_arguments_is_refused():
     with pytest.raises(GraphError, match=r"\(aten.relu_.default\) writes into its arguments; use the operator that"):
-        tidied(joint_of(torch.ops.aten.relu_.default), True)
+        tidy(joint_of(torch.ops.aten.relu_.default), True)
 
 
 def test_collectives_run_once():
@@ -741,9 +741,9 @@ def test_collectives_run_once():
     def price(operators):
         return [1] * len(operators), [0] * len(operators), "ns"
 
-    model = captured(tidied(joint_of(torch.ops.c10d_functional.remat_test.default), True), 1, price)
+    model = read_joint_graph(tidy(joint_of(torch.ops.c10d_functional.remat_test.default), True), 1, price)
     assert model.graph.once.tolist() == [True, True]  # it, and the boundary
-    plain = captured(tidied(joint_of(torch.ops.aten.relu.default), True), 1, price)
+    plain = read_joint_graph(tidy(joint_of(torch.ops.aten.relu.default), True), 1, price)
     assert plain.graph.once.tolist() == [False, True]
 
 
@@ -752,7 +752,7 @@ def test_collectives_run_once():
     [
         ({}, 'give one of two options, such as {"budget": "8GiB"}'),
         ({"budget": 0.5}, "whole numbers or text"),
-        ({"budget": "50%", "solvr": "auto"}, "'solvr' is no option; did you mean solver\\?"),
+        ({"budget": "50%", "solvr": "auto"}, "'solvr' is not an option; did you mean solver\\?"),
         ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),
         ({"device": "1GiB", "reserve": "2GiB"}, "nothing is left"),
         ({"budget": "1GiB", "accumulate": True}, "reserve and accumulate are for a device budget"),

@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.draws import is_draw  # noqa: E402
-from remat_algos.interop.torch.joint import captured, tidied  # noqa: E402
+from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
 
 # of other devices, or without dropout on the CPU
 ELSEWHERE = ("_cudnn", "cudnn", "_flash", "_efficient", "_scaled_dot_product", "miopen", "_fused_dropout")
@@ -122,7 +122,7 @@ def test_a_draw_that_runs_again_gives_what_it_gave(operator, dtype):
     traced = make_fx(torch.func.functionalize(read_twice), tracing_mode="fake", _allow_non_fake_inputs=True)
     module = traced(*inputs)
     module.graph.output_node().meta["desc"] = [None, None]
-    model = captured(tidied(module, True), 2, lambda nodes: ([1] * len(nodes), [0] * len(nodes), "ns"))
+    model = read_joint_graph(tidy(module, True), 2, lambda nodes: ([1] * len(nodes), [0] * len(nodes), "ns"))
     draws = [v for v, node in enumerate(model.operators) if node is not None and is_draw(node)]
     assert draws
     again = [v for v in draws if not model.graph.once[v]]

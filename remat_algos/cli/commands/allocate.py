@@ -32,7 +32,7 @@ METHODS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What needs addresses, how they are found, where they go."""
+    """Add the arguments: the buffers, the search for addresses, the output."""
     add_graph(parser, optional=True)
     parser.add_argument(
         "order",
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """What no argument shows alone; before the work."""
+    """Check combinations of arguments before the work."""
     if arguments.graph is None and arguments.buffers is None:
         raise argparse.ArgumentTypeError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
     sources = [] if arguments.graph is None else files_of(arguments.graph, arguments.nodes)
@@ -171,7 +171,7 @@ def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
-    """The buffers of the schedule, perhaps in place; for a file or a picture named by values and their steps."""
+    """The buffers of the schedule, perhaps in place; named by values and steps for a file or a picture."""
     from dataclasses import replace
 
     from remat_algos.allocate.buffers import Buffers
@@ -229,7 +229,7 @@ def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
 
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Options of the search for offsets."""
+    """The options of the search for offsets."""
     from remat_algos.context import time_left
 
     left = time_left(arguments.time_limit, arguments.started)
@@ -246,7 +246,7 @@ def _capacity(arguments: argparse.Namespace) -> int | None:
 
 
 def _fixed(buffers: Buffers) -> str:
-    """How many buffers of a table are fixed."""
+    """The number of fixed buffers of a table, as text."""
     offsets, arenas = int((buffers.offset >= 0).sum()), int(((buffers.arena >= 0) & (buffers.offset < 0)).sum())
     if offsets and offsets == len(buffers):
         column = "columns offset and arena" if (buffers.arena >= 0).any() else "column offset"
@@ -287,7 +287,7 @@ def _record(
 
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
-    """Of one arena."""
+    """The JSON record of one arena."""
     from remat_algos.context import Stop
 
     return {
@@ -302,7 +302,7 @@ def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any
 
 
 def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
-    """Of several arenas, with the address of each buffer."""
+    """The JSON record of several arenas, with the address of each buffer."""
     arenas = [
         {"capacity": capacity, "peak": part.size, "max_live": part.buffers.max_live, "buffers": len(part.buffers)}
         for part, capacity in zip(split.parts, split.capacities, strict=True)
@@ -312,7 +312,7 @@ def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
         "peak": sum(split.sizes),
         "max_live": split.buffers.max_live,
         "capacity": list(split.capacities),
-        "fits": True,  # else there is none
+        "fits": True,  # else there is no record
         "interrupted": False,
         "arenas": arenas,
         "addresses": [

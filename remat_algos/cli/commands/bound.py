@@ -1,4 +1,4 @@
-"""remat bound: compute that no schedule within a budget goes below."""
+"""remat bound: lower bounds on the compute of schedules within a budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DECIMALS, WHOLE_FROM = 3, 1000  # of a sum, below that many units
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the budgets, the effort."""
+    """Add the arguments: the graph, the budgets, the effort."""
     add_graph(parser)
     sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
     parser.add_argument("--budget", required=True, metavar="SIZE,...", help=sizes)
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Bound, and print what proves it; 3 if no schedule fits any budget, 130 if interrupted."""
+    """Compute bounds and print their proofs; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
     from remat_algos.context import Clock, Stop, time_left
     from remat_algos.schedule.baseline import baseline_peak
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _limit(text: str, graph: ComputationGraph, base: int) -> int:
-    """Bytes of one of the budgets."""
+    """The bytes of one budget."""
     if text == "least":
         raise argparse.ArgumentTypeError("--budget least: a bound needs a limit; give bytes, 4GiB or 50%")
     limit = memory_limit(text, base, graph.resident_memory)
@@ -85,7 +85,7 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
-    """Of one limit: what is proven, and what the step that proves the closure bound looks like."""
+    """Rows for one limit: the bound, and the step that proves the closure bound."""
     from fractions import Fraction
 
     from remat_algos.bounds.compute import TWO_PATHS, closure_cut
@@ -131,7 +131,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
 
 
 def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
-    """The bound as a sum of compute and bytes at a price, and its total; the printed figures give that total.
+    """The bound as a sum of compute and bytes at a price, and its total, which the printed figures give exactly.
 
     Examples
     --------
@@ -154,13 +154,13 @@ def _sum(compute: Fraction, left: int, price: Fraction) -> tuple[str, str]:
 
 
 def _decimal(amount: Fraction | int) -> str:
-    """All digits, and no zeros behind the last."""
+    """All digits, without trailing zeros."""
     whole = f"{float(amount):,.{DECIMALS * 2}f}"
     return f"{int(amount):,}" if amount == int(amount) else whole.rstrip("0")
 
 
 def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """How many nodes of each kind of operation, where the graph names them: ": conv 12, relu 3"."""
+    """The number of nodes of each kind of operation, if the graph names them: ": conv 12, relu 3"."""
     if graph.labels.ops is None or not nodes:
         return ""
     counts = Counter(graph.labels.op(v) or "other" for v in nodes).most_common()
@@ -170,7 +170,7 @@ def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 
 def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
-    """The JSON record: each budget with its bound, and what the cut keeps and recomputes."""
+    """The JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
     from remat_algos.bounds.compute import closure_cut
     from remat_algos.schedule.baseline import baseline_peak
 

@@ -1,4 +1,4 @@
-"""remat calibrate: what this machine can do."""
+"""remat calibrate: measure this machine."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,7 @@ HELP = "measure the speed of this machine or its GPU, so that node costs can be 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is measured, and where it goes."""
+    """Add the arguments: the measurements and the output."""
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the measurements as JSON")
     backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Measure, write, and print how to use it."""
+    """Measure, write the rates, and print how to use them."""
     import shlex
 
     from remat_algos.cost.calibration import calibrate

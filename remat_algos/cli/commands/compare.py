@@ -21,7 +21,7 @@ HELP = "run every solver at one budget, and list their plans side by side"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the budget, which solvers."""
+    """Add the arguments: the graph, the budget, the solvers."""
     add_graph(parser)
     add_budget(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     reserving = reservation_options(arguments.allocator, arguments.alignment)
     graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
     if budget.memory is None and budget.overhead is None and budget.device is None:
-        budget = Budget(LEAST)  # what each solver can reach, side by side
+        budget = Budget(LEAST)  # the best plans of each solver, side by side
     check_budget(budget, arguments.overhead, graph)
     constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
     if not arguments.json:

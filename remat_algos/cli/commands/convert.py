@@ -14,14 +14,14 @@ HELP = "write a graph in another format, and list what that format cannot repres
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, and where it goes."""
+    """Add the arguments: the graph and the output."""
     add_source(parser)
     parser.add_argument("output", metavar="OUTPUT", type=writable, help=name_endings())
     add_output_form(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Read and write."""
+    """Read a graph and write it."""
     from remat_algos.formats.graph_files import files_written
 
     _check_apart(files_of(arguments.graph, arguments.nodes), files_written(arguments.output))
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check_apart(read: Sequence[Path], written: Sequence[Path]) -> None:
-    """No file may be overwritten by what is read from it."""
+    """Check that no input file would be overwritten."""
     sources = {file.resolve() for file in read}
     for file in written:
         if file.resolve() in sources:

@@ -11,14 +11,14 @@ HELP = "compare two plans for one graph: what one recomputes and the other keeps
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph and the plans."""
+    """Add the arguments: the graph and the plans."""
     add_source(parser, help="the graph that the plans were made for")
     parser.add_argument("plans", metavar="PLAN", nargs=2, help="a plan written by remat solve -o")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Compare."""
+    """Compare two plans."""
     from remat_algos.plan.difference import Difference
     from remat_algos.plan.plan import Plan
 

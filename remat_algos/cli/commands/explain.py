@@ -16,7 +16,7 @@ HELP = "explain why values are kept or recomputed: bytes, readers, and what the 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the plan or who makes it, the value."""
+    """Add the arguments: the graph, the plan or its solver, the value."""
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan of the graph, written by remat solve -o")
     parser.add_argument("--solver", metavar="NAME", help="without PLAN: explain the plan of this solver")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Explain."""
+    """Explain a plan."""
     from remat_algos.plan.explain import explain
 
     if arguments.most < 0:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
-    """The plan of the file, or the one that the solver makes."""
+    """The plan in the file, or by the solver."""
     from remat_algos.cli.budget_argument import options_of
     from remat_algos.context import time_left
     from remat_algos.plan.plan import Plan

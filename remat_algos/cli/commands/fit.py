@@ -1,4 +1,4 @@
-"""remat fit: how deep, how large."""
+"""remat fit: the largest model or batch that fits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_VALUE = 4096
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, what varies, what it must fit into."""
+    """Add the arguments: the model, the varied option, the memory to fit into."""
     parser.add_argument(
         "--model",
         metavar="NAME[?OPTION=VALUE&...]",
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Search; 3 if no solver fits any value, 130 if interrupted, with what was found so far."""
+    """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
     from remat_algos.context import Stop, time_left
     from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import read_reference
@@ -119,7 +119,7 @@ def _budget(arguments: argparse.Namespace) -> Budget:
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
-    """What is to be tried; None for every number."""
+    """The values to try; None for every number."""
     from remat_algos.models.registry import get_family
 
     _check_vary(arguments.vary, model, options)
@@ -144,7 +144,7 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
 
 
 def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
-    """The option that varies is a number of the model, and nothing else sets it."""
+    """Check that the varied option is a number of the model, and that nothing else sets it."""
     from difflib import get_close_matches
 
     from remat_algos.models.registry import options_of
@@ -173,9 +173,9 @@ def _counting(options: Mapping[str, Any]) -> str:
 def _builder(
     model: str, options: Mapping[str, Any], vary: str, refused: dict[int, str], bits: int
 ) -> Callable[[int], ComputationGraph]:
-    """Graphs with gradients, by the value of the option that varies; `refused` gets those that cannot be.
+    """A function from a value of the varied option to a training graph; `refused` gets the impossible ones.
 
-    Encoding (elements of that many bits) comes before differentiation, so the model must not have gradients then.
+    Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate

@@ -1,4 +1,4 @@
-"""remat frontier: what memory costs in compute."""
+"""remat frontier: compute against memory."""
 
 import argparse
 
@@ -22,7 +22,7 @@ HELP = "list the Pareto-optimal plans (compute over memory), from the lowest pea
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, which solvers, how many budgets."""
+    """Add the arguments: the graph, the solvers, the number of budgets."""
     add_graph(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers")
     parser.add_argument(
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """List; 2 if no solver can serve, 130 if interrupted."""
+    """List the frontier; 2 if no solver can serve, 130 if interrupted."""
     from remat_algos.context import Stop, time_left
     from remat_algos.plan.frontier import frontier
     from remat_algos.text.units import exact_bytes, format_bytes

@@ -27,7 +27,7 @@ EXAMPLE = "remat models export resnet50 --batch 96 -o resnet50.json"
 
 
 def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAINDER) -> None:
-    """Which models; what follows `export` is read when the model is known."""
+    """Add the arguments; those after `export` are read when the model is known."""
     parser.usage = "remat models [NAME ...] [--json]\n       remat models export NAME -o FILE [--OPTION VALUE ...]"
     listed = "a family or a model: list only these, with their options"
     parser.add_argument("names", metavar="NAME", nargs=names, help=listed)
@@ -70,7 +70,7 @@ def _list(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
-    """Families and models that are named, each once; all if none is."""
+    """The named families and models, each once; all if none is named."""
     from remat_algos.models.registry import get_family, list_families
 
     seen: set[str] = set()
@@ -83,7 +83,7 @@ def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
 
 
 def _built(name: str) -> tuple[int | None, Network]:
-    """A model as it is by default, and the batch that this is."""
+    """A model with its default options, and its batch."""
     from remat_algos.models.registry import build, options_of
 
     options = options_of(name)
@@ -128,7 +128,7 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 
 
 def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
-    """Read the options of the model that is named among the words, build it, write it."""
+    """Read the options of the model named in the words, build it, write it."""
     from remat_algos.formats.graph_files import files_written
     from remat_algos.models.reference import split_reference, write_reference
     from remat_algos.models.registry import build, options_of
@@ -140,7 +140,7 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     model, given = split_reference(chosen.model)
     if unknown:
         raise argparse.ArgumentTypeError(_unknown(model, unknown[0], options))
-    files_written(chosen.output)  # an ending that is no format is refused before the work
+    files_written(chosen.output)  # an unknown ending is refused before the work
     for name in options:
         texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
         if len(texts) > 1:
@@ -163,7 +163,7 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
 
 
 def _named(words: Sequence[str]) -> str | None:
-    """The word that names a model or a family, else the first that is no option."""
+    """The word that names a model or a family, else the first that is not an option."""
     from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import list_families, list_models
 
@@ -197,7 +197,7 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
 
 
 def _place(option: str) -> str:
-    """Where the parser puts an option of a model, apart from its own."""
+    """The parser's attribute for an option of a model, distinct from its own."""
     return f"model.{option}"
 
 

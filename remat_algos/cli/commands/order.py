@@ -20,7 +20,7 @@ HELP = "find an order with a low peak in which every node runs once"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, how long to search, where the order goes."""
+    """Add the arguments: the graph, the search, the output."""
     add_graph(parser)
     group = parser.add_argument_group("search")
     beam = "number of sets of executed nodes that the beam search keeps (64, fewer on large graphs; 0: the id order)"
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
                 best = lower
     if ending.stop.complete:
         clock.finish()
-    # known by now, unless there was no time for it, or an interrupt came before
+    # known by now, unless time ran out or an interrupt came before
     bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
     record = _record(best, first, bound, ending.stop.complete)
     if arguments.output:
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _steps(simulation: Simulation) -> list[Any]:
-    """The nodes in order: names, or ids where the graph has no names."""
+    """The nodes in order, as names, or ids if the graph has no names."""
     graph, schedule = simulation.graph, simulation.schedule
     return schedule.order.tolist() if graph.labels.names is None else schedule.names(graph)
 

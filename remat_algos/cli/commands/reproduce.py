@@ -19,7 +19,7 @@ WIDTH = 80
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The paper, where its page goes, how much of it."""
+    """Add the arguments: the paper, the output, quick pages."""
     parser.add_argument("paper", nargs="?", metavar="PAPER", help="key of the paper (default: list the papers)")
     where = f"folder for PAPER.md, its tables (CSV) and figures (SVG) ({DOCS} if it exists, else {HERE})"
     parser.add_argument("-o", dest="folder", metavar="FOLDER", help=where)
@@ -78,7 +78,7 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
 
 @contextlib.contextmanager
 def _output_folder(folder: Path | None) -> Iterator[None]:
-    """A folder that takes files while the work is done; one that was not there goes if nothing came into it."""
+    """Context of a writable output folder; a new one is removed if it stays empty."""
     import tempfile
 
     if folder is None:
@@ -87,7 +87,7 @@ def _output_folder(folder: Path | None) -> Iterator[None]:
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
-        with tempfile.TemporaryFile(dir=folder):  # tried on the file system, since permissions do not tell everything
+        with tempfile.TemporaryFile(dir=folder):  # tried on the file system, since permissions do not reveal everything
             pass
         yield
     finally:
@@ -97,7 +97,7 @@ def _output_folder(folder: Path | None) -> Iterator[None]:
 
 
 def _print(page: "Page") -> None:
-    """All but the figures."""
+    """Print the page without figures."""
     from remat_algos.reproduce.page import Table, wrapped
 
     print_text(f"{page.paper}: {page.title}")

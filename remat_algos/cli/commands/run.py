@@ -22,7 +22,7 @@ HELP = "run a plan on NumPy or a GPU and compare memory, values and times with t
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the budget or a plan, where it runs."""
+    """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
     add_budget(parser)
     parser.add_argument(
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """What no argument shows alone; before the work."""
+    """Check combinations of arguments before the work."""
     from remat_algos.executor.shrinking import LARGEST
 
     if not 1 <= arguments.shrink <= LARGEST:
@@ -111,7 +111,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
-    """The graph that runs, the plan or the order, and a line about what was done to the graph."""
+    """The graph that runs, the plan or the order, and a line about changes of the graph."""
     from remat_algos.cli.order_argument import simulated_order
     from remat_algos.formats.orders import Order
     from remat_algos.plan.plan import Plan
@@ -130,7 +130,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
 
 
 def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
-    """The graph with smaller values, and the end of a sentence about that."""
+    """The graph with smaller values, and the end of a sentence about it."""
     from remat_algos.executor.shrinking import shrink
 
     return (graph, "") if by == 1 else (shrink(graph, by), f"; all sizes divided by {by:,}")

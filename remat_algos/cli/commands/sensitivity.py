@@ -1,4 +1,4 @@
-"""remat sensitivity: the overhead of plans where the costs are not exact."""
+"""remat sensitivity: the overhead of plans under uncertain costs."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ HELP = "sample the costs of nodes around those of the graph: the overhead of pla
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the plans and the noise."""
+    """Add the arguments: the graph, the plans and the noise."""
     from remat_algos.plan.cost_noise import DEVIATION, SAMPLES
 
     add_source(parser, help="the graph that the plans were made for")
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Sample, and print the table and the nodes."""
+    """Sample costs, and print the table and the nodes."""
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.sensitivity import sensitivity
 

@@ -16,7 +16,7 @@ BY = ("layer", "operation")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the breakdown."""
+    """Add the arguments: the graph, the breakdown."""
     add_graph(parser)
     group = parser.add_argument_group("breakdown of memory and compute")
     parts = "print memory at the peak and compute, by type of layer and by data structure; --plot draws it"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Describe the graph, or print where its memory and compute go."""
+    """Describe the graph, or print the breakdown of its memory and compute."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.formats.graph_files import network_of
     from remat_algos.schedule.baseline import baseline
@@ -104,7 +104,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
 
 
 def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
-    """What JSON has, but for two lists of names, which may be long: articulation values, and what forces the bound."""
+    """The JSON record without two lists of names, which may be long: articulation values and causes of the bound."""
     from remat_algos.bounds.memory import least_peak_bound
     from remat_algos.ir.resident import ROLES
     from remat_algos.schedule.baseline import baseline
@@ -184,7 +184,7 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
 
 
 def _outputs(record: dict[str, Any]) -> str:
-    """Outputs with bytes, and those without, which stand for effects such as running statistics."""
+    """Outputs with bytes, and those without, which represent effects such as running statistics."""
     effects = record["effects"]
     return counted(record["outputs"] - effects, "output") + (
         f", {counted(effects, 'effect')} of 0 bytes" if effects else ""

@@ -17,7 +17,7 @@ LISTED = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the order or the counts that give one, decisions made by hand."""
+    """Add the arguments: the graph, the order or mirror counts, manual decisions."""
     add_graph(parser)
     add_order(parser)
     group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror if given, else the opposite)")
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
-    """Names between commas; a name that has a comma itself stands alone."""
+    """Names between commas; a name with a comma must be given alone."""
     found = []
     for words in texts:
         names = [words] if _known(graph, words) else [name.strip() for name in words.split(",") if name.strip()]
@@ -133,7 +133,7 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
 
 
 def _fit(limit: int, reserved: Any) -> str:
-    """Whether a budget is kept."""
+    """The line about the budget: kept or not."""
     if reserved.memory <= limit:
         return "it fits"
     return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"

@@ -27,7 +27,7 @@ HELP = "find an order of execution whose peak stays within a budget, with as lit
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments; the solvers and their options are read off their signatures."""
+    """Add the arguments; solvers and their options are read from their signatures."""
     from remat_algos.cli.outline import outlines
 
     add_graph(parser)
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     reserving = reservation_options(arguments.allocator, arguments.alignment)
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
-    alone = arguments.format is not None and not arguments.output  # the plan is all that standard output gets
+    alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
     order = None if arguments.start is None else Order.read(arguments.start)
     graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
     check_budget(budget, arguments.overhead, graph)
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
-    """Nothing that is read is overwritten, and one thing at most has standard output."""
+    """Check that no input is overwritten, and that at most one output is standard output."""
     output = Path(arguments.output).resolve() if arguments.output else None
     if output in {file.resolve() for file in files_of(arguments.graph, arguments.nodes)}:
         raise argparse.ArgumentTypeError(
@@ -156,7 +156,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
 
 
 def _check_noise(arguments: argparse.Namespace) -> None:
-    """Robust plans are chosen within a limit of the simulated peak alone."""
+    """Check that robust plans are chosen within a limit on the simulated peak only."""
     if arguments.cost_noise is not None and arguments.allocator != PEAK:
         message = f"--cost-noise goes with --allocator {PEAK}; leave out --allocator {shortened(arguments.allocator)}"
         raise argparse.ArgumentTypeError(message)

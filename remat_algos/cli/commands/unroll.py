@@ -16,7 +16,7 @@ HELP = "write or draw an order as the mirrored graph, which has a node for each 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, the order or the counts that give one, where the mirrored graph goes."""
+    """Add the arguments: the graph, the order or mirror counts, the output."""
     add_graph(parser)
     add_order(parser)
     parser.add_argument(
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _copies(order: Any) -> Any:
-    """bool[m]: which runs are not the first of their node."""
+    """bool[m]: runs that are not the first of their node."""
     import numpy as np
 
     copies = np.ones(order.size, bool)
@@ -70,7 +70,7 @@ def _copies(order: Any) -> Any:
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
-    """The ending is a format, and nothing that is read is overwritten."""
+    """Check that the ending is a format, and that no input is overwritten."""
     if arguments.output is None:
         return
     from remat_algos.formats.graph_files import files_written
@@ -88,7 +88,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
 
 
 def _written(graph: Any, output: str | None) -> tuple[list[str], list[str]]:
-    """The files that were written, and what they have no place for."""
+    """The written files, and the properties that they cannot store."""
     if output is None:
         return [], []
     from remat_algos.formats.graph_files import files_written, left_out, write_graph

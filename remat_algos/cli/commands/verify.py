@@ -1,4 +1,4 @@
-"""remat verify: the claims of a plan compared with its simulation, and those that nobody can check."""
+"""remat verify: the claims of a plan compared with its simulation, and claims that cannot be checked."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ HELP = "simulate a plan, check its figures and prove its bound again; exit code 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph and the plan."""
+    """Add the arguments: the graph and the plan."""
     add_source(parser, help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="a plan written by remat solve -o")
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Verify; 1 if a claim is false."""
+    """Verify the plan; 1 if a claim is false."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
     from remat_algos.plan.plan import Plan
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _not_checked(plan: "Plan") -> list[str]:
-    """The entries of the plan that are its word alone; of its details all but what proves the bound."""
+    """The unchecked entries of the plan, with all details except the proof of the bound."""
     from remat_algos.plan.plan import BOUND
 
     details = [f"details.{name}" for name in plan.record()["details"] if name != BOUND]

@@ -1,4 +1,4 @@
-"""remat width: how near a graph is to a tree."""
+"""remat width: the treewidth of a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BEGINNING = 1 << 16  # characters from which a format is recognized
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The graph, how long to search, and where the decomposition goes."""
+    """Add the arguments: the graph, the search, the output."""
     add_graph(parser)
     group = parser.add_argument_group("search")
     exact = "compute the treewidth; safe reductions must leave at most 16 vertices"
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     check_plot(arguments.plot, json=arguments.json)
     _check(arguments)
-    alone = arguments.td == OUT  # the decomposition is all that standard output gets
+    alone = arguments.td == OUT  # standard output gets only the decomposition
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
         graph, directed, note = _graph(arguments)
         if not arguments.json:
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """What no argument shows alone; before the work."""
+    """Check combinations of arguments before the work."""
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
     if arguments.td == OUT and rival:
         raise argparse.ArgumentTypeError(f"--td - and {rival} both use standard output; name a file for one of them")
@@ -106,9 +106,9 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationGraph | None, str]:
-    """The graph without directions, the graph whose nodes its vertices are, and a line about what was read.
+    """The undirected graph, the graph whose nodes are its vertices, and a line about the input.
 
-    A graph of PACE has no directions, and is taken as it is.
+    PACE graphs are undirected, and taken as they are.
     """
     from remat_algos.formats.pace import read_gr
     from remat_algos.structure.undirected import UndirectedGraph
@@ -120,7 +120,7 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
             )
         graph = read_gr(arguments.graph)
         return graph, None, f"{arguments.graph}: undirected, taken as it is"
-    directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes, which the width does not use
+    directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes
     directed, note = as_planned(directed, arguments.graph, GradientOptions.of(arguments))
     return UndirectedGraph.of(directed), directed, note
 

@@ -1,4 +1,4 @@
-"""The graph of a function of JAX."""
+"""The graph of a JAX function."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ jax = require("jax", "jax")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapturedFunction:
-    """A function of JAX as a graph: node i is equation i of the program.
+    """A JAX function as a graph: node i is equation i of the program.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CapturedFunction:
     arguments : tuple of jax.ShapeDtypeStruct
         Shape and type of each array among the arguments; the first residents of the graph.
     in_tree, out_tree : jax.tree_util.PyTreeDef
-        How arguments and results are nested.
+        Nesting of arguments and results.
     """
 
     graph: ComputationGraph
@@ -55,7 +55,7 @@ class CapturedFunction:
         return one_line(self, counted(self.graph.n_nodes, "equation"), counted(len(self.arguments), "argument"), names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph to a file, for every command of `remat`; the ending gives the format.
+        """Write the graph to a file for the commands of `remat`; the ending gives the format.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class CapturedFunction:
         write_graph(self.graph, path)
 
     def report(self) -> str:
-        """What was captured, in lines of text.
+        """A description of the captured function, in lines of text.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class CapturedFunction:
         return "\n".join(labelled(rows))
 
     def flatten(self, args: tuple[Any, ...]) -> list[Any]:
-        """The arrays among the arguments; TypeError unless they are as they were captured."""
+        """The arrays among the arguments; TypeError unless nesting, shapes and types are as captured."""
         arrays, tree = jax.tree_util.tree_flatten(args)
         if tree != self.in_tree:
             raise TypeError(
@@ -99,7 +99,7 @@ class CapturedFunction:
         return arrays
 
     def check_plan(self, plan: Plan) -> None:
-        """TypeError unless it is a plan, GraphError unless it is one for this graph."""
+        """Raise TypeError unless `plan` is a plan, GraphError unless it is for this graph."""
         if not isinstance(plan, Plan):
             raise TypeError(
                 f"plan is a {type(plan).__name__}; give what remat_algos.solve(captured.graph, ...) returns"
@@ -116,15 +116,15 @@ class CapturedFunction:
 def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> CapturedFunction:
     """The graph of a function, traced with these arguments; nothing is computed.
 
-    To plan a training step capture what computes the gradients, such as `jax.value_and_grad(loss)`: what transposition
-    made, and all that reads it, is the backward part.
+    To plan a training step capture the function that computes gradients, such as `jax.value_and_grad(loss)`: equations
+    made by transposition, and all that depend on them, are the backward part.
 
     - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
-      are one node each, with the cost of their bodies and, as workspace, what one iteration holds.
-    - Equal equations are one node, and what no result needs is left out.
+      are one node each, with the cost of their bodies and the memory of one iteration as workspace.
+    - Equal equations are one node, and equations that no result needs are left out.
     - Arguments and constants are residents of role "input".
-    - An equation with an effect, such as `jax.debug.print`, runs once, effects in their order.
-    - A backward node belongs to the last forward node that reads a forward value that it reads, or to what made it.
+    - An equation with an effect, such as `jax.debug.print`, runs once; effects keep their order.
+    - A backward node belongs to the last forward node that reads, or else makes, a forward value that it reads.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     *args
         Nested arrays, or `jax.ShapeDtypeStruct` in their place.
     cost : {"roofline", "flops"} or callable, optional
-        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s that starts an equation in 4 us;
-        "flops", those of products of matrices and convolutions; or ns by a function of (FLOPs, bytes moved).
+        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s with 4 us per equation; "flops",
+        those of matrix products and convolutions; or ns by a function of (FLOPs, bytes moved).
 
     Returns
     -------
@@ -143,9 +143,9 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     Raises
     ------
     GraphError
-        If the function computes nothing, or for an unknown cost.
+        If the function computes nothing, or the cost is unknown.
     TypeError
-        If `f` cannot be called, or is given something that is no array.
+        If `f` cannot be called, or an argument is not an array.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def _typed(array: Any) -> str:
 
 
 def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> ComputationGraph:
-    """The graph of a program; a loop has the cost of its bodies, and as workspace the most that one of them holds."""
+    """The graph of a program; a loop has the cost of its bodies, and the largest of their peaks as workspace."""
     equations = program.equations
     residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
     resident_names = (*argument_names, *(f"constant.{i}" for i in range(len(program.consts))))
@@ -217,7 +217,7 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> Com
 
 
 def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
-    """Each name with its number among the equal ones."""
+    """Each name with its number among equal ones."""
     seen: Counter[str] = Counter()
     names = []
     for op in ops:
@@ -227,10 +227,10 @@ def _numbered(ops: Sequence[str]) -> tuple[str, ...]:
 
 
 def _owners(equations: Sequence[Equation]) -> list[int]:
-    """The forward equation that each backward one belongs to, -1 for those of the forward part.
+    """The forward equation to which each backward one belongs, -1 for forward ones.
 
-    No later than the owners of the gradients that it reads, as the backward part runs the forward part backwards; else
-    the last one that reads, or made, a forward value that it reads.
+    It is the last one that reads, or made, a forward value that the equation reads, but no later than the owners of the
+    gradients that it reads, as the backward part follows the forward part in reverse.
     """
     producer = {value: i for i, equation in enumerate(equations) for value in equation.values}
     last_reader: dict[int, list[int]] = {}

@@ -23,24 +23,24 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     ----------
     captured : CapturedFunction
     plan : Plan
-        For `captured.graph`.
+        Plan for `captured.graph`.
     *args
-        Of the shapes and types that were captured.
+        Arguments with the captured shapes and types.
     live : list of int, optional
-        Gets the bytes of the values that are live during each step: the sizes of the arrays that this function holds,
-        arguments and constants apart. Of a loop, the prediction also has the workspace of the node.
+        Filled with the bytes of the values live during each step: the sizes of the arrays that this function holds,
+        without arguments and constants. For a loop, the prediction also includes the workspace of the node.
 
     Returns
     -------
     object
-        Nested as the function nests its results.
+        Results, nested as by the function.
 
     Raises
     ------
     TypeError
-        For arguments nested otherwise, or of other shapes or types, and for what is no plan.
+        If the arguments differ from the captured ones in nesting, shape or type, or `plan` is not a plan.
     GraphError
-        For a plan of another graph.
+        If the plan is for another graph.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     captured.check_plan(plan)
     residents = [*captured.flatten(args), *captured.program.consts]
     arrays: dict[int, Any] = {}  # by instance
-    pinned: dict[int, Any] = {}  # outputs of first runs by value
+    pinned: dict[int, Any] = {}  # outputs of first runs, by value
     n_bytes = 0
 
     def array_of(read: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of JAX with a name on each value, on those too that only their gradients read."""
+"""JAX functions with a name on each value, including values that only their gradients read."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ custom_derivatives = require("jax.custom_derivatives", "jax")
 
 @dataclass(slots=True)
 class Scan:
-    """A `scan` of a function that gets names.
+    """A `scan` in a function that gets names.
 
     Parameters
     ----------
     eqn : jax.extend.core.JaxprEqn
     prefix : str
-        Of the names in its body.
+        Prefix of the names in its body.
     times : int
-        Iterations in all: those of the scans around it multiply.
+        Total number of iterations: the product with those of enclosing scans.
     moving : set of int
         The operands of the body for which a gradient is computed, empty for a scan without a gradient; with jax_remat3
-        all that may have one.
+        all that can have one.
     """
 
     eqn: Any
@@ -38,29 +38,29 @@ class Scan:
 
     @property
     def body(self) -> Any:
-        """The jaxpr of an iteration; its operands are constants, what is carried, and a row of each stack."""
+        """The jaxpr of an iteration; its operands are constants, carried values, and a row of each stack."""
         return self.eqn.params["jaxpr"]
 
 
 class Naming:
-    """Gives names to the values of a function, in the bodies of its scans too.
+    """Names the values of a function, also in the bodies of its scans.
 
-    Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves what has a name,
-    so derivatives are taken equation by equation here, and what they compute gets a name too. The implementation of
-    `jax.checkpoint` behind the flag jax_remat3 saves no such values; with it the function's own values get names.
+    Gradients read values that the rules of JAX compute, such as `cos(x)` for `sin(x)`. A policy saves only named
+    values, so derivatives are taken equation by equation here, and their values are named too. The implementation of
+    `jax.checkpoint` behind the flag jax_remat3 saves no such values; with it only the function's own values are named.
 
     Parameters
     ----------
     prefix : str, optional
-        Of each name.
+        Prefix of each name.
     kept : mapping of int to sequence of str, optional
-        By number of a scan, the names of what an iteration saves for its gradient, which recomputes the rest. Other
-        scans save what JAX does.
+        Names of the values that an iteration saves for its gradient, which recomputes the rest, by number of the scan.
+        Other scans save what JAX saves.
 
     Attributes
     ----------
     scans : list of Scan
-        Those that were traced, by number.
+        The traced scans, by number.
     """
 
     def __init__(self, prefix: str = "", kept: Mapping[int, Sequence[str]] | None = None) -> None:
@@ -110,7 +110,7 @@ class Naming:
         return named
 
     def run(self, eqn: Any, operands: Sequence[Any], outer: Scan | None) -> list[Any]:
-        """The results of an equation; those of a scan by a body with names, unless it has effects."""
+        """The results of an equation; a scan without effects runs by a body with names."""
         if eqn.primitive is not primitives.scan_p or eqn.effects:
             return evaluate(eqn, operands)
         params, number = eqn.params, self._number(eqn, outer)
@@ -147,14 +147,14 @@ class Naming:
 
 
 class _NamedRun:
-    """One run of a jaxpr, equation by equation, that names what it computes; equal equations are run once."""
+    """One run of a jaxpr, equation by equation, that names its values; equal equations are run once."""
 
     def __init__(self, naming: Naming, prefix: str, scan: Scan | None) -> None:
         self.naming = naming
         self.prefix = prefix
         self.scan = scan
         self.numbers = count()
-        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # with the operands, as a key has their ids
+        self.known: dict[Any, tuple[Any, list[Any]]] = {}  # with the operands, since a key has their ids
 
     def derivatives(
         self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], tangents: Sequence[Any]
@@ -176,7 +176,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays), _tangents(jaxpr.outvars, moving)
 
     def derivative(self, eqn: Any, operands: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The results of an equation and their tangents, by the rule of JAX, with names on what rests on no tangent."""
+        """Results of an equation and their tangents, by JAX's rule, with names on values independent of tangents."""
         places = [i for i, each in enumerate(directions) if each is not None]
 
         def pushed_forward(operands: list[Any], directions: list[Any]) -> Any:
@@ -198,7 +198,7 @@ class _NamedRun:
         return results, [None if is_discrete(variable.aval) else next(tangents) for variable in eqn.outvars]
 
     def constants(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], linear: set[Any]) -> list[Any]:
-        """The results of a jaxpr, with names on what does not rest on the variables in `linear`, which grows."""
+        """The results of a jaxpr, with names on values independent of the variables in `linear`, which grows."""
         arrays = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
         for eqn in jaxpr.eqns:
             operands = _read(eqn.invars, arrays)
@@ -218,7 +218,7 @@ class _NamedRun:
         return _read(jaxpr.outvars, arrays)
 
     def constant(self, eqn: Any, operands: Sequence[Any]) -> list[Any]:
-        """The results of an equation, with their names; those of an equal one, if it was run already."""
+        """The results of an equation, with their names; those of an equal equation, if one was run."""
         pairs = zip(eqn.invars, operands, strict=True)
         key = equation_key(eqn, [atom if isinstance(atom, core.Literal) else id(array) for atom, array in pairs])
         if key in self.known:
@@ -233,7 +233,7 @@ class _NamedRun:
 
 
 def is_loop(eqn: Any) -> bool:
-    """Whether XLA gets a loop for a scan; the gradient is another loop then, with no operation of which is merged."""
+    """True if XLA gets a loop for a scan; then the gradient is another loop, and no operations are merged with it."""
     return eqn.params["length"] > eqn.params["unroll"]
 
 
@@ -243,7 +243,7 @@ def replaced(operands: Sequence[Any], places: Sequence[int], arrays: Sequence[An
 
 
 def is_discrete(aval: Any) -> bool:
-    """Whether values of this type have no derivative."""
+    """True if values of this type have no derivative."""
     return aval.to_tangent_aval().dtype == jax.dtypes.float0
 
 

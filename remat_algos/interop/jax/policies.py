@@ -22,12 +22,12 @@ jax = require("jax", "jax")
 def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """The names that `checkpoint_name` gave to values that a plan keeps for the backward part.
 
-    They are those for `jax.checkpoint_policies.save_only_these_names`.
+    Pass them to `jax.checkpoint_policies.save_only_these_names`.
 
     Parameters
     ----------
     captured : CapturedFunction
-        Of a function that names values.
+        Captured function that names values.
     plan : Plan
         For `captured.graph`.
 
@@ -38,9 +38,9 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     Raises
     ------
     TypeError
-        For what is no plan.
+        If `plan` is not a plan.
     GraphError
-        For a plan of another graph.
+        If the plan is for another graph.
 
     Examples
     --------
@@ -67,31 +67,31 @@ def apply(
 ) -> Callable[..., Any]:
     """A function whose gradient keeps what a plan keeps, and recomputes the rest.
 
-    It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`. XLA decides what
-    is computed when, so the peak of the plan is no bound.
+    It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`. XLA chooses the
+    order, so the peak of the plan is not a bound.
 
     Parameters
     ----------
     f : callable
-        Of which gradients are computed, such as the loss of a network.
+        Function to differentiate, such as the loss of a network.
     plan : Plan
-        For the graph of `capture(transform(f), *args)`.
+        Plan for the graph of `capture(transform(f), *args)`.
     *args
-        As for `capture`.
+        Arguments as for `capture`.
     transform : callable, optional
-        What computes the gradients; by default `jax.value_and_grad`.
+        Transformation that computes the gradients; by default `jax.value_and_grad`.
 
     Returns
     -------
     callable
-        To be called as `f` is, for arguments of these shapes and types.
+        Takes the arguments of `f`, with these shapes and types.
 
     Raises
     ------
     TypeError
-        For what is no plan.
+        If `plan` is not a plan.
     GraphError
-        For a plan of another graph.
+        If the plan is for another graph.
 
     Examples
     --------
@@ -114,13 +114,13 @@ def apply(
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
-    """Whether both are graphs of the same equations: names change the order of the stacks that a loop makes."""
+    """True if both graphs have the same equations: names change the order of the stacks that a loop makes."""
     pairs = [(each.value_indptr, each.read_indptr, each.node_memory) for each in (graph, other)]
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
 def _names_of_saved(captured: CapturedFunction, plan: Plan) -> list[str]:
-    """The names of what a plan keeps; a loop is kept with all that it makes."""
+    """The names of the values that a plan keeps; a loop is kept with all its results."""
     nodes = np.searchsorted(plan.graph.value_indptr, [value for value, _ in plan.saved], "right") - 1
     kept: list[str] = []
     for (value, _), node in zip(plan.saved, nodes.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The equations of a function: calls inlined, nothing computed twice, dead code out."""
+"""The equations of a function: calls inlined, nothing computed twice, dead code removed."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ TRANSPOSED = "transpose("
 
 
 class Source(NamedTuple):
-    """Where an array comes from: a resident (an argument or a constant) or a value of an equation."""
+    """The source of an array: a resident (an argument or a constant) or a value of an equation."""
 
     resident: bool
     place: int
 
 
 def is_value(read: Any) -> bool:
-    """Whether it is a value of an equation, not a resident or a literal."""
+    """True for a value of an equation, False for a resident or a literal."""
     return isinstance(read, Source) and not read.resident
 
 
@@ -55,12 +55,12 @@ class Equation:
     reads : list of Source or jax.extend.core.Literal
         One per operand.
     first : int
-        Its first value; the values of an equation follow each other.
+        Its first value; the values of an equation are consecutive.
     backward : bool
     bodies : list of FlatJaxpr
-        What a loop or a branch runs.
+        Bodies of a loop or branches.
     effect_before : int
-        Of an equation with an effect: the value of 0 bytes that the effect before it made, -1 if there is none.
+        For an equation with an effect, the value of 0 bytes made by the previous effect, or -1.
     """
 
     eqn: Any
@@ -72,7 +72,7 @@ class Equation:
 
     @property
     def values(self) -> range:
-        """Its values: the results; of an equation with an effect, or without results, also one of 0 bytes."""
+        """Its values: the results, and one of 0 bytes if it has an effect or no results."""
         n_results = len(self.eqn.outvars)
         return range(self.first, self.first + n_results + (bool(self.eqn.effects) or not n_results))
 
@@ -95,11 +95,11 @@ class Equation:
 
     @property
     def flops(self) -> int:
-        """FLOPs of its matrix products and convolutions, of those in its body too."""
+        """FLOPs of its matrix products and convolutions, also in its bodies."""
         return _flops(self.eqn)
 
     def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
-        """Its values, computed by JAX's own interpreter; None for the value of 0 bytes of an effect.
+        """Its values, computed by JAX's own interpreter; None for an effect's value of 0 bytes.
 
         `array_of` gives the array of each of its `reads`.
         """
@@ -110,8 +110,8 @@ class Equation:
 class FlatJaxpr:
     """The equations of a jaxpr, numbered topologically.
 
-    Calls are inlined, equal equations are one, and what neither a result nor an effect rests on is left out. A value
-    that `checkpoint_name` names is the value itself, and so is one that is rounded to the precision that it has.
+    Calls are inlined, equal equations are one, and equations that no result or effect depends on are left out. The
+    result of `checkpoint_name`, or of rounding to the same precision, is the value itself.
 
     Parameters
     ----------
@@ -122,10 +122,10 @@ class FlatJaxpr:
     arguments : sequence of jax.core.AbstractValue
     equations : list of Equation
     consts : list of array
-        Arrays that the function does not get as arguments. They are residents behind the arguments.
+        Arrays that are not arguments of the function. They are residents after the arguments.
     results : list of Source or jax.extend.core.Literal
     names : dict of Source to tuple of str
-        What `checkpoint_name` calls a value or a resident. A stack that a `scan` makes has the names of its rows.
+        Names of values and residents by `checkpoint_name`. A stack made by a `scan` has the names of its rows.
     """
 
     def __init__(self, closed: Any) -> None:
@@ -142,7 +142,7 @@ class FlatJaxpr:
         self._drop_dead()
 
     def _inline(self, jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], backward: bool) -> list[Any]:
-        """Add the equations of a jaxpr; its results."""
+        """Add the equations of a jaxpr; return its results."""
         inputs = [*map(self._constant, consts), *arguments]
         sources = dict(zip([*jaxpr.constvars, *jaxpr.invars], inputs, strict=True))
 
@@ -172,7 +172,7 @@ class FlatJaxpr:
         return Source(True, len(self.arguments) + place)
 
     def _add(self, eqn: Any, reads: list[Any], transposed: bool) -> list[Source]:
-        """The results of an equation: of an equal one, if there is one already."""
+        """Add an equation unless an equal one exists; return its results."""
         key = equation_key(eqn, reads)
         if key is None or key not in self._known:
             equation = Equation(eqn, reads, self._n_values, transposed, _bodies(eqn))
@@ -193,7 +193,7 @@ class FlatJaxpr:
         return [Source(False, value) for value in equation.values[: len(equation.eqn.outvars)]]
 
     def _drop_dead(self) -> None:
-        """Leave out the equations that no result and no effect rests on, and number the values again."""
+        """Remove the equations that no result or effect depends on, and renumber the values."""
         needed = {read.place for read in self.results if is_value(read)}
         alive = []
         for equation in reversed(self.equations):
@@ -216,20 +216,20 @@ class FlatJaxpr:
         }
 
     def outputs(self) -> Iterator[int]:
-        """Values that are results, or stand for an effect."""
+        """Values that are results, or represent an effect."""
         yield from (read.place for read in self.results if is_value(read))
         yield from (equation.values[-1] for equation in self.equations if equation.eqn.effects)
 
 
 def _bodies(eqn: Any) -> list[FlatJaxpr]:
-    """The programs that a loop or a branch runs; none for another equation."""
+    """The programs that a loop or a branch runs; empty for other equations."""
     params = eqn.params.values() if eqn.primitive in LOOPS else ()
     items = [item for param in params for item in (param if isinstance(param, tuple) else (param,))]
     return [FlatJaxpr(item) for item in items if isinstance(item, core.ClosedJaxpr)]
 
 
 def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]:
-    """The stacks that a `scan` makes of rows that have names."""
+    """The stacks that a `scan` makes of named rows."""
     if equation.eqn.primitive is not primitives.scan_p:
         return
     (body,) = equation.bodies
@@ -240,7 +240,7 @@ def _stack_names(equation: Equation) -> Iterator[tuple[Source, tuple[str, ...]]]
 
 
 def _is_copy(eqn: Any) -> bool:
-    """Whether it rounds to the precision that its operand has, as `jax.checkpoint` does with what it saves."""
+    """True if it rounds to the precision of its operand, as `jax.checkpoint` does with saved values."""
     if eqn.primitive is not primitives.reduce_precision_p:
         return False
     info = jax.numpy.finfo(eqn.invars[0].aval.dtype)
@@ -248,7 +248,7 @@ def _is_copy(eqn: Any) -> bool:
 
 
 def _checkpoint_name(eqn: Any) -> str | None:
-    """The name that `checkpoint_name` gives to a value; None for another equation."""
+    """The name that `checkpoint_name` gives to a value; None for other equations."""
     if eqn.primitive is primitives.name_p:
         return eqn.params["name"]
     call = eqn.params.get("_prim")  # of the implementation behind the flag jax_remat3
@@ -256,7 +256,7 @@ def _checkpoint_name(eqn: Any) -> str | None:
 
 
 def evaluate(eqn: Any, operands: Sequence[Any]) -> list[Any]:
-    """The results of an equation by JAX's own interpreter, of an array for each operand; literals stay."""
+    """The results of an equation by JAX's own interpreter, given an array for each operand except literals."""
     pairs = zip(eqn.invars, operands, strict=True)
     arrays = {atom: array for atom, array in pairs if not isinstance(atom, core.Literal)}
     source = core.DebugInfo("remat_algos", eqn.primitive.name, ("",) * len(arrays), ("",) * len(eqn.outvars))
@@ -285,7 +285,7 @@ def _moved(read: Any, place: dict[int, int]) -> Any:
 
 
 def equation_key(eqn: Any, reads: Sequence[Any]) -> Hashable:
-    """Equal for equations that compute the same; None for one with an effect, or with a parameter without a hash."""
+    """A key, equal for equations that compute the same; None if one has an effect or an unhashable parameter."""
     params = tuple((name, _exact(param)) for name, param in sorted(eqn.params.items()))
     operands = tuple(
         (str(read.aval), np.asarray(read.val).tobytes()) if isinstance(read, core.Literal) else read for read in reads
@@ -318,9 +318,9 @@ def _flops(eqn: Any) -> int:
 
 
 def cost_of_bodies(eqn: Any, costs: Sequence[int]) -> int:
-    """The cost of an equation by those of its bodies: of all iterations of a `scan`, of one of a `while`.
+    """The cost of an equation from the costs of its bodies: all iterations of a `scan`, one of a `while`.
 
-    A `cond` costs what its most expensive branch costs.
+    A `cond` costs as much as its most expensive branch.
     """
     if eqn.primitive is primitives.cond_p:
         return max(costs, default=0)

@@ -1,4 +1,4 @@
-"""Plans for functions that scan over layers: what an iteration saves for its gradient is planned too."""
+"""Plans for functions that scan over layers, including what an iteration saves for its gradient."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from remat_algos.text.wording import counted
 
 jax = require("jax", "jax")
 
-PREFIX = "planned/"  # of the names, to differ from those that `apply` gives to all values
+PREFIX = "planned/"  # prefix of the names, unlike those that `apply` gives to all values
 POINTS = 8  # budgets at which the body of a scan is planned
 
-Kept = Mapping[int, Sequence[str]]  # by number of a scan, the names of what its iterations save
+Kept = Mapping[int, Sequence[str]]  # names of the values that iterations save, by number of the scan
 
 
 @checked_arguments
@@ -43,24 +43,24 @@ def plan_scans(
     cost: Cost = "roofline",
     effort: str = DEFAULT,
 ) -> tuple[Callable[..., Any], CapturedFunction, Plan]:
-    """Plan a function that scans over layers, its scans inside too.
+    """Plan a function that scans over layers, including the bodies of its scans.
 
-    The gradient of a `scan` reads stacks of what all iterations save. One iteration and its gradient are a graph of
-    their own, whose frontier gives sets of values to save; `jax.checkpoint` around the body recomputes the rest,
-    iteration by iteration. The choices are ordered from saving everything to saving nothing. For a budget the whole
-    function is captured and solved for the first of them that fits, found by bisection, and for those after it that
-    may cost less. The plan is the cheapest, of several the one with the lowest peak.
+    The gradient of a `scan` reads stacks of the values saved by all iterations. One iteration and its gradient are a
+    graph of their own, whose frontier gives sets of values to save; `jax.checkpoint` around the body recomputes the
+    rest, iteration by iteration. These choices are ordered from saving everything to saving nothing. The whole function
+    is captured and solved for the first choice that fits the budget, found by bisection, and for later ones that may
+    cost less. The plan is the cheapest, among equals the one with the lowest peak.
 
     Parameters
     ----------
     f : callable
-        Of which gradients are computed, such as the loss of a network.
+        Function to differentiate, such as the loss of a network.
     budget : int or str
         Bytes of the peak, "4GiB", "60%" of the peak without rematerialization, or "least".
     *args
-        As for `capture`.
+        Arguments as for `capture`.
     transform : callable, optional
-        What computes the gradients; by default `jax.value_and_grad`.
+        Transformation that computes the gradients; by default `jax.value_and_grad`.
     cost : {"roofline", "flops"} or callable, optional
         As for `capture`.
     effort : {"fast", "default", "best"}
@@ -71,14 +71,14 @@ def plan_scans(
     function : callable
         `f` for arguments of these shapes and types, with its scans rematerialized; to be used in place of `f`.
     captured : CapturedFunction
-        Of `transform(function)`.
+        The graph of `transform(function)`.
     plan : Plan
-        For `captured.graph`.
+        Plan for `captured.graph`.
 
     Warns
     -----
     GraphWarning
-        On the CPU, if a planned scan is no loop for XLA: one iteration, or all of them unrolled.
+        On the CPU, if XLA gets no loop for a planned scan: it has one iteration, or all are unrolled.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def plan_scans(
     for number in range(first, len(choices)):
         one_pass = planned[number].captured.graph.needed_compute if number in planned or fits(number) else 0
         if limit is not None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
-            break  # the choices after it need more compute still
+            break  # later choices need even more compute
     if not planned:
         raise min(failures, key=lambda failure: failure.reached)
     best = min(planned.values(), key=_Planned.peak_and_compute if limit is None else _Planned.compute_and_peak)
@@ -133,7 +133,7 @@ def plan_scans(
 
 
 class _Planned(NamedTuple):
-    """A function with scans of which those in `kept` recompute all but some values, and the plan for its gradient."""
+    """A function whose scans in `kept` recompute all but some values, and the plan for its gradient."""
 
     kept: Kept
     function: Callable[..., Any]
@@ -148,7 +148,7 @@ class _Planned(NamedTuple):
 
 
 def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
-    """Warn if XLA will not keep what `jax.checkpoint` says of one of these scans."""
+    """Warn if XLA will not respect `jax.checkpoint` in one of these scans."""
     short = [scan.eqn.params["length"] for scan in scans if not is_loop(scan.eqn)]
     if short and jax.default_backend() == "cpu":
         drops = "for the CPU it drops the barriers of jax.checkpoint and may save what the plan recomputes"
@@ -156,7 +156,7 @@ def _warn_of_short_scans(scans: Sequence[Scan]) -> None:
 
 
 class _Saving(NamedTuple):
-    """What the iterations of a scan may save: names, None for all that JAX saves; bytes and compute of all of them."""
+    """Values that a scan's iterations may save: names, or None for all that JAX saves; total bytes and compute."""
 
     names: Sequence[str] | None
     memory: int
@@ -164,7 +164,7 @@ class _Saving(NamedTuple):
 
 
 def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
-    """From saving everything to saving nothing, each time the step that costs least per byte that it saves."""
+    """Choices from saving everything to saving nothing, each by the cheapest step per byte that it frees."""
     now = [each[0] for each in savings]
     while True:
         yield {i: saving.names for i, saving in enumerate(now) if saving.names is not None}
@@ -181,7 +181,7 @@ def _choices(savings: Sequence[Sequence[_Saving]]) -> Iterator[Kept]:
 
 
 def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
-    """All that JAX saves, what plans for the gradient of an iteration save, and nothing."""
+    """The values saved by JAX, those saved by plans for the gradient of an iteration, and none."""
     everything = _Saving(None, 0, 0)
     if not scan.moving:
         return [everything]
@@ -207,9 +207,9 @@ def _savings(scan: Scan, traced: Naming, cost: Cost) -> list[_Saving]:
 
 
 def _weighted(graph: ComputationGraph) -> ComputationGraph:
-    """A graph whose peak is at its boundary, where the values live that an iteration saves.
+    """A graph whose peak is at its boundary, where the values that an iteration saves are live.
 
-    The other iterations save as much, so those bytes count many times, and what lives within one iteration once.
+    Other iterations save as much, so these bytes count many times, and bytes within an iteration once.
     """
     workspace = graph.workspace.copy()
     workspace[int((~graph.forward).argmax())] = graph.memory.sum() + workspace.max()

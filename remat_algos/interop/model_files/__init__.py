@@ -1,1 +1,1 @@
-"""Files of models that other libraries read, one format a file; the library is imported when a file is read."""
+"""Model files that other libraries read, one format per file; libraries are imported when a file is read."""

@@ -24,7 +24,7 @@ def _read(data: bytes, source: str, dims: Mapping[str, int] | None = None) -> Co
 
 
 def _sniff(data: bytes, ending: str) -> bool:
-    """Whether these are the fields of a ModelProto to the last byte; TensorFlow's protobufs have others."""
+    """True if all bytes are fields of a ModelProto; TensorFlow's protobufs have others."""
     if ending in GRAPH_FORMAT.endings:
         return True
     try:
@@ -35,7 +35,7 @@ def _sniff(data: bytes, ending: str) -> bool:
 
 
 def _fields(data: bytes) -> set[tuple[int, int]]:
-    """Number and kind of the fields of a message of protobuf; ValueError or IndexError if it is none."""
+    """Number and kind of the fields of a protobuf message; ValueError or IndexError for other bytes."""
     at, found = 0, set[tuple[int, int]]()
     for _ in range(MAX_FIELDS):
         if at >= len(data):
@@ -60,7 +60,7 @@ def _fields(data: bytes) -> set[tuple[int, int]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends."""
+    """A number, and the position after it."""
     number = 0
     for shift in range(0, 64, 7):
         number |= (data[at] & 127) << shift

@@ -1,4 +1,4 @@
-"""Graphs that run within a budget: through torch.compile, or in a backend of one's own; and captured ones."""
+"""Graphs that run within a budget, through torch.compile or a custom backend; and captured graphs."""
 
 import contextlib
 from collections import OrderedDict
@@ -28,7 +28,7 @@ from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
-_latest: list["TorchBackend"] = []  # what `remat` was called for last
+_latest: list["TorchBackend"] = []  # the last model for which `remat` was called
 
 
 class TorchBackend:
@@ -42,19 +42,19 @@ class TorchBackend:
     Attributes
     ----------
     reports : list of GraphReport
-        One per graph and shape, as they were compiled.
+        One per graph and shape, in the order of compilation.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
         self._partitioner = Partitioner(request)
-        self.__name__ = "remat"  # what PyTorch calls it in messages
+        self.__name__ = "remat"  # its name in PyTorch's messages
 
     def __repr__(self) -> str:
         return f"backend({str(self._partitioner.request.budget)!r}; {len(self.reports)} graphs)"
 
     @property
     def reports(self) -> list[GraphReport]:
-        """One per graph and shape, as they were compiled."""
+        """One per graph and shape, in the order of compilation."""
         return self._partitioner.reports
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
@@ -85,12 +85,12 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     Parameters
     ----------
     budget : Budget, int or str
-        Of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters, buffers
-        and inputs are apart. Bytes are for all graphs of the model together.
+        Limit of the peak: bytes, "8GiB", or "50%" of each graph's own peak without rematerialization. Parameters,
+        buffers and inputs are not counted. Bytes are for all graphs of the model together.
     compiler : {"eager", "inductor"}
-        What runs the modules. Inductor fuses and reorders: the prediction is no bound there, and `fit` measures.
+        Compiler of the modules. Inductor fuses and reorders: the prediction is not a bound there, and `fit` measures.
     recurrent : bool
-        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on and for every model: its setting `allow_rnn`.
+        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on for every model (its setting `allow_rnn`).
     **options
         `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
         `TrainingRequest`.
@@ -98,12 +98,12 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     Returns
     -------
     TorchBackend or InductorBackend
-        Its `reports` tell how each graph was planned.
+        Its `reports` describe the plan of each graph.
 
     Raises
     ------
     TypeError, ValueError
-        For options that are not known, and budgets that are none.
+        If an option is unknown or the budget invalid.
 
     Examples
     --------
@@ -128,19 +128,19 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
 def remat(
     module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
 ) -> Callable[..., Any]:
-    """What `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)` calls for each graph.
+    """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    Options are those of `backend`; or, in place of `budget`, `device`, for the peak and all that is resident together.
+    Options are those of `backend`; `device` in place of `budget` limits the peak and all residents together.
 
     Raises
     ------
     TypeError, ValueError
-        For options that are not known or missing.
+        If an option is unknown or missing.
     """
     known = _partitioners.get(id(options))
     if known is None:
         known = (options or {}, _backend_of(dict(options or {})))
-        _partitioners[id(options)] = known  # which keeps the options alive, and so the id theirs
+        _partitioners[id(options)] = known  # it keeps the options alive, so that their id stays unique
         if len(_partitioners) > REMEMBERED:
             _partitioners.popitem(last=False)
     _latest[:] = [known[1]]
@@ -148,12 +148,12 @@ def remat(
 
 
 def reports() -> list[GraphReport]:
-    """How the graphs of the model were planned that `torch.compile(model, backend="remat")` compiled last.
+    """Reports on the graphs of the model that `torch.compile(model, backend="remat")` compiled last.
 
     Raises
     ------
     GraphError
-        If it compiled none: it does so at the first call, and a model of which it captures nothing has none.
+        If it compiled none: it compiles at the first call, and some models have no graph that it captures.
     """
     if not _latest:
         missed = listed([shortened(what, LONGEST_PATH) for what in not_captured()])
@@ -173,16 +173,15 @@ def _backend_of(options: dict[str, Any]) -> Any:
 
 @checked_arguments
 def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
-    """A partition function for AOTAutograd, for backends of one's own.
+    """A partition function for AOTAutograd, for custom backends.
 
     PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM leave out the dropout between layers; a backend that
-    captures these must mind that.
+    captures these must take that into account.
 
     Parameters
     ----------
     budget, **options
-        As of `backend`.
-
+        As for `backend`.
     Returns
     -------
     Partitioner
@@ -207,16 +206,16 @@ def capture(
     ----------
     model : torch.nn.Module
     inputs : sequence
-        Arguments; tensors on the device "meta" will do.
+        Arguments; tensors on the device "meta" suffice.
     keywords : mapping, optional
         Arguments by name.
     rng, cost, workspace
-        As of `backend`. With `workspace` or the cost "profile" operators are run, each kind once.
+        As for `backend`. With `workspace` or the cost "profile" each kind of operator is run once.
 
     Returns
     -------
     Captured
-        Its `graph` is what every tool takes; `save` writes it.
+        With the `graph` for every tool; `save` writes it.
 
     Examples
     --------
@@ -239,13 +238,13 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
             return export_joint(stack, model, tuple(inputs), dict(keywords))
     except DataDependent as error:
         raise GraphError(
-            "the model's Python depends on data, so it is no one graph; use "
+            "the model's Python depends on data, so it is not one graph; use "
             "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
         ) from error
 
 
 def _forward_outputs(joint: fx.GraphModule) -> int:
-    """How many outputs of a joint graph are of the forward part; behind them each input has a gradient, or None."""
+    """Number of outputs of a joint graph's forward part; after them each input has a gradient, or None."""
     inputs = joint.graph.find_nodes(op="placeholder")
     n_tangents = sum(isinstance(node.meta.get("desc"), Tangent) for node in inputs)
     return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)

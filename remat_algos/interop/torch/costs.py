@@ -1,4 +1,4 @@
-"""What operators cost: by counting, or by running each once for itself."""
+"""Costs of operators, by counting, or by running each separately."""
 
 import statistics
 import time
@@ -21,7 +21,7 @@ from remat_algos.text.wording import shortened
 
 PROFILE = "profile"
 LONGEST_REASON = 120  # letters
-RUNS = 3  # timed, after one that is not
+RUNS = 3  # timed runs, after an untimed one
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
 
@@ -31,11 +31,11 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
     Parameters
     ----------
     operators : list of (torch.fx.Node or None)
-        None runs nothing.
+        None for no operation.
     cost : str or callable
-        As `operator_costs` takes it, or "profile": the median of three runs, in ns.
+        As for `operator_costs`, or "profile": the median of three runs, in ns.
     workspace : bool
-        Whether to run each kind of call once to see how many bytes it takes beyond its results; else 0.
+        Run each kind of call once to measure its bytes beyond its results; else these are 0.
     """
     probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
     if cost == PROFILE:
@@ -48,7 +48,7 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
 
 
 def count_flops(node: fx.Node) -> int:
-    """Floating-point operations of a call, as PyTorch counts them; 0 for what it does not count."""
+    """Floating-point operations of a call, as counted by PyTorch; 0 for calls that it does not count."""
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
     if count is None:
         return 0
@@ -63,7 +63,7 @@ def moved_bytes(node: fx.Node) -> int:
 
 
 def probe(node: fx.Node) -> tuple[int, int]:
-    """Time in ns, and bytes beyond its results, of a call on numbers of the same shapes; each kind of call once."""
+    """Time in ns, and bytes beyond the results, of a call on tensors of the same shapes; once per kind of call."""
     if not isinstance(node.target, Operator):
         return 0, 0
     signature = (str(node.target), repr(map_arg((node.args, node.kwargs), lambda read: _Shown(read.meta["val"]))))
@@ -72,7 +72,7 @@ def probe(node: fx.Node) -> tuple[int, int]:
             args, kwargs = map_arg((node.args, node.kwargs), lambda read: _numbers(read.meta["val"]))
             try:
                 _probed[signature] = _run(lambda: node.target(*args, **kwargs), _device(node))
-            except RuntimeError as error:  # it takes no such numbers
+            except RuntimeError as error:  # it refuses such tensors
                 _probed[signature] = 0, 0
                 reason = shortened(" ".join(str(error).split()), LONGEST_REASON)
                 warn(f"{shortened(node.name)} could not be measured, so its time and workspace count as 0: {reason}")
@@ -80,7 +80,7 @@ def probe(node: fx.Node) -> tuple[int, int]:
 
 
 class _Shown(str):
-    """A description that stands where a node stood."""
+    """A description in place of a node."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ def _device(node: fx.Node) -> torch.device:
 
 
 def _numbers(result: Any) -> Any:
-    """A tensor of the same layout: of numbers between 0 and 1, or of zeros, which are valid indices."""
+    """A tensor of the same layout with numbers between 0 and 1, or zeros, which are valid indices."""
     if isinstance(result, tuple | list):
         return type(result)(map(_numbers, result))
     if not isinstance(result, torch.Tensor):
@@ -104,11 +104,11 @@ def _numbers(result: Any) -> Any:
     stored = torch.zeros(n_stored if result.numel() else 0, dtype=result.dtype, device=result.device)
     if result.dtype.is_floating_point:
         stored.uniform_()
-    return stored.as_strided(result.shape, result.stride())  # elements may share a place, so it is filled before
+    return stored.as_strided(result.shape, result.stride())  # elements may share a place, so it is filled first
 
 
 def _run(call: Callable[[], Any], device: torch.device) -> tuple[int, int]:
-    """Median time of a call, and the bytes that it takes at most beyond what it returns."""
+    """Median time of a call, and the maximum of its bytes beyond its results."""
     call()
     times = []
     for _ in range(RUNS):

@@ -1,4 +1,4 @@
-"""Random operators, run again with the state that the generator had at their first run."""
+"""Random operators, rerun with the generator's state of their first run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ STATE, DRAW = "generator_state", "draw"
 
 
 def is_draw(node: fx.Node) -> bool:
-    """Whether an operator takes numbers from a generator."""
+    """True if an operator draws from a generator."""
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
@@ -25,7 +25,7 @@ def generator_state(device: torch.device) -> torch.Tensor:
 
 
 def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
-    """Make a generator go on from a state."""
+    """Set the state of a generator."""
     if device.type in HOST:
         torch.set_rng_state(state)
     else:
@@ -35,7 +35,7 @@ def set_generator_state(device: torch.device, state: torch.Tensor) -> None:
 def draw_again(
     device: torch.device, state: torch.Tensor, draw: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
-    """Run a draw with an earlier state, and leave the generator as it was."""
+    """Run a draw with an earlier state, and restore the generator."""
     now = generator_state(device)
     set_generator_state(device, state)
     try:
@@ -45,7 +45,7 @@ def draw_again(
 
 
 def add_states(graph: fx.Graph) -> None:
-    """Read the generator's state before each draw of a graph, in place; draws of a generator of their own have none."""
+    """Read the generator's state before each draw of a graph, in place, except draws with their own generator."""
     for node in graph.nodes:
         if node.op == "call_function" and is_draw(node) and not _has_generator(node):
             tensor = next(tensors(node.meta["val"]))

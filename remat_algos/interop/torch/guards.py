@@ -1,4 +1,4 @@
-"""Inputs that change in place while a plan still recomputes from them: the error names both."""
+"""Detection of inputs that change in place while a plan still recomputes from them."""
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Reread = Mapping[int | str, Sequence[str]]
 
 
 def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
-    """The nodes that run again and read an input, for each input."""
+    """For each input, the nodes that run again and read it."""
     assert model.module is not None
     inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
     about = [node.meta.get("desc") for node in inputs]
@@ -38,7 +38,7 @@ def _key(about: Any) -> int | str | None:
 
 
 def check_before_backward(results: Any, inputs: Sequence[tuple[str, Any, Sequence[str]]]) -> None:
-    """Raise at the backward part if an input has changed: name, tensor, and what is recomputed from it."""
+    """Raise at the backward part if an input has changed, given name, tensor, and nodes recomputed from it."""
     seen = [
         (name, weakref.ref(tensor), tensor._version, again)
         for name, tensor, again in inputs

@@ -1,4 +1,4 @@
-"""Plans for inductor, which fuses and reorders: there a prediction is no bound, and peaks are measured."""
+"""Plans for inductor, which fuses and reorders: predictions are not bounds there, and peaks are measured."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.ir.budget import Amount, Budget
 
-ATTEMPTS = 5  # limits that `fit` tries
+ATTEMPTS = 5  # number of limits that `fit` tries
 
 
 class InductorPartitioner(CustomPartitioner):
@@ -30,12 +30,12 @@ class InductorPartitioner(CustomPartitioner):
     Parameters
     ----------
     budget, **options
-        As of `backend`; `rng` is "once".
+        As for `backend`; `rng` is "once".
 
     Attributes
     ----------
     reports : list of GraphReport
-        What was planned; inductor's own peaks differ.
+        Reports on the plans; inductor's own peaks differ.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -63,7 +63,7 @@ class InductorPartitioner(CustomPartitioner):
         return self.partitioner(gm, joint_inputs, **known)
 
     def uuid(self) -> None:
-        """None: what was compiled with a plan is not cached under one name."""
+        """None: modules compiled with a plan are not cached."""
 
     def __deepcopy__(self, memo: object) -> "InductorPartitioner":
         return self  # inductor copies its configuration; the reports are to stay in one place
@@ -71,7 +71,7 @@ class InductorPartitioner(CustomPartitioner):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One limit, and what came of it; all in bytes."""
+    """One limit and its measured result, in bytes."""
 
     limit: int
     predicted: int
@@ -79,14 +79,14 @@ class Attempt:
 
 
 class InductorBackend:
-    """A backend of torch.compile: inductor, with the forward part and the backward part cut by our plans.
+    """A backend of torch.compile: inductor, with the joint graph split by our plans.
 
-    Random operators draw what they draw without inductor.
+    Random operators draw the same numbers as without inductor.
 
     Parameters
     ----------
     budget, **options
-        As of `InductorPartitioner`.
+        As for `InductorPartitioner`.
     """
 
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
@@ -110,21 +110,21 @@ class InductorBackend:
             return compile_fx(module, inputs)
 
     def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:
-        """Measure a training step, and plan again for a lower limit while it is above the budget.
+        """Measure a training step, and plan for lower limits until it is within the budget.
 
-        All that torch.compile has compiled in this process is forgotten and compiled anew when it is called.
+        Everything that torch.compile has compiled in this process is discarded and compiled again when called.
 
         Parameters
         ----------
         step : callable
-            Without arguments; of a model that torch.compile compiles with this backend.
+            Function without arguments; runs a model that torch.compile compiles with this backend.
         known : iterable of torch.Tensor
-            What is there before, such as parameters and inputs, and is not counted.
+            Tensors that exist before, such as parameters and inputs, and are not counted.
 
         Returns
         -------
         list of Attempt
-            The last one is what runs from now on.
+            The last one stays in use.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class InductorBackend:
         )
 
     def _limit(self) -> int:
-        """Bytes for all graphs together; a share is of the one graph that there is."""
+        """Bytes for all graphs together; a share needs a single graph."""
         request = self.partitioner.partitioner.request
         memory = None if request.is_share else Budget.of(request.budget).memory
         if isinstance(memory, int):

@@ -41,7 +41,7 @@ from remat_algos.text.wording import counted, shortened
 FORWARD, NO_OWNER = -1, -2  # in `forward_of`
 BOUNDARY = "boundary"
 PROFILER = "profiler"  # operators that only mark a range
-COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # run again by one process, they wait for the others
+COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d")  # if one process reran them, it would wait for the others
 
 Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
 """Compute and workspace of operators, and the unit of compute; None is free."""
@@ -49,22 +49,22 @@ Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
-    """A joint graph, tidied, and the computation graph of it.
+    """A tidied joint graph and its computation graph.
 
     Parameters
     ----------
     graph : ComputationGraph
         Parameters, buffers and inputs are residents; gradients from outside are values of the boundary.
     module : torch.fx.GraphModule or None
-        The joint graph. None in a copy that came out of a pickle: it can be planned, and not lowered.
+        The joint graph; None in an unpickled copy, which can be planned but not lowered.
     operators : tuple of (torch.fx.Node or None)
-        What each node of `graph` runs; None: nothing, it only stands between forward and backward.
+        Operator of each node of `graph`; None for the boundary of forward and backward, which runs nothing.
     tensors : tuple of tuple of torch.fx.Node
-        For each value of `graph`, the results of its operator that are stored in it.
+        For each value of `graph`, the results stored in it.
     bases : mapping of torch.fx.Node to tuple of int
-        For each result, views too, the values that it is stored in; none where these are residents.
+        For each result, views included, the values in which it is stored, except residents.
     num_forward : int
-        How many of the outputs are those of the forward part.
+        Number of outputs of the forward part.
     """
 
     graph: ComputationGraph
@@ -78,10 +78,10 @@ class Captured:
         return f"Captured({self.graph!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.graph, None, (), (), {}, self.num_forward)  # modules of FX are no data
+        return type(self), (self.graph, None, (), (), {}, self.num_forward)  # FX modules are not data
 
     def __deepcopy__(self, memo: object) -> "Captured":
-        return self  # nothing in it ever changes
+        return self  # it never changes
 
     @property
     def boundary(self) -> int:
@@ -90,7 +90,7 @@ class Captured:
 
     @property
     def outputs(self) -> list[Any]:
-        """Results of the joint graph, nodes or numbers: of the forward part, then gradients, or None."""
+        """Results of the joint graph, nodes or numbers: forward outputs, then gradients or None."""
         assert self.module is not None
         return list(self.module.graph.output_node().args[0])
 
@@ -99,7 +99,7 @@ class Captured:
         write_graph(self.graph, path)
 
     def report(self) -> str:
-        """What was captured, in lines."""
+        """A description of the captured graph, in lines."""
         graph = self.graph
         resident = graph.resident_memory
         draws = sum(each is not None and is_draw(each) for each in self.operators)
@@ -119,25 +119,25 @@ ONCE = "once"
 """Key in `meta` of what must not run again."""
 
 
-def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
-    """A copy of a joint graph in which nothing is computed twice or for nothing, as it is to be planned.
+def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
+    """A copy of a joint graph for planning, in which nothing is computed twice or in vain.
 
-    Inputs that the runtime will write into are read through a clone each, for a run after that would read something
-    else. With `replay` the state of the generator is read before each draw.
+    Inputs that the runtime will write into are read through a clone, since a later run would read other values. With
+    `replay` the state of the generator is read before each draw.
 
     Raises
     ------
     GraphError
-        For dynamic shapes, sparse tensors, those of a subclass, and operators that write into their arguments.
+        If there are dynamic shapes, sparse tensors, tensor subclasses, or operators that write into their arguments.
     """
     for node in module.graph.nodes:
         _check(node)
     output = module.graph.output_node()
     returned = {storage_key(t) for node in output.all_input_nodes for t in tensors(node.meta.get("val"))}
     graph = fx.Graph()
-    copies: dict[fx.Node, Any] = {}  # of sizes that are fixed, their numbers
+    copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
     first_of: dict[Any, fx.Node] = {}
-    twins: dict[int, int] = {}  # storage of what is computed twice, to that of the first
+    twins: dict[int, int] = {}  # storage of a repeated computation, to that of the first
     for node in module.graph.nodes:
         if getattr(node.target, "namespace", "") == PROFILER:
             continue
@@ -150,7 +150,7 @@ def tidied(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copies[node], copy.meta[STORAGES] = size, []
             continue
         stored = real_storages(node)
-        # equal results that are returned stay two
+        # equal results that are both returned stay separate
         call = _equal_calls(copy) if returned.isdisjoint(key for key, _ in stored) else None
         first = copy if call is None else first_of.setdefault(call, copy)
         if first is not copy:
@@ -195,7 +195,7 @@ def _check(node: fx.Node) -> None:
 
 
 def _equal_calls(node: fx.Node) -> Any:
-    """What is equal for two calls that compute the same; None where no other may stand for this one."""
+    """A key, equal for two calls that compute the same; None if no other may replace this one."""
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
     if node.op != "call_function" or not plain or is_draw(node):
         return None
@@ -208,7 +208,7 @@ def _equal_calls(node: fx.Node) -> Any:
 
 
 def _hashable(argument: Any) -> Any:
-    """An argument with its type, since 1, 1.0 and True are equal; zeros of both signs are, too."""
+    """An argument with its type, since 1, 1.0 and True are equal, and so are zeros of both signs."""
     if isinstance(argument, fx.Node):
         return argument
     if isinstance(argument, tuple | list):
@@ -219,10 +219,10 @@ def _hashable(argument: Any) -> Any:
 
 
 def _clone_mutated(graph: fx.Graph) -> None:
-    """A clone of each input that the runtime will write into, which is what the others read.
+    """Clone each input that the runtime will write into; all others read the clone.
 
-    Clones stand as they are read first, so that the order of inputs, which is not the same where torch.compile captures
-    a model, does not change the graph.
+    Clones are ordered by first read, so that the order of inputs, which differs if torch.compile captures a model, does
+    not change the graph.
     """
     output = graph.output_node()
     readers = {node: place for place, node in enumerate(graph.nodes)}
@@ -245,9 +245,9 @@ def _clone_mutated(graph: fx.Graph) -> None:
 
 
 def _locate_views(graph: fx.Graph) -> None:
-    """Store each view where its base is stored, in place.
+    """Store each view where its base is, in place.
 
-    The fake tensors say otherwise where the base was replaced: by the clone of an input, or by a pass of inductor.
+    The fake tensors differ if the base was replaced, by the clone of an input or by a pass of inductor.
     """
     for node in graph.nodes:
         base = _view_base(node)
@@ -260,7 +260,7 @@ def _locate_views(graph: fx.Graph) -> None:
 
 
 def _view_base(node: fx.Node) -> fx.Node | None:
-    """The argument that a call is a view of, by its schema, or the tuple that it is taken out of."""
+    """The argument of which a call is a view, by its schema, or the tuple that it indexes."""
     if node.target is operator.getitem:
         return node.args[0]
     schema = getattr(node.target, "_schema", None)
@@ -273,15 +273,15 @@ def _view_base(node: fx.Node) -> fx.Node | None:
 # ---------------------------------------------------------------- its graph
 
 
-def captured(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
+def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
     """The computation graph of a tidied joint graph.
 
     Parameters
     ----------
     module : torch.fx.GraphModule
-        As `tidied` returns it.
+        Result of `tidy`.
     num_forward : int
-        How many of its outputs are those of the forward part.
+        Number of outputs of the forward part.
     price : callable
         Compute and workspace of operators, and the unit of compute.
     """
@@ -326,16 +326,16 @@ class _JointRows:
         self.tensors: list[list[fx.Node]] = []
         self.inputs: list[tuple[fx.Node, int]] = []
         self.tangents: list[fx.Node] = []
-        self.values: dict[fx.Node, tuple[int, ...]] = {}  # in which a result is stored
+        self.values: dict[fx.Node, tuple[int, ...]] = {}  # that store each result
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
-        self.place: dict[int, tuple[bool, int]] = {}  # of a storage: whether resident, which
+        self.place: dict[int, tuple[bool, int]] = {}  # of a storage: true for a resident, and its id
         self.backward: set[fx.Node] = set()
-        self.effects: list[int] = []  # values without bytes of what must have run, in the forward part by its end
-        self.last_draw: list[int] = []  # what the next draw reads, so that draws keep their order
+        self.effects: list[int] = []  # values without bytes of operators that must run
+        self.last_draw: list[int] = []  # read by the next draw, so that draws keep their order
         self.boundary: list[int] = []  # the value of the node between forward and backward
 
     def read_input(self, node: fx.Node) -> None:
-        """Take in a resident, or a gradient from outside."""
+        """Add a resident, or a gradient from outside."""
         if isinstance(node.meta.get("desc"), Tangent):
             self.backward.add(node)
             self.tangents.append(node)
@@ -346,8 +346,8 @@ class _JointRows:
         self._locate(node)
 
     def read_call(self, node: fx.Node) -> None:
-        """Take in a call; a view of what is stored already makes no row."""
-        draw = node.meta.get(DRAW, node)  # whose state it reads
+        """Add a call; a view of a stored result makes no row."""
+        draw = node.meta.get(DRAW, node)  # the draw whose state it reads
         if any(each in self.backward for each in draw.all_input_nodes):
             self.backward.add(node)
             self._separate()
@@ -394,7 +394,7 @@ class _JointRows:
         return len(self.memory) - 1
 
     def _mark(self) -> int:
-        """A value without bytes of the last row."""
+        """Add a value without bytes to the last row."""
         return self._value(0)
 
     def _locate(self, node: fx.Node) -> None:
@@ -403,7 +403,7 @@ class _JointRows:
         self.residents[node] = tuple(i for resident, i in places if resident)
 
     def _separate(self) -> None:
-        """Add the node that stands between forward and backward, if it is not there: gradients from outside arrive."""
+        """Add the boundary of forward and backward once: gradients from outside arrive."""
         if self.boundary:
             return
         if late := [node.name for node in self.forward_outputs if node not in self.values]:
@@ -436,7 +436,7 @@ class _JointRows:
         output[self.boundary + self.last_draw + self.effects] = True
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
         compute, workspace, unit = price([row.operator for row in self.rows])
-        for v, row in enumerate(self.rows):  # a draw that runs again holds the state that it puts back
+        for v, row in enumerate(self.rows):  # a draw that reruns holds the state that it restores
             if row.operator is not None and STATE in row.operator.meta:
                 workspace[v] += sum(size for _, size in row.operator.meta[STATE].meta[STORAGES])
         return ComputationGraph.from_arrays(
@@ -454,7 +454,7 @@ class _JointRows:
         )
 
     def _owners(self) -> list[int]:
-        """The forward node of each backward one: the last with its number of the autograd tape."""
+        """The forward node of each backward one: the last with the same number on the autograd tape."""
         last: dict[int, int] = {}
         owners = []
         for v, row in enumerate(self.rows):
@@ -474,7 +474,7 @@ class _JointRows:
         return Resident([size for _, size in self.inputs], roles, indptr, indices, tuple(names))  # type: ignore[arg-type]
 
     def _resident_names(self) -> list[str]:
-        """What the model calls its parameters and buffers, unless an operator has that name."""
+        """The model's names of its parameters and buffers, unless an operator has that name."""
         taken = {_name(node) for node in self.values}
         names = [getattr(node.meta.get("desc"), "target", node.name) for node, _ in self.inputs]
         clear = len(set(names)) == len(names) and taken.isdisjoint(set(names) - {node.name for node, _ in self.inputs})
@@ -500,7 +500,7 @@ class _JointRows:
 
 
 def _parts(node: fx.Node) -> Iterator[fx.Node]:
-    """The tensors that a call returns: itself, or what is taken out of its tuple."""
+    """The tensors that a call returns: itself, or the items of its tuple."""
     if isinstance(node.meta.get("val"), torch.Tensor):
         yield node
     else:
@@ -510,7 +510,7 @@ def _parts(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _name(node: fx.Node) -> str:
-    """Its name, behind that of the submodule that calls it."""
+    """Its name, prefixed by the submodule that calls it."""
     return ".".join(filter(None, (module_of(node.meta), node.name)))
 
 

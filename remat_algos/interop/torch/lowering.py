@@ -1,4 +1,4 @@
-"""From a schedule back to modules of FX: every run a call, views taken anew of what they are read from."""
+"""From a schedule back to FX modules: every run is a call, and views are taken again of their bases."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -21,13 +21,13 @@ UNCHECKED = "saved_tensor_with_no_vc_check"
 
 @checked_arguments
 def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> fx.GraphModule:
-    """One module without branches that runs a schedule of a captured model, forward and backward, for study and tests.
+    """One straight-line module that runs a schedule of a captured model, forward and backward, for study and tests.
 
     Parameters
     ----------
     captured : Captured
     schedule : Simulation, Schedule or sequence of int
-        Of its graph.
+        Schedule of its graph.
 
     Returns
     -------
@@ -37,9 +37,9 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
     Raises
     ------
     ScheduleError
-        If the schedule is none of this graph.
+        If the schedule is not for this graph.
     PlanError
-        If the captured model comes out of a pickle.
+        If the captured model was unpickled.
     """
     module, simulation = _checked(captured, schedule)
     writer, steps = _Lowering(captured, simulation), list(simulation.steps())
@@ -53,9 +53,9 @@ def lower(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 
 
 def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward module that run a schedule, as AOTAutograd wants them of a partitioner.
+    """The forward and the backward module that run a schedule, as AOTAutograd expects from a partitioner.
 
-    The forward module returns its outputs and what the backward module reads of it, that module gradients.
+    The forward module returns its outputs and the values that the backward module reads; the latter returns gradients.
     """
     module, simulation = _checked(captured, schedule)
     inputs = module.graph.find_nodes(op="placeholder")
@@ -101,7 +101,7 @@ class _Lowering:
         self.copies: dict[tuple[fx.Node, tuple[int, ...]], fx.Node] = {}  # by the instances that it is stored in
         self.received: list[
             tuple[fx.Node, fx.Node]
-        ] = []  # inputs of the backward module, and what they are in the forward one
+        ] = []  # inputs of the backward module, and their sources in the forward one
         self.runs = simulation.runs
         self.parts = {part for parts in captured.tensors for part in parts}
         self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
@@ -109,21 +109,21 @@ class _Lowering:
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
-        """Inputs of the joint graph, as inputs of this module; gradients from outside arrive at the boundary."""
+        """Copy the joint graph's inputs to this module; gradients from outside arrive at the boundary."""
         arriving = dict(zip(self.captured.graph.values(boundary.node), boundary.makes, strict=True))
         for node in inputs:
             stored = tuple(arriving[x] for x in self.captured.bases[node])
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Copy the operator of a step, and what takes its tuple apart."""
+        """Copy the operator of a step, and the items of its tuple."""
         node = self.captured.operators[step.node]
         values = self.captured.graph.values(step.node)
         computed = dict(zip(values, step.makes, strict=True))
         for x, instance in computed.items():
             self.pinned.setdefault(x, instance)
         if node is None or (DRAW in node.meta and self.runs[self.node_of[node.meta[DRAW]]] == 1):
-            return  # the boundary; a state that nobody will need
+            return  # the boundary, or an unneeded state
         serving = dict(step.reads)
         self._copy(node, serving, computed)
         if node not in self.parts:
@@ -131,22 +131,22 @@ class _Lowering:
         self.ran.add(node)
 
     def results(self, outputs: Iterable[Any]) -> list[Any]:
-        """Outputs, as the first runs of their operators computed them; numbers and None as they are."""
+        """Outputs, from the first runs of their operators; numbers and None unchanged."""
         return [self.copy(each, self.pinned) if isinstance(each, fx.Node) else each for each in outputs]
 
     def copy(self, node: fx.Node, serving: Mapping[int, int]) -> fx.Node:
-        """What a result of the joint graph is in this module, stored in the instances that serve reads now."""
+        """The copy in this module of a joint graph's result, stored in the instances that serve reads now."""
         key = (node, tuple(serving[x] for x in self.captured.bases[node]))
         if key not in self.copies:
             computed = None if self.earlier is None else self.earlier.copies.get(key)
             if computed is not None and (node.op == "placeholder" or node in self.parts):
                 self.copies[key] = self._receive(computed)
-            else:  # a view, taken of what is stored; one is never saved beside its base
+            else:  # a view, taken of its stored base; views are never saved beside their bases
                 self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
         return self.copies[key]
 
     def saved(self) -> list[fx.Node]:
-        """What the forward module has to give to this one, in the order of its inputs."""
+        """The values that the forward module must pass to this one, in the order of its inputs."""
         self.received.sort(key=lambda pair: UNCHECKED in pair[1].meta)  # AOTAutograd wants these last
         first = self._first_input()
         for node, _ in self.received:
@@ -154,7 +154,7 @@ class _Lowering:
         return [copy for _, copy in self.received]
 
     def _copy(self, node: fx.Node, serving: Mapping[int, int], computed: Mapping[int, int]) -> None:
-        """One more run of an operator."""
+        """Copy an operator for one more run."""
         stored = {**serving, **computed}
         key = (node, tuple(stored[x] for x in self.captured.bases[node]))
         if STATE not in node.meta or node not in self.ran:
@@ -167,17 +167,17 @@ class _Lowering:
         self.copies[key].meta = dict(node.meta)
 
     def _take_apart(self, node: fx.Node, serving: Mapping[int, int]) -> None:
-        """At once, so that what nobody reads is released."""
+        """Take a tuple apart at once, so that unread items are released."""
         for user in node.users:
             if user.target is operator.getitem:
                 self.copy(user, serving)
                 self._take_apart(user, serving)
 
     def _receive(self, copy: fx.Node) -> fx.Node:
-        """An input of the backward module: what the forward one has computed."""
+        """Add an input of the backward module for a value of the forward one."""
         with self.graph.inserting_before(self._first_input()):
             received = self.graph.placeholder(copy.name)
-        received.target = received.name  # another node of this module may have the name that the copy has in its own
+        received.target = received.name  # another node of this module may have the same name
         received.meta = dict(copy.meta)
         self.received.append((received, copy))
         return received

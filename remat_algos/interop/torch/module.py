@@ -1,4 +1,4 @@
-"""A model that runs within a budget, as a module in its place."""
+"""A drop-in module that runs a model within a budget."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ from remat_algos.text.wording import LONGEST_PATH, counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 """What a module is made of; ours has those of the model."""
-DEVICES = ("cpu", "cuda")  # whose autocast is part of what is captured
+DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
 ULPS, HALF_ULPS = 100, 4
 """Units in the last place of its largest number by which a result may differ, and in half precision."""
 ACCELERATOR = 100  # times as many, off the CPU
@@ -37,7 +37,7 @@ SEED = 0  # of the passes that are compared
 
 
 class _OfMode(NamedTuple):
-    """What runs in one mode, the parameters and buffers that it takes by name, and what is recomputed from inputs."""
+    """The code of one mode, its parameters and buffers by name, and the nodes recomputed from inputs."""
 
     call: Callable[..., Any]
     names: list[str]
@@ -46,21 +46,21 @@ class _OfMode(NamedTuple):
 
 
 class Rematerialized(nn.Module):
-    """A model with inputs of fixed shapes, as a module; parameters, buffers and submodules are those of the model.
+    """A module for a model with inputs of fixed shapes, which shares its parameters, buffers and submodules.
 
-    Where the mode of a submodule, `requires_grad` or type of a parameter, or autocast is another one than before, it is
-    captured and planned anew. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. A
-    copy, or one out of a pickle, is planned at its first call. Other attributes and hooks stay as captured.
+    If the mode of a submodule, `requires_grad` or type of a parameter, or autocast has changed, the model is captured
+    and planned again. Without gradients (`torch.no_grad`) the model itself runs, for inputs of any shape. Copies and
+    unpickled modules are planned at their first call. Other attributes and hooks stay as captured.
 
     Parameters
     ----------
     model : torch.nn.Module
     request : TrainingRequest
-        What to plan for.
+        The request to plan for.
     specs : list of (str, str)
         Name and description of each input.
     check : bool
-        Whether each capture is compared with the model.
+        Compare each capture with the model.
     """
 
     def __init__(self, model: nn.Module, request: TrainingRequest, specs: list[tuple[str, str]], check: bool) -> None:
@@ -95,7 +95,7 @@ class Rematerialized(nn.Module):
 
     @property
     def training(self) -> bool:
-        """That of the model."""
+        """The training mode of the model."""
         return self.original.training
 
     @training.setter
@@ -104,7 +104,7 @@ class Rematerialized(nn.Module):
 
     @property
     def report(self) -> GraphReport:
-        """How the graph of the last call with gradients was planned."""
+        """The report on the graph of the last call with gradients."""
         if not self._last:
             raise GraphError("a copy is planned at its first call; call it")
         return self._last[-1]
@@ -115,7 +115,7 @@ class Rematerialized(nn.Module):
         return self.report.plan
 
     def train(self, mode: bool = True) -> "Rematerialized":
-        """Put the model into training, or into evaluation."""
+        """Set the model to training or evaluation mode."""
         self.original.train(mode)
         return self
 
@@ -123,22 +123,22 @@ class Rematerialized(nn.Module):
         raise GraphError("a planned model has no replicas for DataParallel; use DistributedDataParallel")
 
     def _apply(self, *args: Any, **kwargs: Any) -> "Rematerialized":
-        self.original._apply(*args, **kwargs)  # what moves a module, or changes the type of its parameters
+        self.original._apply(*args, **kwargs)  # moves a module, or changes the type of its parameters
         return self
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the model."""
+        """The state of the model."""
         return self.original.state_dict(*args, **kwargs)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """Into the model."""
+        """Load a state into the model."""
         return self.original.load_state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         self.original._load_from_state_dict(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the model; GraphError for inputs that differ from those it was planned for."""
+        """Run the model; GraphError for inputs other than those it was planned for."""
         if not torch.is_grad_enabled():
             return self.original(*args, **kwargs)
         actual = describe(args, kwargs)
@@ -160,7 +160,7 @@ class Rematerialized(nn.Module):
         return results
 
     def plan_mode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> GraphReport | None:
-        """Capture and plan the model in its mode; None if nothing of it has a gradient, so that it runs as it is."""
+        """Capture and plan the model in its mode; None if nothing in it has a gradient, so that it runs as it is."""
         partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
             joint = export(stack, self.original, args, kwargs)
@@ -200,14 +200,14 @@ def rematerialize(
     ----------
     model : torch.nn.Module
     inputs : sequence
-        Arguments, of which shapes, dtypes, devices and `requires_grad` are kept to.
+        Arguments, whose shapes, dtypes, devices and `requires_grad` later calls must have.
     budget, **options
-        As of `backend`.
+        As for `backend`.
     keywords : mapping, optional
         Arguments by name.
     check : bool
-        Compare one forward pass with that of the model, from one seed; buffers, inputs and PyTorch's default generators
-        stay as they are. On a GPU models that draw are not compared.
+        Compare one forward pass with the model's, from the same seed; buffers, inputs and PyTorch's default generators
+        stay unchanged. On a GPU models that draw are not compared.
 
     Returns
     -------
@@ -217,7 +217,7 @@ def rematerialize(
     Raises
     ------
     GraphError
-        For Python that depends on data, which torch.compile splits; and where the results of both passes differ.
+        If the model's Python depends on data, which torch.compile splits, or the results of both passes differ.
     BudgetError
         With `infeasible="raise"`, if no plan within the budget is found.
 
@@ -238,7 +238,7 @@ def rematerialize(
 
 
 def _mode(model: nn.Module) -> Any:
-    """All that a capture depends on, beside the inputs."""
+    """Everything that a capture depends on, except the inputs."""
     return (
         tuple(module.training for module in model.modules()),
         tuple(
@@ -259,10 +259,10 @@ def _writes_parameter(result: Any) -> bool:
 def _check_pass(
     planned: Rematerialized, args: Sequence[Any], kwargs: Mapping[str, Any], draws: bool, written: Sequence[str]
 ) -> None:
-    """GraphError unless one forward pass gives what the model gives: a capture may have left something out.
+    """Raise GraphError unless one forward pass equals the model's: a capture may have left something out.
 
-    Nothing is compared on fake tensors, nor on a GPU where operators draw: there they draw other numbers where nothing
-    has a gradient. `written` are the parameters that a pass writes.
+    Nothing is compared on fake tensors, nor on a GPU if operators draw: there they draw other numbers without
+    gradients. `written` are the parameters that a pass writes.
     """
     model = planned.original
     tensors = [*model.parameters(), *model.buffers(), *_tensors(args, kwargs)]
@@ -276,7 +276,7 @@ def _check_pass(
     try:
         ours = _one_pass(model, planned.forward, args, kwargs, written, gradients=True)
         difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=False))
-        if difference:  # without gradients it fits where a step does not, but may take a fast path that differs
+        if difference:  # without gradients it fits even if a step does not, but may take a fast path that differs
             difference = _difference_of(ours, _one_pass(model, model, args, kwargs, written, gradients=True))
     except torch.OutOfMemoryError as error:
         warn(f"the planned model was not compared with the model, for which memory ran out: {error}")
@@ -298,7 +298,7 @@ def _one_pass(
     *,
     gradients: bool,
 ) -> list[tuple[str, Any]]:
-    """Results, what is written and the CPU's generator after a pass, by name; all is as before then."""
+    """Results, written tensors and the CPU's generator after a pass, by name; all are restored afterwards."""
     slots = [(module, name) for module in model.modules() for name, each in module._buffers.items() if each is not None]
     buffers = [module._buffers[name] for module, name in slots]
     parameters = {name: model.get_parameter(name) for name in written}
@@ -332,7 +332,7 @@ def _detached(result: Any) -> Any:
 
 
 def _difference_of(ours: Sequence[tuple[str, Any]], theirs: Sequence[tuple[str, Any]]) -> str:
-    """The first difference between the results of two passes; empty if there is none."""
+    """The first difference between the results of two passes, or ""."""
     if [name for name, _ in ours] != [name for name, _ in theirs]:
         return "the number of its results"
     for (name, actual), (_, expected) in zip(ours, theirs, strict=True):
@@ -361,24 +361,24 @@ def _tolerance(expected: torch.Tensor) -> float:
 
 
 def describe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names of the inputs, where they stand in lists and mappings, and what they are, by which they are compared."""
+    """Names of the inputs, from their places in lists and mappings, and descriptions for comparison."""
     return [(name, _described(leaf)) for name, leaf in _named_leaves(args, dict(sorted(kwargs.items())))]
 
 
 def _named_leaves(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The inputs that stand in lists and mappings, with their names, in the order of PyTorch's pytrees."""
+    """The inputs in lists and mappings, with their names, in the order of PyTorch's pytrees."""
     leaves, _ = leaves_with_paths((tuple(args), dict(kwargs)))
     return [(_name(path[1:]), leaf) for path, leaf in leaves]
 
 
 def _name(path: Sequence[Any]) -> str:
-    """0 for the first argument, 'scale' for one by name, 0['x'] for what it contains."""
+    """The name of an input: 0 for the first argument, 'scale' for a keyword, 0['x'] for an item."""
     first, *inner = path
     return (str(first.idx) if hasattr(first, "idx") else repr(first.key)) + path_text(inner)
 
 
 def _described(leaf: Any) -> str:
-    """Shape, dtype, device and `requires_grad` of a tensor; other things as they are."""
+    """Shape, dtype, device and `requires_grad` of a tensor; other objects unchanged."""
     if not isinstance(leaf, torch.Tensor):
         return repr(leaf)
     gradient = ", requires_grad" if leaf.requires_grad else ""
@@ -386,7 +386,7 @@ def _described(leaf: Any) -> str:
 
 
 def _difference(actual: list[tuple[str, str]], expected: list[tuple[str, str]]) -> str:
-    """What differs first."""
+    """The first difference, as text."""
     if len(actual) != len(expected):
         return f"the model is called with {counted(len(actual), 'input')}, and was planned for {len(expected)}"
     (name, found), (its, planned) = next(pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1])

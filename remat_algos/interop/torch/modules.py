@@ -1,4 +1,4 @@
-"""What a plan does in each submodule of a model."""
+"""The effect of a plan on each submodule of a model."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class ModuleRow:
     Parameters
     ----------
     name : str
-        As in `named_modules`; empty for what the model itself calls.
+        As in `named_modules`; empty for calls by the model itself.
     saved, freed : int
-        Bytes that it leaves to the backward part by the plan, and how many less that is than in one pass.
+        Bytes that it leaves to the backward part under the plan, and their reduction relative to one pass.
     recomputed : int
         Bytes recomputed.
     compute : int
-        Cost of these runs, in the unit of the graph.
+        Cost of the recomputation, in the unit of the graph.
     """
 
     name: str
@@ -33,13 +33,13 @@ class ModuleRow:
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable:
-    """Submodules, the cheapest per byte first; printed as a table.
+    """Table of submodules, the cheapest per byte first.
 
     Parameters
     ----------
     rows : tuple of ModuleRow
     one_pass : int
-        Compute of one pass, of which overheads are shares.
+        Compute of one pass, to which overheads are relative.
     """
 
     rows: tuple[ModuleRow, ...]
@@ -47,7 +47,7 @@ class ModuleTable:
 
     @classmethod
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
-        """The figures of a plan beside those of one pass; below a depth, submodules belong to that above them."""
+        """The figures of a plan relative to one pass; below a depth, submodules count for the one above."""
         graph = simulation.graph
         names = [_module(name, depth) for name in graph.node_names()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
@@ -68,12 +68,12 @@ class ModuleTable:
 
     @property
     def recompute(self) -> list[str]:
-        """Submodules of which something runs again: what a framework's list of checkpoints takes."""
+        """Submodules with recomputation, for a framework's list of checkpoints."""
         return [row.name for row in self.rows if row.recomputed and row.name]
 
     @property
     def keep(self) -> list[str]:
-        """Submodules that keep what they save, and of which nothing runs again."""
+        """Submodules that keep all saved values and recompute nothing."""
         return [row.name for row in self.rows if row.saved and not row.recomputed and row.name]
 
     def __str__(self) -> str:

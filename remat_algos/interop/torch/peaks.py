@@ -1,4 +1,4 @@
-"""Measured peaks: what a call of PyTorch really holds."""
+"""Measured peaks of PyTorch calls."""
 
 import weakref
 from collections.abc import Callable, Iterable
@@ -17,15 +17,15 @@ from remat_algos.interop.torch.storages import tensors
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """The most bytes that a call present beyond what was there before.
+    """Peaks of a call beyond the bytes before it.
 
     Parameters
     ----------
     storages : int or None
-        Of tensors: without workspaces of operators, and without states of generators. None for code of torch.compile,
-        which would run uncompiled where storages are counted.
+        Peak of tensor storages, without workspaces of operators and states of generators. None for code of
+        torch.compile, which would run uncompiled while storages are counted.
     allocator : int
-        Of all that was requested from the allocator.
+        Peak of all bytes requested from the allocator.
     """
 
     storages: int | None
@@ -34,20 +34,20 @@ class Peaks:
 
 @checked_arguments
 def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> Peaks:
-    """Call a function under the profiler, and once more under a dispatch mode, and give the peaks of both.
+    """Call a function under the profiler, and again under a dispatch mode, and return the peaks of both.
 
     Parameters
     ----------
     function : callable
-        Without arguments; a training step that leaves nothing behind which the next one does not replace. A model of
-        torch.compile has to be compiled by an earlier call.
+        Function without arguments; a training step that leaves nothing which the next one does not replace. A model of
+        torch.compile must be compiled by an earlier call.
     known : iterable of torch.Tensor
-        What is there before the call, such as parameters and inputs, and is not counted.
+        Tensors that exist before the call, such as parameters and inputs, and are not counted.
 
     Returns
     -------
     Peaks
-        On CUDA `allocator` is `torch.cuda.max_memory_allocated` less what was allocated before.
+        On CUDA `allocator` is `torch.cuda.max_memory_allocated` minus the bytes allocated before.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def measure_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> 
 
 
 def allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[int]:
-    """The change of each allocation and release of the CPU during a call; GraphError if a known tensor is elsewhere."""
+    """The change by each CPU allocation and release during a call; GraphError if a known tensor is elsewhere."""
     if any(tensor.device.type != "cpu" for tensor in known):
         raise GraphError("single allocations are measured on the CPU alone; use measure_peak on another device")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
@@ -75,15 +75,15 @@ def allocations(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> l
 
 
 def allocator_peak(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> int:
-    """The most bytes requested from the allocator during a call, beyond what was there before.
+    """The peak of bytes requested from the allocator during a call, beyond those before.
 
-    That of CUDA where a known tensor is there, else that of the CPU.
+    The allocator is CUDA's if a known tensor is there, else the CPU's.
     """
     return _allocated(function, known)[0]
 
 
 def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tuple[int, bool]:
-    """The peak, and whether code of torch.compile ran."""
+    """The peak, and True if code of torch.compile ran."""
     device = next((tensor.device for tensor in known if tensor.device.type == "cuda"), None)
     before = 0
     if device is not None:
@@ -99,7 +99,7 @@ def _allocated(function: Callable[[], Any], known: Iterable[torch.Tensor]) -> tu
 
 
 class _Storages(DispatchMode):
-    """Counts the bytes of storages from the operator that makes them until they are released."""
+    """Counts the bytes of storages from their operator until they are released."""
 
     supports_higher_order_operators = True
 

@@ -14,7 +14,7 @@ from remat_algos.text.units import format_bytes
 
 
 def draw_step(plan: Plan, step: Callable[[], Any] | None, known: Iterable[torch.Tensor]) -> Any:
-    """A figure of the live memory of a plan and, if a step is given, of what that allocates on the CPU."""
+    """A figure of a plan's live memory and, if a step is given, of its CPU allocations."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 1 if step is None else 2, squeeze=False, figsize=(12, 4.8), layout="constrained")

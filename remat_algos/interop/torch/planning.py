@@ -1,4 +1,4 @@
-"""A joint graph planned: captured, solved within a budget, and split into the two modules that run the plan."""
+"""Planning of joint graphs: captured, solved within a budget, and split into the two modules that run the plan."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
-from remat_algos.interop.torch.joint import Captured, captured, tidied
+from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.modules import ModuleTable
 from remat_algos.interop.torch.pictures import draw_step
@@ -58,24 +58,24 @@ CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRequest:
-    """What to plan for.
+    """The request to plan a model.
 
     Parameters
     ----------
     budget : Budget, int or str
-        Of the peak, not of what is saved for the backward part, as `remat_algos.solve` takes it; shares are of the best
+        Limit of the peak, not of values saved for the backward part, as for `remat_algos.solve`; shares are of the best
         order of one pass that was found, and "least" is "least+0.1%". "today" is the peak of the model as it is, with
-        what `torch.utils.checkpoint` recomputes in it.
+        the recomputation of `torch.utils.checkpoint` in it.
     solver, effort : str
-        As `remat_algos.solve` takes them.
+        As for `remat_algos.solve`.
     rng : {"replay", "once"}
-        Whether random operators may run again, with the generator's state of their first run.
+        Random operators may run again, with the generator's state of their first run, or only once.
     cost : {"roofline", "flops", "profile"} or callable
         The cost of an operator; a callable gives the ns of (FLOPs, bytes).
     workspace : bool
-        Whether to run each kind of operator once, to count the bytes that it takes for itself.
+        Run each kind of operator once, to measure its workspace.
     infeasible : {"warn", "raise"}
-        What to do if no plan within the budget is found: run the plan of least peak, with a warning, or raise.
+        If no plan within the budget is found, run the plan with the lowest peak, with a warning, or raise.
     optimizer : {"sgd", "momentum", "adam", "adamw"}, optional
         Optimizer whose states a device budget reserves, for each parameter with a gradient.
     accumulate : bool
@@ -113,37 +113,39 @@ class TrainingRequest:
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
-        """A request from what users pass; TypeError for an option that is not known."""
+        """A request from users' options; TypeError for an unknown option."""
         names = [name for name in cls.__dataclass_fields__ if name != "budget"]
         for name in options:
             if name not in names:
-                raise TypeError(f"{quoted(name)} is no option{did_you_mean(name, names)}; options are {listed(names)}")
+                raise TypeError(
+                    f"{quoted(name)} is not an option{did_you_mean(name, names)}; options are {listed(names)}"
+                )
         return cls(budget=budget, **options)
 
     @property
     def as_today(self) -> bool:
-        """Whether the budget is the peak that the model has today."""
+        """True if the budget is the peak that the model has today."""
         return isinstance(self.budget, str) and self.budget.strip().lower() == TODAY
 
     @property
     def is_share(self) -> bool:
-        """Whether the budget says something else for each graph."""
+        """True if the budget depends on the graph."""
         memory = self.budget.memory if isinstance(self.budget, Budget) else self.budget
         return isinstance(memory, str) and ("%" in memory or LEAST in memory.lower() or self.as_today)
 
     def beside(self, graph: ComputationGraph) -> int:
-        """Bytes that a device budget counts beside the peak of a graph and its residents."""
+        """Bytes that a device budget counts in addition to a graph's peak and residents."""
         n_copies = self.accumulate + (0 if self.optimizer is None else len(OPTIMIZERS[self.optimizer].states))
         return n_copies * gradient_bytes(graph)
 
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
         """The computation graph of a joint graph."""
-        return captured(
-            tidied(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
+        return read_joint_graph(
+            tidy(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
         )
 
     def plan(self, graph: ComputationGraph, references: References) -> Plan:
-        """A plan within the budget or, with a warning, that of least peak.
+        """A plan within the budget or, with a warning, the one with the lowest peak.
 
         With the solver "auto" it is no worse than a reference that fits.
         """
@@ -166,7 +168,7 @@ class TrainingRequest:
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
-        """The budget of one graph, without shares."""
+        """The budget of one graph in bytes, not as a share."""
         if self.as_today:
             return Budget(references.as_is.peak_memory)
         budget = Budget.of(self.budget)
@@ -180,31 +182,31 @@ class TrainingRequest:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """How one graph was planned.
+    """Report on the plan of one graph.
 
     Parameters
     ----------
     plan : Plan
         With the graph and the simulation.
     references : References
-        What the plan is compared with.
+        Schedules that the plan is compared with.
     replayed : int
         Runs of random operators beyond their first.
     capturing, planning, lowering : float
         Seconds.
     frame, part : int
-        Graphs of one call of the model have rising pairs, those into which DDP splits a frame rising parts; equal
-        pairs are for other shapes.
+        Graphs of one call of the model have rising pairs, parts of a frame split by DDP rising parts; equal pairs are
+        for other shapes.
     saved : int
         Bytes that stay from the forward part to the backward part, outputs included.
     beside : int
         Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
     whole : int
-        Bytes that this graph and those of other pairs until now reach together, residents apart: a bound of the
-        captured graphs. In DDP with the buckets for gradients, which are made anew in the second step.
+        Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
+        captured graphs. In DDP with the gradient buckets, which are made again in the second step.
     graph_breaks : tuple of str
-        Lines of the model until now at which torch.compile breaks the graph, or what it could not capture where that is
-        a whole frame: none of it is planned.
+        Lines of the model so far at which torch.compile breaks the graph, or reasons why a whole frame could not be
+        captured: nothing of such a frame is planned.
     """
 
     plan: Plan
@@ -227,22 +229,22 @@ class GraphReport:
 
     @property
     def device_memory(self) -> int:
-        """Bytes of the peak, of residents, and of what is beside them."""
+        """Bytes of the peak, of residents, and of `beside`."""
         return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
     def modules(self, depth: int | None = None) -> ModuleTable:
-        """What each submodule frees, recomputes and saves, and its overhead; below a depth, with the one above."""
+        """Freed, recomputed and saved bytes and overhead of each submodule; below a depth, with the one above."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
 
     def plot(self, step: Callable[[], Any] | None = None, known: Iterable[torch.Tensor] = ()) -> Any:
-        """Draw the live memory of the plan and, with a training step on the CPU, beside it what that allocates.
+        """Draw the live memory of the plan and, beside it, the allocations of a training step on the CPU if given.
 
         Parameters
         ----------
         step : callable, optional
-            As of `measure_peak`: it is called once under the profiler.
+            As for `measure_peak`; it is called once under the profiler.
         known : iterable of torch.Tensor
-            On the CPU; what is there before the step.
+            CPU tensors that exist before the step.
 
         Returns
         -------
@@ -251,7 +253,7 @@ class GraphReport:
         return draw_step(self.plan, step, known)
 
     def summary(self) -> str:
-        """One line: peak, limit, overhead, and what is outside."""
+        """One line: peak, limit, overhead, and memory outside the graph."""
         plan, graph = self.plan, self.plan.graph
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
         outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
@@ -284,10 +286,10 @@ class GraphReport:
 
 
 class Partitioner:
-    """Plans the graphs of one model within one budget, and remembers how.
+    """Plans the graphs of one model within one budget, and keeps the reports.
 
-    A budget in bytes is for all graphs together: what earlier graphs hold for their backward part is taken off it. A
-    share is of each graph's own peak. Without torch.compile all are taken for shapes of one graph.
+    A budget in bytes is for all graphs together: bytes that earlier graphs hold for their backward part are subtracted.
+    A share is of each graph's own peak. Without torch.compile all graphs count as shapes of one.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -301,7 +303,7 @@ class Partitioner:
         self._not_captured = not_captured()
         self._warned_above = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
-        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, a saved storage of each run
+        self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
 
     def __call__(
@@ -323,7 +325,7 @@ class Partitioner:
         return modules
 
     def compile_forward(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        """A forward module, boxed, that notes how often what it saves is there, as it runs before its backward part."""
+        """A boxed forward module that notes how often its saved values exist, if it runs again before backward."""
         run, place, kept = box(module, inputs), self._place, _largest_saved(module)
         if kept is None:
             return run
@@ -342,7 +344,7 @@ class Partitioner:
         return counted_run
 
     def _note_runs(self, place: tuple[int, int]) -> None:
-        """The last report with the bytes of graphs that run several times before their backward part, and a warning."""
+        """Add the bytes of graphs that run several times before their backward part to the last report, and warn."""
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
@@ -353,7 +355,7 @@ class Partitioner:
             )
 
     def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
-        """Warn about graph breaks and the last compilation of a frame, once each, and specialize the sizes."""
+        """Warn once each about graph breaks and the last compilation of a frame, and specialize the sizes."""
         compiled = compile_id()
         for what in self._left_out(module):
             if what not in self.graph_breaks:
@@ -372,23 +374,23 @@ class Partitioner:
         specialize_sizes(inputs)
 
     def _left_out(self, module: fx.GraphModule) -> list[str]:
-        """Lines of graph breaks since the last graph, and reasons of those that left out a whole frame."""
+        """Lines of graph breaks since the last graph, and reasons why whole frames were left out."""
         broken, line = graph_break(module)
         before, self._not_captured = self._not_captured, not_captured()
         new = [what for what, times in self._not_captured.items() if times > before.get(what, 0)]
-        if parallel_gradients():  # DDP breaks graphs for itself
+        if parallel_gradients():  # DDP breaks graphs on its own
             new = []
         return [*new[: -1 if broken else None], *([] if line is None else [line])]
 
     def _next_place(self) -> tuple[int, int]:
-        """Frame and part of the graph that is planned now."""
+        """Frame and part of the current graph."""
         before, self._compiling = self._compiling, compile_id()
         if self._compiling is None:
             return 0, 0
         return self._compiling[0], self._place[1] + 1 if self._compiling == before else 0
 
     def _left(self, graph: ComputationGraph) -> Budget | Amount:
-        """The budget of a graph, less what earlier graphs hold and what is beside it on the device."""
+        """The budget of a graph, minus bytes that earlier graphs hold and other bytes on the device."""
         if self.request.as_today:
             return self.request.budget
         budget = Budget.of(self.request.budget)
@@ -402,7 +404,7 @@ class Partitioner:
         return replace(budget, memory=memory, device=device)
 
     def _largest(self, figure: Callable[[GraphReport], int]) -> dict[tuple[int, int], int]:
-        """Place to the largest figure of its graph, over its shapes, of places before the present one."""
+        """The largest figure of each graph over its shapes, by place, before the current place."""
         most: dict[tuple[int, int], int] = {}
         for report in self.reports:
             if report.place < self._place:
@@ -432,7 +434,7 @@ class Partitioner:
         self._warn_above()
 
     def _warn_above(self) -> None:
-        """Warn where graphs that keep to their limits do not keep to the budget together."""
+        """Warn if graphs within their limits exceed the budget together."""
         whole, several = self.reports[-1].whole, len({report.place for report in self.reports}) > 1
         if self.request.as_today:
             limit = self._whole(lambda report: report.references.as_is)
@@ -450,7 +452,7 @@ class Partitioner:
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
-        """Bytes that all graphs reach at most: one at its peak, what earlier ones hold, and gradients of later ones."""
+        """Maximum bytes of all graphs: one at its peak, bytes held by earlier ones, and gradients of later ones."""
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
             graph, run = report.plan.graph, run_of(report)
@@ -468,14 +470,14 @@ class Partitioner:
 
 
 def byte_limit(amount: Amount) -> int:
-    """Bytes of an amount that is no share."""
+    """Bytes of an amount that is not a share."""
     limit = Budget(device=amount).memory_limit(0, 0)
     assert limit is not None
     return limit
 
 
 def _largest_saved(module: fx.GraphModule) -> int | None:
-    """The place of the largest result that a forward module saves, if possible of one that it does not return."""
+    """The index of the largest result that a forward module saves, if possible one that it does not return."""
     output = module.graph.output_node()
     results = output.args[0]
     about = output.meta.get("desc") or [None] * len(results)
@@ -495,17 +497,17 @@ def saved_bytes(simulation: Simulation) -> int:
 
 
 def gradient_bytes(graph: ComputationGraph) -> int:
-    """Bytes of what the backward part returns."""
+    """Bytes of the results of the backward part."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A module that empties the list of its inputs, so that they are released as soon as they have been read."""
+    """A module that empties the list of its inputs, so that each is released after its last read."""
     module.graph.set_codegen(BoxedCode())
     module.recompile()
 
     def run(inputs: list[Any]) -> Any:
         return module.forward(inputs)
 
-    run._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+    run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd looks for it
     return run

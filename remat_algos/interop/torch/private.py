@@ -1,4 +1,4 @@
-"""Every private name of PyTorch that this package uses; a version that moved one is told in one sentence."""
+"""All private names of PyTorch that this package uses, with one clear error if a version has moved one."""
 
 import contextlib
 import importlib
@@ -36,7 +36,7 @@ _moved: list[str] = []
 
 
 def _find(module: str, name: str) -> Any:
-    """A private name, or None, which is noted, where it is not there any more."""
+    """A private name; None, with a note, if it is missing."""
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
@@ -93,7 +93,7 @@ DataDependent: Any = (
 
 
 def _check() -> None:
-    """ImportError if a name has moved."""
+    """Raise ImportError if a name has moved."""
     if _moved:
         raise ImportError(
             f"PyTorch {torch.__version__} has no {', '.join(_moved)} (tested: {TESTED}); install a tested version: "
@@ -105,14 +105,14 @@ _check()
 
 
 def inductor() -> tuple[Any, Any]:
-    """Inductor's function that compiles a graph, and its configuration; slow to import."""
+    """Inductor's function to compile a graph, and its configuration; slow to import."""
     found = _find("torch._inductor.compile_fx", "compile_fx"), _find("torch._inductor", "config")
     _check()
     return found
 
 
 def storage_key(tensor: Any) -> int:
-    """What is equal for tensors with the same storage, as long as one of them is alive."""
+    """A key, equal for tensors with the same storage while one of them is alive."""
     return tensor.untyped_storage()._cdata
 
 
@@ -120,32 +120,32 @@ SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 def specialize_sizes(inputs: Any) -> None:
-    """Specialize what is being compiled to the sizes of this call; for others PyTorch compiles it again."""
+    """Specialize the current compilation to the sizes of this call; for others PyTorch compiles again."""
     for each in inputs:
         if isinstance(each, torch.SymInt):
             int(each)
 
 
 def constant_size(symbol: Any) -> int | None:
-    """The value of a symbolic size that was specialized; None for other symbols, and for anything else."""
+    """The value of a specialized symbolic size; None for anything else."""
     return symbol.node.maybe_as_int() if isinstance(symbol, torch.SymInt) else None
 
 
 def writes_into_arguments(operator: Any) -> bool:
-    """Whether an operator is in-place."""
+    """True if an operator is in-place."""
     schema = getattr(operator, "_schema", None)
     return schema is not None and schema.is_mutable
 
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
-    """The joint graph of a model, which sees what it sees under torch.compile: `torch.compiler.is_compiling()`."""
+    """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
     with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
         return _export_joint(stack, model, inputs, keywords)
 
 
 @contextlib.contextmanager
 def _each_once(model: Any) -> Iterator[None]:
-    """While it is entered, a parameter or buffer of several names is one input of the graph, and has one gradient."""
+    """Context in which a parameter or buffer of several names is one input of the graph, with one gradient."""
     slots = [(slot, dict(slot)) for module in model.modules() for slot in (module._parameters, module._buffers)]
     named = {"named_parameters": model.named_parameters, "named_buffers": model.named_buffers}
     own = {name: vars(model)[name] for name in named if name in vars(model)}
@@ -189,7 +189,7 @@ def _each_once(model: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _calls_noted(model: Any) -> Iterator[None]:
-    """While it is entered, each operator is marked with the submodule that calls it, for `module_of`."""
+    """Context in which each operator is marked with the submodule that calls it, for `module_of`."""
     names = {module: name for name, module in model.named_modules()}
     outer: list[tuple[Any, Any]] = []
     thread = threading.get_ident()  # hooks are called for modules of all threads
@@ -202,7 +202,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
     def leave(module: Any, inputs: Any, result: Any) -> None:
         if threading.get_ident() != thread or module not in [called for called, _ in outer]:
             return
-        while True:  # those that ended in an exception have not left
+        while True:  # calls that ended in an exception have not left
             called, before = outer.pop()
             traceback.current_meta[CALLERS] = before
             if called is module:
@@ -219,7 +219,7 @@ def _calls_noted(model: Any) -> Iterator[None]:
 
 
 def module_of(meta: Any) -> str:
-    """The name of the submodule that calls an operator, or that of its forward operator; empty for the model itself."""
+    """The name of the submodule that calls an operator, or its forward operator; empty for the model itself."""
     callers = meta.get(CALLERS) or meta.get(f"fwd_{CALLERS}")
     path = list(callers.values())[-1][0] if callers else ""
     return _SLOT.sub(r".\1", _MODEL.sub("", path)).strip(".")
@@ -227,13 +227,13 @@ def module_of(meta: Any) -> str:
 
 @contextlib.contextmanager
 def checkpoint_regions() -> Iterator[None]:
-    """While it is entered, what `torch.utils.checkpoint` runs is marked for `checkpoint_region`."""
+    """Context in which operators run by `torch.utils.checkpoint` are marked for `checkpoint_region`."""
     original, reentrant = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction
     numbers = count()
     entered: list[tuple[int, ...]] = [()]
 
     def innermost(kind: Any) -> Any:
-        """A kind of mode that marks with the innermost region, also from a region around that."""
+        """A kind of mode that marks with the innermost region, even within an enclosing one."""
         return type(kind.__name__, (kind,), {REGION: property(lambda mode: entered[-1])})
 
     def marked(function: Any, preserve: Any, context_fn: Any, *rest: Any, **keywords: Any) -> Iterator[None]:
@@ -266,7 +266,7 @@ def checkpoint_regions() -> Iterator[None]:
 
 
 class _NotReentrant:
-    """In place of the reentrant kind of checkpoints, which cannot be captured; it computes the same."""
+    """Replacement for reentrant checkpoints, which cannot be captured; it computes the same."""
 
     @staticmethod
     def apply(function: Any, preserve: bool, *args: Any) -> Any:
@@ -278,18 +278,18 @@ def _recompute(*args: Any, **kwargs: Any) -> Any:
 
 
 def checkpoint_region(meta: Any) -> tuple[tuple[int, ...], bool]:
-    """The regions of `torch.utils.checkpoint` that an operator is in, outer ones first, and whether it runs again."""
+    """The regions of `torch.utils.checkpoint` around an operator, outer ones first, and True if it runs again."""
     again = (checkpoint.CheckpointPolicy.MUST_RECOMPUTE, checkpoint.CheckpointPolicy.PREFER_RECOMPUTE)
-    region = meta.get(REGION)  # a number where PyTorch marks it, which says nothing of regions around it
+    region = meta.get(REGION)  # a number if PyTorch marks it, which does not reveal enclosing regions
     return (region,) if isinstance(region, int) else region or (), meta.get(RECOMPUTE) in again
 
 
 @contextlib.contextmanager
 def recurrent_layers() -> Iterator[None]:
-    """While it is entered, nn.LSTM, nn.GRU and nn.RNN are captured as what they compute.
+    """Context in which nn.LSTM, nn.GRU and nn.RNN are captured as their computations.
 
-    PyTorch's own decompositions leave out the dropout between layers, take an LSTM of oneDNN that has no gradient, and
-    round the gates of a GRU in another way.
+    PyTorch's own decompositions omit the dropout between layers, use oneDNN's LSTM, which has no gradient, and round
+    the gates of a GRU differently.
     """
     module = importlib.import_module(_DECOMPOSITIONS)
     names = {
@@ -330,7 +330,7 @@ def _rnn_by_layers(
 
 
 def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_bias: Any) -> Any:
-    """A cell of a GRU; x has been multiplied by its weights. Sigmoids are of parts of one tensor, as in PyTorch's."""
+    """A GRU cell; x has been multiplied by its weights. Sigmoids take parts of one tensor, as in PyTorch."""
     of_h = linear(h, hh_weight, hh_bias)
     size = of_h.shape[-1] // 3
     reset, update = (gate.sigmoid() for gate in (of_h[..., : 2 * size] + x[..., : 2 * size]).chunk(2, -1))
@@ -339,7 +339,7 @@ def _gru_cell(x: Any, h: Any, ih_weight: Any, ih_bias: Any, hh_weight: Any, hh_b
 
 
 def compile_id() -> tuple[int, int] | None:
-    """What torch.compile is compiling: the number of a Python frame, and how often that was compiled; None if nothing.
+    """The current compilation: the number of a Python frame, and how often it was compiled; None outside one.
 
     Frames of one call of a model have rising numbers.
     """
@@ -350,9 +350,9 @@ def compile_id() -> tuple[int, int] | None:
 
 
 def graph_break(module: Any) -> tuple[bool, str | None]:
-    """Whether torch.compile ended a graph because something cannot be captured, and the line that calls it.
+    """True if torch.compile ended a graph because something cannot be captured, and the line that calls it.
 
-    No line where Python only decides on a number: nothing is left out then.
+    There is no line if Python only decides on a number: nothing is left out then.
     """
     reason = getattr(module, "compile_subgraph_reason", None)
     if reason is None or not reason.graph_break or reason.reason.startswith("DDPOptimizer"):
@@ -366,7 +366,7 @@ def graph_break(module: Any) -> tuple[bool, str | None]:
 
 
 def not_captured() -> dict[str, int]:
-    """What torch.compile could not capture since it began or was reset, and how often, as it explains that."""
+    """PyTorch's reasons for code that torch.compile could not capture since its start or reset, with counts."""
     counters = importlib.import_module("torch._dynamo.utils").counters
     found: dict[str, int] = {}
     for kind in ("graph_break", "unimplemented"):
@@ -379,30 +379,30 @@ def not_captured() -> dict[str, int]:
 
 
 def allow_recurrent_layers() -> None:
-    """Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it leaves out by default."""
+    """Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it skips by default."""
     config: Any = importlib.import_module("torch._dynamo.config")
     config.allow_rnn = True
 
 
 def recompile_limit() -> int:
-    """How often PyTorch compiles a frame, before it runs it uncompiled."""
+    """The number of times that PyTorch compiles a frame before running it uncompiled."""
     return int(importlib.import_module("torch._dynamo.config").recompile_limit)
 
 
 def ran_compiled(profile: Any) -> bool:
-    """Whether a profile saw code of torch.compile."""
+    """True if a profile saw code of torch.compile."""
     events = profile.profiler.kineto_results.events()
     return any(event.name().startswith("Torch-Compiled Region") for event in events)
 
 
 def parallel_gradients() -> int:
-    """Bytes of all gradients of the DistributedDataParallel whose call is being compiled; 0 outside one."""
+    """Bytes of all gradients of the DistributedDataParallel being compiled; 0 outside one."""
     parallel = _DDP._get_active_ddp_module()
     trained = () if parallel is None else (each for each in parallel.parameters() if each.requires_grad)
     return sum(each.numel() * each.itemsize for each in trained)
 
 
 def allocated_bytes(profile: Any) -> list[int]:
-    """The change of each allocation and release of the CPU that a profile with memory saw, in their order."""
+    """The changes by CPU allocations and releases in a memory profile, in order."""
     events = profile.profiler.kineto_results.events()
     return [event.nbytes() for event in events if event.name() == "[memory]"]

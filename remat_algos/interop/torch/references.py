@@ -1,4 +1,4 @@
-"""What a plan is compared with: one pass in the best order, and what the model does today."""
+"""Schedules for comparison with a plan: one pass in the best order, and the model as it is today."""
 
 from dataclasses import dataclass
 
@@ -25,10 +25,10 @@ class References:
     Parameters
     ----------
     one_pass : Simulation
-        Of the order of the graph and that of a beam search, the one of the lower peak: shares are of that.
+        The order of the graph or of a beam search, whichever has the lower peak; shares refer to it.
     today : Simulation or None
-        What `torch.utils.checkpoint` does in the model: each region runs again once, as far as gradients need it; None
-        where the model has no such region.
+        The schedule of `torch.utils.checkpoint` in the model: each region reruns once, as far as gradients need it;
+        None if the model has no such region.
     """
 
     one_pass: Simulation
@@ -36,18 +36,18 @@ class References:
 
     @property
     def as_is(self) -> Simulation:
-        """What runs without a plan."""
+        """The schedule that runs without a plan."""
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """A reference that fits where a plan does not, or computes less; None if there is none.
+        """A reference that fits when the plan does not, or computes less, else None.
 
         Parameters
         ----------
         plan : Plan or None
-            None: no plan was found.
+            None if no plan was found.
         limit : int or None
-            Bytes; None: the lowest peak is wanted.
+            Bytes; None to minimize the peak.
         """
 
         def rank(simulation: Simulation) -> tuple[int, int]:
@@ -72,7 +72,7 @@ class References:
 
     @classmethod
     def of(cls, model: Captured) -> "References":
-        """Those of a model."""
+        """The references of a model."""
         graph = model.graph
         passes = (baseline(graph), simulate(graph, lowest_pass(graph)))
         regions = [((), False) if each is None else checkpoint_region(each.meta) for each in model.operators]
@@ -84,10 +84,10 @@ class References:
 
 
 def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Region, bool]]) -> list[int] | None:
-    """Ids in order, with what is recomputed of a region before the first that reads it; None if nothing is.
+    """Ids in order, with the recomputation of a region before its first reader; None without recomputation.
 
-    What other operators of the forward part read of a region is not recomputed with it, but with a region around both.
-    What an inner region recomputes ran once more with the outer one, before.
+    Values of a region read by other forward operators are not recomputed with it, but with a region around both.
+    Values recomputed by an inner region were recomputed with the outer one before.
     """
     stored = graph.memory > 0  # other values only order draws
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
@@ -120,7 +120,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
         return sorted(nodes)
 
     ran, done = set(order), set[Region]()
-    for v in [v for v in later if v > boundary] + later:  # what only gradients need runs before the first of these
+    for v in [v for v in later if v > boundary] + later:  # nodes that only gradients need run before the first of these
         waiting = [v]
         while waiting:
             u = waiting[-1]
@@ -140,6 +140,6 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
 
 
 def _common(one: Region, other: Region) -> int:
-    """How many regions two operators are in together."""
+    """The number of regions that contain both operators."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

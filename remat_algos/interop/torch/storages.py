@@ -1,4 +1,4 @@
-"""Bytes of storages: of fake tensors, and of operators whose real results are stored in more."""
+"""Bytes of storages of fake tensors, and of operators whose real results take more."""
 
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
@@ -11,7 +11,7 @@ from remat_algos.interop.torch.private import storage_key
 
 STORAGES = "storages"
 """Key in `meta`: (key, bytes) of the storage of each tensor of a result; equal keys, equal storage."""
-HOST = ("cpu", "meta")  # devices whose operators are those of the CPU, and that draw from its generator
+HOST = ("cpu", "meta")  # devices that use the operators and the generator of the CPU
 
 
 def storages(result: Any) -> list[tuple[int, int]]:
@@ -20,7 +20,7 @@ def storages(result: Any) -> list[tuple[int, int]]:
 
 
 def real_storages(node: fx.Node) -> list[tuple[int, int]]:
-    """Key and bytes of the storages in which an operator really puts its results."""
+    """Key and bytes of the storages that an operator really uses for its results."""
     stored, lower_bound = storages(node.meta.get("val")), OVERALLOCATED.get(str(node.target))
     if lower_bound is None or next(tensors(node.meta["val"])).device.type not in HOST:
         return stored
@@ -31,7 +31,7 @@ def real_storages(node: fx.Node) -> list[tuple[int, int]]:
 
 
 def tensors(result: Any) -> Iterator[torch.Tensor]:
-    """Tensors of a result, nested ones too."""
+    """Tensors of a result, nested ones included."""
     if isinstance(result, torch.Tensor):
         yield result
     elif isinstance(result, tuple | list):
@@ -40,25 +40,25 @@ def tensors(result: Any) -> Iterator[torch.Tensor]:
 
 
 def _loss(arguments: Mapping[str, Any]) -> list[int]:
-    """A mean or a sum is put where its terms were."""
+    """Storage of a loss: a mean or a sum is put in place of its terms."""
     terms = torch.broadcast_shapes(arguments["self"].shape, arguments["target"].shape)
     return [prod(terms) * torch.result_type(arguments["self"], arguments["target"]).itemsize]
 
 
 def _columns(arguments: Mapping[str, Any]) -> list[int]:
-    """The image takes the place of the columns."""
+    """Storage of an image, which replaces the columns."""
     return [arguments["self"].numel() * arguments["self"].itemsize]
 
 
 def _bags(arguments: Mapping[str, Any]) -> list[int]:
-    """A place more for the end."""
+    """Storage with an extra element for the end."""
     indices, offsets = arguments["indices"], arguments["offsets"]
     ends = (offsets.numel() + 1) * offsets.itemsize
     return [0, (indices.numel() + 1) * indices.itemsize, ends, ends]
 
 
 def _copied(arguments: Mapping[str, Any]) -> list[int]:
-    """The whole storage of what is copied into, unless elements of that share a place."""
+    """The whole storage of the destination, unless its elements share places."""
     into = arguments["self"]
     shares = any(size > 1 and not stride for size, stride in zip(into.shape, into.stride(), strict=True))
     return [0 if shares else into.untyped_storage().nbytes()]

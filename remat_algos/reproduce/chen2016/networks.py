@@ -27,7 +27,7 @@ OF_LSTMS: Mapping[str, Any] = {"batch": 64, "depth": 4, "width": 1024, "features
 
 
 def resnet(depth: int, *, stages: Sequence[int] | None = None, **settings: Any) -> ComputationGraph:
-    """With pre-activation, of a depth or of a number of blocks in each stage."""
+    """A ResNet with pre-activation, of a given depth or number of blocks per stage."""
     size = {"depth": depth} if stages is None else {"stages": stages}
     return differentiate(build("resnet", **size, **OF_RESNETS, **settings).graph)
 
@@ -51,7 +51,7 @@ def resnet_case(
 
 
 def lstm(steps: int, *, weights: bool = True, **settings: Any) -> ComputationGraph:
-    """With gradients of the weights; without bytes for them unless `weights`."""
+    """An LSTM with gradients of the weights; without bytes for them unless `weights`."""
     graph = build("lstm", steps=steps, **OF_LSTMS, **settings).graph
     if not weights and graph.resident is not None:
         graph = replace(graph, resident=replace(graph.resident, memory=np.zeros_like(graph.resident.memory)))
@@ -69,19 +69,19 @@ def lstm_case(steps: int, weights: bool, progress: Progress | None, solvers: Sol
 
 
 def blocks(depth: int) -> tuple[int, ...]:
-    """How many each stage of a ResNet has by the rule of the zoo."""
+    """The number of blocks in each stage of a ResNet, by the rule of the zoo."""
     return stage_depths("resnet", depth, bottleneck=True)
 
 
 def scaled(stages: Sequence[int], depth: int) -> tuple[int, ...]:
-    """Blocks of each stage in the same proportions, for `depth` layers in all; the third takes what rounding leaves.
+    """Blocks of each stage in the same proportions, for `depth` layers in all; the third takes the remainder.
 
     Examples
     --------
     >>> scaled((3, 24, 36, 3), 1001)
     (15, 121, 182, 15)
     """
-    wanted = (depth - 2) // 3  # a block has three convolutions; two layers stand before and behind
+    wanted = (depth - 2) // 3  # a block has three convolutions; two layers are outside
     found = [round(wanted * n / sum(stages)) for n in stages]
     found[2] += wanted - sum(found)
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The plans of chen2016, section 5.1, as the paper measures them: by the blocks of a static allocation."""
+"""The plans of chen2016, section 5.1, measured as in the paper by the blocks of a static allocation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOKS = dict(zip((NO_OPTIMIZATION, IN_PLACE, SHARING, SUBLINEAR, RECURSIVE, DROP
 
 
 def plan_name(strategy: str) -> str:
-    """The paper's name for a strategy of a case: without rematerialization it is sharing."""
+    """The paper's name for a strategy of a case: sharing, if without rematerialization."""
     return SHARING if strategy == NO_REMAT else strategy
 
 
@@ -37,7 +37,7 @@ def static_buffers(simulation: Simulation) -> Buffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocated:
-    """The plans for a network, each allocated.
+    """The plans for a network, each with an allocation.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Allocated:
 
     @classmethod
     def of(cls, case: Case) -> Allocated:
-        """Nothing shared, then values written in place, then blocks shared, by every plan of the case."""
+        """Memory without sharing, then with values in place, then with shared blocks, for every plan of the case."""
         once = case.simulations[NO_REMAT]
         memory = {
             NO_OPTIMIZATION: separate_storage(Buffers.of(once)).size,
@@ -71,22 +71,22 @@ class Allocated:
 
     @property
     def size(self) -> int:
-        """Of the network."""
+        """The size of the network."""
         return self.case.size
 
     @property
     def label(self) -> str:
-        """Of the network."""
+        """The label of the network."""
         return self.case.label
 
     @property
     def reduction(self) -> float:
-        """By which factor in-place and sharing reduce the memory."""
+        """The factor by which in-place and sharing reduce the memory."""
         return self.memory[NO_OPTIMIZATION] / self.memory[SHARING]
 
 
 def power(plans: Sequence[Allocated], strategy: str, since: int = 0) -> float:
-    """Exponent of the growth of a plan's memory, from a size on."""
+    """Exponent of the growth of a plan's memory, from a given size on."""
     kept = [each for each in plans if each.size >= since]
     return exponent([each.size for each in kept], [each.memory[strategy] for each in kept])
 
@@ -105,9 +105,9 @@ def memory_against_size(
     Parameters
     ----------
     name, title : str
-        Of both.
+        Name and title of both.
     what : str
-        What the sizes are.
+        Meaning of the sizes.
     plans : sequence of Allocated
     since : int
         The smallest size at which exponents are fitted.
@@ -124,7 +124,7 @@ def memory_against_size(
 
 
 def allocations_table(networks: Sequence[tuple[Case, ComputationGraph]]) -> Table:
-    """From the peak to addresses, for every plan of networks; each is timed by another graph of its own."""
+    """Table from the peak to addresses, for every plan of networks; each is timed by a graph of its own."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "plan": str}
     columns |= dict.fromkeys(("peak", "in place", "shared", "packed"), format_bytes)
     columns |= {"more FLOPs": percent, "more time": percent}

@@ -64,7 +64,7 @@ Row = tuple[str, str, str, str]
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
-    """What section 5 reports; with `quick` the quick page of fewer depths and steps."""
+    """The results of section 5; with `quick` the quick page of fewer depths and steps."""
     depths, steps = (QUICK_DEPTHS, QUICK_STEPS) if quick else (DEPTHS, STEPS)
     resnets = [Allocated.of(resnet_case(depth, progress)) for depth in depths]
     plain = [
@@ -102,14 +102,14 @@ def page(quick: bool, progress: Progress | None) -> Page:
 
 
 def _networks(depths: Sequence[int], steps: Sequence[int]) -> dict[str, str]:
-    """What is run under each label."""
+    """The networks run under each label."""
     return {f"ResNet-{depth}": resnet_reference(depth) for depth in depths} | {
         f"LSTM of {n} steps": lstm_reference(n) for n in steps
     }
 
 
 def _straight_lines(timed: Mapping[str, Sequence[Timed]], start: int) -> dict[str, str]:
-    """How near the times are to straight lines, by the names of the template."""
+    """Deviations of the times from straight lines, by the names of the template."""
     words = {"from_depth": f" from depth {start} on" if start else ""}
     for (name, size), cases, begin in zip(
         (("resnet", "layer"), ("lstm", "step")), timed.values(), (start, 0), strict=True
@@ -145,7 +145,7 @@ def _stages_table(depth: int, progress: Progress | None) -> Table:
 
 
 def _counting_table(resnet: Allocated, plain: Allocated) -> Table:
-    """What gradients read, and what follows for each plan of the paper."""
+    """Table of what gradients read, and its effect on each plan of the paper."""
     columns: dict[str, Callable[[Any], str]] = {"plan": str, "frameworks": gigabytes, "kusumoto2019": gigabytes}
     columns["paper"] = str
     quoted = {SHARING: "48 GB", SUBLINEAR: "under 7 GB"}
@@ -172,12 +172,12 @@ def _costs_table(depth: int, steps: int, progress: Progress | None) -> Table:
 
 
 def since(resnets: Sequence[Allocated]) -> int:
-    """The depth from which growth is fitted: where one rule divides the layers, if the ResNets go so deep."""
+    """The depth from which growth is fitted: from where one rule divides the layers, if the ResNets are deep enough."""
     return RULED if resnets[-1].size > RULED else 0
 
 
 def of_paper_steps(lstms: Sequence[Allocated]) -> Allocated:
-    """The LSTM that is as long as the paper's, or the longest."""
+    """The LSTM as long as the paper's, or else the longest."""
     return next((each for each in lstms if each.size == PAPER_STEPS), lstms[-1])
 
 
@@ -193,11 +193,11 @@ def claims(
     Parameters
     ----------
     resnets, plain : sequence of Allocated
-        Counted as frameworks do, and as the graphs of kusumoto2019.
+        Counted as in frameworks, and as in the graphs of kusumoto2019.
     lstms, weighted : sequence of Allocated
         Without and with bytes for the gradients of the weights.
     timed : mapping of str to sequence of Timed
-        Of the ResNets, then of the LSTMs.
+        Times of the ResNets, then of the LSTMs.
     """
     columns: Mapping[str, Callable[[Any], str]] = dict.fromkeys(("quantity", "where", "paper", "ours"), str)
     rows = [
@@ -253,7 +253,7 @@ def deepest(counting: str, memory: int = 0) -> int:
     ----------
     counting : {"framework", "paper"}
     memory : int
-        Bytes; by default the paper's Titan X has them.
+        Bytes; by default those of the paper's Titan X.
 
     Examples
     --------

@@ -34,9 +34,9 @@ class Timed:
     ----------
     case : Case
     graph : ComputationGraph
-        The same with nanoseconds.
+        The same graph with nanoseconds.
     ten_and_one : ComputationGraph
-        The same with 10 for a convolution or a product of matrices, 1 for anything else.
+        The same graph with 10 for a convolution or a matrix product, 1 for anything else.
     """
 
     case: Case
@@ -45,28 +45,28 @@ class Timed:
 
     @classmethod
     def of(cls, case: Case, graph_of: GraphOf) -> Timed:
-        """`graph_of` makes the network of a size at a cost."""
+        """The times of a network; `graph_of` makes it for a size and a cost."""
         return cls(case, graph_of(case.size, **ROOFLINE), graph_of(case.size, **TEN_AND_ONE))
 
     def seconds(self, strategy: str) -> float:
-        """Of a batch, forward and backward."""
+        """Seconds of a batch, forward and backward."""
         return round(int(self.graph.compute[self.case.simulations[strategy].schedule.order].sum()) / 1e9, 6)
 
     def more(self, strategy: str) -> float | None:
-        """Time beyond one pass, as a share of it; None for a strategy that the network has no plan of."""
+        """Time beyond one pass, as a share of it; None if the network has no plan of the strategy."""
         return self.case.overhead(strategy, self.graph) if strategy in self.case.simulations else None
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How an amount grows with a size, as a power and as a straight line.
+    """The growth of an amount with a size, as a power and as a straight line.
 
     Parameters
     ----------
     exponent : float
-        Of the power that fits best.
+        Exponent of the power that fits best.
     slope : float
-        Of the straight line through the points.
+        Slope of the straight line through the points.
     deviation : float
         The largest distance of a point from that line, as a share of the point.
 
@@ -82,14 +82,14 @@ class Line:
 
     @classmethod
     def of(cls, sizes: Sequence[int], amounts: Sequence[float]) -> Line:
-        """Through at least two points."""
+        """The fit to at least two points."""
         slope, start = np.polyfit(sizes, amounts, 1)
         away = np.abs(start + slope * np.array(sizes) - amounts) / np.array(amounts)
         return cls(exponent(sizes, amounts), round(float(slope), 9), round(float(away.max()), 4))
 
     @classmethod
     def of_time(cls, timed: Sequence[Timed], strategy: str, since: int = 0) -> Line:
-        """Seconds of a batch against the size of the network, from a size on."""
+        """Seconds of a batch against the size of the network, from a given size on."""
         kept = [each for each in timed if each.case.size >= since]
         return cls.of([each.case.size for each in kept], [each.seconds(strategy) for each in kept])
 
@@ -128,12 +128,12 @@ def plot_time(panels: Mapping[str, Sequence[Timed]]) -> Axes:
     Parameters
     ----------
     panels : mapping of str to sequence of Timed
-        By the family and what grows, as "ResNets, depth".
+        Points by the family and the growing size, as "ResNets, depth".
 
     Returns
     -------
     Axes
-        Of the first panel.
+        Axes of the first panel.
     """
     from matplotlib.figure import Figure as Picture
 

@@ -40,7 +40,7 @@ class Ablations:
         self.forward = self.workload.forward(runs.batch)
 
     def chosen(self) -> dict[str, SimulatedRun]:
-        """Figure 17: some of the layers, all, and heavy ones too."""
+        """Runs of figure 17: some layers, all of them, and heavy ones too."""
         runs = {}
         for name, options in CHOSEN.items():
             self._report(name)
@@ -49,7 +49,7 @@ class Ablations:
         return runs
 
     def without_dead_nodes(self) -> SimulatedRun:
-        """Echo where the inputs of heavy nodes are kept."""
+        """Echo with the inputs of heavy nodes kept."""
         self._report("inputs of heavy nodes kept")
         kept = inputs_kept(self.forward, HEAVY)
         return echoed(self.workload.training(kept, encoded=True))
@@ -70,7 +70,7 @@ class Ablations:
 
 
 def figure_17(ablations: Ablations, chosen: Mapping[str, SimulatedRun]) -> Table:
-    """Share of the reduction and overhead, by what may be recomputed."""
+    """Figure 17: share of the reduction, and overhead, by the layers that may be recomputed."""
     columns: dict[str, Callable[[Any], str]] = {"may be recomputed": str, "footprint": format_bytes}
     columns |= {"of Echo's reduction": percent, "paper": str, "overhead": percent}
     rows = [
@@ -105,7 +105,7 @@ def parts_table(without: Sequence[tuple[Ablations, SimulatedRun, SimulatedRun]])
 
 
 def modes_table(cases: Sequence[NetworkRuns]) -> Table:
-    """The ways to choose what is recomputed."""
+    """Table of the ways to choose the nodes to recompute."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "mode": str, "stash": format_bytes}
     columns |= {"footprint": format_bytes, "Baseline / footprint": "{:.2f}".format, "overhead": percent}
     columns |= {"extra runs": "{:,}".format}

@@ -77,7 +77,7 @@ def _priced(case: NetworkRuns, **options: Any) -> Any:
 def sensitivity(
     variants: Sequence[tuple[Workload, str, dict[str, Any]]], cases: Sequence[NetworkRuns], progress: Progress | None
 ) -> Table:
-    """Footprints by other choices where the paper gives none."""
+    """Footprints by other choices for settings that the paper does not give."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "difference": str}
     columns |= dict.fromkeys(STRATEGIES, format_bytes)
     columns |= dict.fromkeys(("Baseline / Echo", "Mirror / Echo"), "{:.2f}".format)
@@ -112,7 +112,7 @@ def plot_footprints(cases: Sequence[NetworkRuns], room: int) -> Axes:
     Returns
     -------
     Axes
-        Of the first panel.
+        Axes of the first panel.
     """
     from matplotlib.figure import Figure
 

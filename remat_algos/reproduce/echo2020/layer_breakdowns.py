@@ -1,4 +1,4 @@
-"""Figures 4, 5, 16, 21 and 23 of echo2020: where memory and time go, by layer and by data structure."""
+"""Figures 4, 5, 16, 21 and 23 of echo2020: memory and time by layer and by data structure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LayerBreakdowns:
         return sum(self.of[strategy].layers.get(layer, 0) for layer in layers)
 
     def reduction(self, strategy: str, layers: Sequence[str]) -> float:
-        """Share of some layers' bytes under a strategy that Echo does not need."""
+        """Share of some layers' bytes under a strategy that Echo saves."""
         return round(1 - self.bytes_of(ECHO, layers) / max(1, self.bytes_of(strategy, layers)), 4)
 
     def output_reduction(self, operation: str) -> float:
@@ -54,7 +54,7 @@ class LayerBreakdowns:
 
 
 def _output_bytes(runs: NetworkRuns, strategy: str, operation: str) -> int:
-    """Bytes at the peak of values that the operations of a name compute in the forward part."""
+    """Bytes at the peak of forward values computed by operations of a given name."""
     simulation = runs.runs[strategy].simulation
     graph = simulation.graph
     live = [value for value, _ in simulation.live_at(simulation.peak_step)]
@@ -93,7 +93,7 @@ def by_layer(networks: Sequence[LayerBreakdowns]) -> Table:
 
 
 def figures(networks: Sequence[LayerBreakdowns], names: Sequence[str]) -> list[Figure]:
-    """Stacked bars of some networks; `names` are those of the files."""
+    """Stacked bars of some networks; `names` are names of files."""
     caption = "Left of each pair by layer, right by data structure, at the simulated peak."
     return [
         Figure(name, each.title, partial(plot.breakdown, dict(each.of)), caption)

@@ -44,11 +44,11 @@ class Workload:
         Batch size of everything else.
     optimizer : str
     options : mapping
-        Of the model.
+        Options of the model.
     quick : mapping
         Options of a small network with the same parts.
     quick_label : str
-        Of that network.
+        Label of that network.
 
     Examples
     --------
@@ -76,11 +76,11 @@ class Workload:
         ----------
         batch : int, optional
         inputs : bool
-            Whether gradients of activations read the inputs too, as those of the paper's framework.
+            Gradients of activations read the inputs too, as in the paper's framework.
         float_masks : bool
-            Whether masks of dropout are tensors of float32, as there.
+            Dropout masks are tensors of float32, as there.
         **options
-            Of the model.
+            Options of the model.
         """
         options = {"cost": "roofline", "device": DEVICE, **self.options, **options}
         graph = self.make(batch=batch or self.batch, **options).graph
@@ -88,7 +88,7 @@ class Workload:
         return saving_inputs(graph) if inputs else graph
 
     def training(self, forward: ComputationGraph, *, encoded: bool = False) -> ComputationGraph:
-        """With the backward part and resident weights; `encoded`: with 1-bit feature maps."""
+        """The training graph with resident weights; with 1-bit feature maps if `encoded`."""
         graph = differentiate(encode(forward) if encoded else forward, parameter_gradients=True)
         return with_resident_weights(graph, 2 + len(OPTIMIZERS[self.optimizer].states))
 
@@ -160,13 +160,13 @@ WORKLOADS = (NMT, DEEP_SPEECH, TRANSFORMER, RESNET)
 
 
 def with_float_masks(graph: ComputationGraph) -> ComputationGraph:
-    """MXNet's masks of dropout are tensors of float32; the zoo's have a byte for each element."""
+    """The graph with MXNet's dropout masks, which are float32 tensors; the zoo's have a byte for each element."""
     is_mask = np.array([op == "DropoutMask" for op in graph.labels.ops or ()], bool)[graph.producer]
     return replace(graph, memory=np.where(is_mask, FLOAT * graph.memory, graph.memory)) if is_mask.any() else graph
 
 
 def saving_inputs(graph: ComputationGraph) -> ComputationGraph:
-    """Gradients of activations read the inputs too, as MXNet's do where it calls cuDNN."""
+    """The graph with gradients of activations that read the inputs too, as in MXNet when it calls cuDNN."""
     saved, kinds = _saved(graph), _kinds(graph)
     for v, kind in enumerate(kinds):
         if kind in ACTIVATIONS:
@@ -175,7 +175,7 @@ def saving_inputs(graph: ComputationGraph) -> ComputationGraph:
 
 
 def without_inputs(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
-    """Gradients of operations of some kinds read none of their inputs; what remains are the reads of mirrors."""
+    """The graph in which gradients of some kinds of operation read no inputs; the reads of mirrors remain."""
     saved = _saved(graph)
     for v, kind in enumerate(_kinds(graph)):
         if kind in kinds:
@@ -184,7 +184,7 @@ def without_inputs(graph: ComputationGraph, kinds: Container[str]) -> Computatio
 
 
 def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGraph:
-    """Marked to keep the inputs that gradients of operations of some kinds read."""
+    """The graph with marks to keep the inputs read by gradients of some kinds of operation."""
     saved = _saved(graph)
     read = [x for v, kind in enumerate(_kinds(graph)) if kind in kinds for x in saved[v] & {*graph.reads(v)}]
     mark = np.zeros(graph.n_nodes, np.int8)
@@ -193,7 +193,7 @@ def inputs_kept(graph: ComputationGraph, kinds: Container[str]) -> ComputationGr
 
 
 def _kinds(graph: ComputationGraph) -> list[str]:
-    """The kind of each node, "" where it is not known."""
+    """The kind of each node, or ""."""
     kinds = (operation_kind(graph.labels.op(v)) for v in range(graph.n_nodes))
     return [kind.name if kind is not None else "" for kind in kinds]
 
@@ -211,7 +211,7 @@ def _with_saved(graph: ComputationGraph, saved: Sequence[set[int]]) -> Computati
 
 
 def with_resident_weights(graph: ComputationGraph, times: int) -> ComputationGraph:
-    """Parameters, their gradients and the states of the optimizer resident from the start, as MXNet binds them.
+    """The graph with parameters, their gradients and optimizer states resident from the start, as bound by MXNet.
 
     Gradients of parameters then have no bytes of their own; a parameter has `times` as many.
     """

@@ -33,9 +33,9 @@ def literal(graph: ComputationGraph) -> Candidate:
 def mxnet(graph: ComputationGraph) -> Candidate:
     """The schedule of the pass merged into MXNet (apache/mxnet#18228).
 
-    It decides as `echo(mode="paper")`, with its own list of heavy operations: dropout, embedding and concatenation are
-    on it, products of two computed matrices are not. It creates mirrors in an order that is not topological, so some of
-    them read the result of a first run, which has to stay in memory for that.
+    It decides like `echo(mode="paper")`, with its own list of heavy operations: dropout, embedding and concatenation
+    are on it, products of two computed matrices are not. It creates mirrors in an order that is not topological, so
+    some read the result of a first run, which must stay in memory for that.
     """
     maps = FeatureMaps.of(graph, recomputable_nodes(graph, heavy=MXNET_HEAVY))
     place = mirror_places(maps)
@@ -50,11 +50,11 @@ def mxnet(graph: ComputationGraph) -> Candidate:
 def by_algorithm_1(maps: FeatureMaps) -> Bool:
     """bool[n]: nodes that stay on the recomputation paths.
 
-    From each output and each heavy node a region extends backwards to the next heavy nodes. Its nodes are removed, one
-    after the other, where that releases no fewer bytes than it allocates. The paper does not say that regions overlap:
-    a node is removed if one of its regions removes it, and the time can be quadratic. The paper counts the gradients
-    of the region's nodes only; here all gradients that read an edge count, since the graph does not record which
-    operation a gradient belongs to.
+    From each output and each heavy node a region extends backwards to the next heavy nodes. Its nodes are removed one
+    by one if that releases no fewer bytes than it allocates. The paper does not mention that regions overlap: a node is
+    removed if one of its regions removes it, and the time can be quadratic. The paper counts the gradients of the
+    region's nodes only; here all gradients that read an edge count, since the graph does not record to which
+    operation a gradient belongs.
 
     References
     ----------
@@ -93,10 +93,10 @@ def by_algorithm_1(maps: FeatureMaps) -> Bool:
 
 
 def mirror_places(maps: FeatureMaps) -> Int64:
-    """int64[n]: position of each node's mirror in the order in which the pass creates them, which is not topological.
+    """int64[n]: position of each node's mirror in the pass's order of creation, which is not topological.
 
-    The order is that of a breadth-first search backwards from an output or a heavy node, reversed; then of further
-    searches from the heads of the other readers of the inputs of all nodes in it.
+    The order is a breadth-first search backwards from an output or a heavy node, reversed, then further searches from
+    the heads of the other readers of the inputs of all its nodes.
     """
     order = _MirrorOrder(maps).order
     place = np.full(maps.graph.n_nodes, -1, np.int64)
@@ -105,7 +105,7 @@ def mirror_places(maps: FeatureMaps) -> Int64:
 
 
 class _MirrorOrder:
-    """The order in which the pass creates mirrors, one region after the other."""
+    """The order in which the pass creates mirrors, region by region."""
 
     def __init__(self, maps: FeatureMaps) -> None:
         graph = maps.graph
@@ -164,9 +164,9 @@ class _MirrorOrder:
 
 
 def mirror_path_schedule(maps: FeatureMaps, recomputed: Bool, place: Int64) -> Schedule:
-    """The forward part, then each gradient after the mirrors that it needs, in the order of their creation.
+    """The forward part, then each gradient after its mirrors in the order of their creation.
 
-    A mirror that reads the first run of another node runs before the mirror of that node, unless that has run already.
+    A mirror that reads the first run of a node runs before the mirror of that node, unless that has run already.
     """
     graph = maps.graph
     mirrored, reads = recomputed.tolist(), lists(graph.read_indptr, graph.read_indices)
@@ -176,7 +176,7 @@ def mirror_path_schedule(maps: FeatureMaps, recomputed: Bool, place: Int64) -> S
     done = [False] * graph.n_nodes
 
     def missing(v: int, before: float) -> list[int]:
-        """Mirrors that a node reads and that have not run, the first in the order of creation at the end."""
+        """Mirrors that a node reads and that have not run, in reverse order of creation."""
         inputs = {producer[x] for x in reads[v] if not pinned[x]}
         return sorted(
             (u for u in inputs if mirrored[u] and not done[u] and place_of[u] < before), key=lambda u: -place_of[u]

@@ -34,7 +34,7 @@ class SimulatedRun:
     ----------
     simulation : Simulation
     timed : Simulation, optional
-        The schedule whose compute counts, where it is another one of the same nodes.
+        The schedule whose compute counts, if it is another one of the same nodes.
     """
 
     simulation: Simulation
@@ -102,7 +102,7 @@ class NetworkRuns:
     workload : Workload
     batch : int
     runs : mapping of str to SimulatedRun
-        By strategy.
+        Runs by strategy.
     """
 
     workload: Workload
@@ -111,7 +111,7 @@ class NetworkRuns:
 
     @classmethod
     def of(cls, workload: Workload, batch: int, progress: Progress | None = None, **options: Any) -> NetworkRuns:
-        """Baseline and Mirror on the network, Echo on the network with 1-bit feature maps.
+        """Run Baseline and Mirror on the network, Echo on the network with 1-bit feature maps.
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class NetworkRuns:
         batch : int
         progress : callable, optional
         **options
-            Of `Workload.forward`.
+            Options of `Workload.forward`.
         """
         if progress is not None:
             progress(0, 1, f"{workload.label}, batch {batch}")
@@ -128,17 +128,17 @@ class NetworkRuns:
 
     @property
     def baseline(self) -> SimulatedRun:
-        """Without rematerialization."""
+        """The run without rematerialization."""
         return self.runs[BASELINE]
 
     @property
     def echo(self) -> SimulatedRun:
-        """By minimum vertex cuts."""
+        """The run by minimum vertex cuts."""
         return self.runs[ECHO]
 
     @property
     def mirror(self) -> SimulatedRun:
-        """By MXNet's mirror option."""
+        """The run by MXNet's mirror option."""
         return self.runs[MIRROR]
 
     def ratio(self, strategy: str = BASELINE) -> float:
@@ -151,10 +151,10 @@ class NetworkRuns:
 
 
 def run(workload: Workload, forward: ComputationGraph, strategy: str) -> SimulatedRun:
-    """One strategy on the forward part of a network.
+    """Run one strategy on the forward part of a network.
 
-    Mirror keeps what the gradients of its heavy nodes read, since they read first runs; its time is that of all mirrors
-    that other gradients read.
+    Mirror keeps the reads of its heavy nodes' gradients, since they read first runs; its time counts all mirrors that
+    other gradients read.
     """
     if strategy == BASELINE:
         return SimulatedRun(baseline(workload.training(forward)))

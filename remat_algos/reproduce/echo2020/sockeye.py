@@ -1,4 +1,4 @@
-"""The Transformer as Sockeye trains it: norms in front, dropout also on attention weights and after the ReLU."""
+"""The Transformer as trained by Sockeye: norms first, dropout also on attention weights and after the ReLU."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def sockeye_transformer(
     words: int = 32_000,
     **settings: Any,
 ) -> Network:
-    """The recipe of hieber2017: before each sublayer a norm, behind it dropout and the sum.
+    """The recipe of hieber2017: a norm before each sublayer, dropout and the sum after it.
 
-    One matrix embeds source and target words and gives the scores. The zoo's `transformer` is that of vaswani2017,
-    whose paper names dropout behind embeddings and sublayers only.
+    One matrix embeds source and target words and gives the scores. The zoo's `transformer` follows vaswani2017, whose
+    paper mentions dropout after embeddings and sublayers only.
 
     Parameters
     ----------
     batch, sequence, depth, width, heads, words : int
         As in the zoo's `transformer`.
     **settings
-        Those of `Settings`.
+        As for `Settings`.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _embedded(net: Layers, side: str, shape: tuple[int, int], shared: Tensor, po
 
 
 def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, mask: Tensor) -> Tensor:
-    """Attention of x, behind a norm, to the rows of `other` or to its own, added to x."""
+    """Attention of x, after a norm, to the rows of `other` or its own, added to x."""
     with net.scope(name):
         rows = net.layer_norm(x)
         sources = {"q": rows, "k": rows if other is None else other, "v": rows if other is None else other}
@@ -78,7 +78,7 @@ def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: in
 
 
 def _transformed(net: Layers, x: Tensor) -> Tensor:
-    """Two products with a ReLU and dropout between, behind a norm, added to x."""
+    """Two products with ReLU and dropout between, after a norm, added to x."""
     with net.scope("mlp"):
         y = net.dropout(net.relu(net.linear(net.layer_norm(x), 4 * x.shape[-1], name="fc1")), name="inner_dropout")
         return net.add(x, net.dropout(net.linear(y, x.shape[-1], name="fc2")))

@@ -36,7 +36,7 @@ from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, 
 from remat_algos.reproduce.quick import quick_page
 
 AS_PUBLISHED = replace(TRANSFORMER, make=partial(build, "transformer_base"))
-VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # settings that the paper does not give, or gives otherwise
+VARIANTS: list[tuple[Workload, str, dict[str, Any]]] = [  # settings that the paper does not give, or gives differently
     (NMT, "activations save their output only", {"inputs": False}),
     (NMT, "sentences of 50 words", {"steps": 50}),
     (DEEP_SPEECH, "activations save their output only", {"inputs": False}),
@@ -52,7 +52,7 @@ ZOO_RULES = {"inputs": False, "float_masks": False}
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
-    """What section VI reports; with `quick` the quick page of small networks at one batch size."""
+    """The results of section VI; with `quick` the quick page of small networks at one batch size."""
     used = [each.smaller() if quick else each for each in (*WORKLOADS, NMT_DEEP)]
     cases = [NetworkRuns.of(each, batch, progress) for each in used for batch in each.batches]
     main = [next(c for c in cases if c.workload is each and c.batch == each.batch) for each in used[: len(WORKLOADS)]]
@@ -122,7 +122,7 @@ def _claims(
 
 
 def _footprint_claims(main: Sequence[NetworkRuns], plain: Sequence[NetworkRuns]) -> list[tuple[str, ...]]:
-    """Of each network: footprints and their ratios."""
+    """Footprints of each network and their ratios."""
 
     def bytes_of(case: NetworkRuns) -> str:
         return f"{', '.join(in_gigabytes(case.runs[name].footprint) for name in STRATEGIES)} GB"

@@ -18,7 +18,7 @@ from remat_algos.structure.elimination import eliminate
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 
-GREEDY, TWREMAT = "GreedyRemat", "TWRemat"  # as the paper calls its algorithms
+GREEDY, TWREMAT = "GreedyRemat", "TWRemat"  # the paper's names of its algorithms
 OURS: Mapping[str, Mapping[str, Any]] = {  # solvers and their options
     GREEDY: {"solver": "greedy_remat", "max_block": 1, "raw": True},
     "greedy_remat": {"solver": "greedy_remat"},
@@ -28,7 +28,7 @@ LONGEST = 1_000  # runs of TWRemat for each node
 
 
 class AlgorithmOne:
-    """TWRemat(k) to the letter, but for its error: minimum fill-in, Jordan's separators, all nodes.
+    """TWRemat(k) to the letter, except for its error: minimum fill-in, Jordan's separators, all nodes.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def measured(label: str, size: int, graph: ComputationGraph, progress: Progress 
     ----------
     label : str
     size : int
-        What grows from case to case.
+        Number that grows from case to case.
     graph : ComputationGraph
     progress : callable, optional
     """
@@ -89,9 +89,9 @@ def measured(label: str, size: int, graph: ComputationGraph, progress: Progress 
 def solved(
     graph: ComputationGraph, budget: str, about: str, progress: Progress | None = None, **options: Any
 ) -> Simulation:
-    """What a solver finds within a budget.
+    """The plan of a solver within a budget.
 
-    Raises `Interrupted` where it was stopped: its best so far is no result.
+    Raises `Interrupted` if it was stopped: its best so far is not a result.
     """
     told = progress and (lambda done, total, what: progress(done, total, f"{about}: {what}"))
     plan = solve(graph, budget, progress=told, **options)
@@ -106,5 +106,5 @@ def length(simulation: Simulation) -> float:
 
 
 def share(simulation: Simulation) -> float:
-    """Peak of a schedule, of that without rematerialization."""
+    """Peak of a schedule, relative to that without rematerialization."""
     return round(simulation.peak_memory / max(1, baseline(simulation.graph).peak_memory), 4)

@@ -1,4 +1,4 @@
-"""From the algorithms of kumar2019 to ours, part by part, and the project's aims."""
+"""From the algorithms of kumar2019 to ours, step by step, and the project's aims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUDGETS = {  # share of the peak without rematerialization, and the length wante
     "transformer_base": ("10%", 1.6),
     "feed_forward": ("6%", 1.7),
 }
-GOALS = {  # options, and what they change
+GOALS = {  # options, and their effect
     "resnet200": {
         "optimizer=sgd": "gradients of parameters wait for updates",
         "optimizer=sgd&batch=256": "the same, values are 8 times as large",
@@ -53,7 +53,7 @@ GOALS = {  # options, and what they change
         "depth=200": "no gradients of weights",
     },
 }
-VARIANTS = {  # options of a ResNet, and what they are
+VARIANTS = {  # options of a ResNet, and their description
     "": "as above",
     "&preactivation=true": "norms and ReLUs in front",
     "&counting=paper": "gradients that read all inputs and outputs",
@@ -64,7 +64,7 @@ QUICK_LABELS = {"feed_forward": "feed_forward of 20 layers"}
 
 
 def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> Table:
-    """What each part of `twremat` brings, from algorithm 1 on."""
+    """Table of the gain by each part of `twremat`, from algorithm 1 on."""
     columns: dict[str, Callable[[Any], str]] = {"network": str}
     for name in (TWREMAT, *STEPS, "passes"):
         columns |= {name: percent, f"{name}, length": "{:.2f}".format}
@@ -80,7 +80,7 @@ def steps_to_ours(cases: Sequence[Case], progress: Progress | None) -> Table:
 
 
 def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
-    """A ResNet, put together and counted in several ways; `plain` is the one in the tables above."""
+    """Table of a ResNet built and counted in several ways; `plain` is the one in the tables above."""
     columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
     for name in (GREEDY, TWREMAT, "twremat"):
         columns |= {name: percent, f"{name}, length": "{:.2f}".format}
@@ -95,7 +95,7 @@ def variants(plain: str, quick: bool, progress: Progress | None) -> Table:
 
 
 def goals(quick: bool, progress: Progress | None) -> Table:
-    """The minimum lengths within the shares that the project aims at, and the lowest peaks."""
+    """Table of minimum lengths within the shares that the project aims at, and lowest peaks."""
     columns: dict[str, Callable[[Any], str]] = {"model": str, "remark": str, "nodes": str, "no_remat": format_bytes}
     columns |= {"aim": str, "length at the aim": "{:.2f}".format, "reached": str}
     columns |= {"lowest peak": format_bytes, "lowest": percent, "length of the lowest": "{:.2f}".format}
@@ -109,7 +109,7 @@ def goals(quick: bool, progress: Progress | None) -> Table:
 
 
 def of_quick_goals() -> dict[str, str]:
-    """What is run for the quick table of aims, by label."""
+    """Networks of the quick table of aims, by label."""
     return {
         QUICK_LABELS[model]: _reference(model, options) for model, given in QUICK_GOALS.items() for options in given
     }

@@ -20,7 +20,7 @@ QUICK_TRANSFORMER = TRANSFORMER.format("base", 8, "adam") + "&depth=1"
 
 
 def training_graph(reference: str, *, unit: bool = True) -> ComputationGraph:
-    """The training graph of a network of the zoo; `unit`: every operation costs 1, gradients too.
+    """The training graph of a network of the zoo; with `unit` every operation costs 1, gradients included.
 
     Examples
     --------

@@ -22,12 +22,12 @@ def plot_lengths(panels: Mapping[str, Mapping[str, Curve]]) -> Axes:
     Parameters
     ----------
     panels : mapping of str to mapping of str to points
-        By family and strategy: depth, and length in times of one pass.
+        Points by family and strategy: depth, and length in units of one pass.
 
     Returns
     -------
     Axes
-        Of the first panel.
+        Axes of the first panel.
     """
     from matplotlib.figure import Figure
 
@@ -46,12 +46,12 @@ def plot_lengths(panels: Mapping[str, Mapping[str, Curve]]) -> Axes:
 
 
 def plot_trade(curves: Mapping[str, Curve]) -> Axes:
-    """Peak memory of several strategies against schedule length, which is on a logarithmic axis.
+    """Peak memory of several strategies against schedule length on a logarithmic axis.
 
     Parameters
     ----------
     curves : mapping of str to points
-        By strategy: length in times of one pass, and bytes.
+        Points by strategy: length in units of one pass, and bytes.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def plot_trade(curves: Mapping[str, Curve]) -> Axes:
 
 
 def _drawn(ax: Axes, curves: Mapping[str, Curve]) -> list[Line2D]:
-    """A line for each strategy, in the looks of all figures."""
+    """Draw a line for each strategy, in the style of all figures."""
     lines = []
     for curve, (colour, marker, style) in zip(curves.values(), CURVES, strict=False):
         across, up = zip(*curve, strict=True)

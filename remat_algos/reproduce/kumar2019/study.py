@@ -49,7 +49,7 @@ TABLE_2 = {  # size, sentences; GiB and relative length of NoRemat, GreedyRemat,
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
-    """What section 4 reports; with `quick` the quick page of small networks."""
+    """The results of section 4; with `quick` the quick page of small networks."""
     plain = RESNET + ("&bottleneck=false" if quick else "")
     resnets = _family("ResNet", plain, QUICK_RESNET_DEPTHS if quick else RESNET_DEPTHS, progress)
     ffns = _family("FFN", FFN, QUICK_FFN_DEPTHS if quick else FFN_DEPTHS, progress)
@@ -90,7 +90,7 @@ def _family(name: str, reference: str, depths: Sequence[int], progress: Progress
 
 
 def _transformers(quick: bool, progress: Progress | None) -> dict[tuple[str, str], Case]:
-    """By label and optimizer."""
+    """The Transformers by label and optimizer."""
     references = {
         (label, optimizer): TRANSFORMER.format(size, batch, optimizer)
         for label, (size, batch, *_) in TABLE_2.items()
@@ -154,7 +154,7 @@ def _longest(cases: Mapping[tuple[str, str], Case], optimizer: str) -> float:
 
 
 def _of_variants(table: Table) -> str:
-    """The other ResNets in the table of variants, with what GreedyRemat saves on each."""
+    """The other ResNets in the table of variants, with the reduction by GreedyRemat on each."""
     at = list(table.columns).index(GREEDY)
     return ", ".join(f"{1 / row[at]:.2f} with {row[1]}" for row in table.rows[1:])
 
@@ -202,7 +202,7 @@ def _lengths(families: Mapping[str, Sequence[Case]]) -> tuple[Table, Figure]:
 
 
 def _table_2(cases: Mapping[tuple[str, str], Case], quick: bool = False) -> Table:
-    """GiB and lengths, the paper's rows above ours; with `quick` there are none of the paper."""
+    """GiB and lengths, the paper's rows above ours; with `quick` only ours."""
     strategies = list(next(iter(cases.values())).simulations)
     columns: dict[str, Callable[[Any], str]] = {"network": str, "optimizer" if quick else "by": str}
     for name in strategies:

@@ -1,4 +1,4 @@
-"""Figure 4 of kumar2019: memory against length, by the recursion limit of TWRemat and by our solvers."""
+"""Figure 4 of kumar2019: memory against length, for recursion limits of TWRemat and for our solvers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Trade:
         }
 
     def schedules_of(self, solver: str, **options: Any) -> list[Simulation]:
-        """The Pareto frontier of what a solver yields."""
+        """The Pareto frontier of the candidates of a solver."""
         if self.progress is not None:
             self.progress(0, 1, f"{self.case.label}, figure 4: {solver}")
         simulations = (each.simulation for each in list_candidates(self.graph, solver, **options))
         return undominated(simulation for simulation in simulations if simulation is not None)
 
     def passed(self, simulations: Sequence[Simulation]) -> list[Simulation]:
-        """The best of schedules (a sample of many) after passes within their peaks and several limits."""
+        """The best of schedules (a sample if many) after passes within their peaks and several limits."""
         simulations = simulations[:: 1 + len(simulations) // MAX_POLISHED]
         results = [polish(self.graph, simulation, None) for simulation in simulations]
         for limit in self.limits.values():
@@ -71,7 +71,7 @@ class Trade:
 
     @property
     def whole(self) -> str:
-        """Whether TWRemat(n) is the schedule without rematerialization."""
+        """True if TWRemat(n) is the schedule without rematerialization."""
         last = list(self.by_limit.values())[-1].schedule.order
         return "the same schedule" if np.array_equal(last, baseline(self.graph).schedule.order) else "another schedule"
 
@@ -124,10 +124,10 @@ def recursion_limits(n_bags: int, n_nodes: int) -> list[int]:
 
 
 def undominated(simulations: Iterable[Simulation]) -> list[Simulation]:
-    """Those that no other dominates in peak and compute, the lowest peak first."""
+    """Simulations that no other dominates in peak and compute, the lowest peak first."""
     return pareto(simulations, lambda simulation: (simulation.peak_memory, simulation.compute))
 
 
 def shortest(curve: Sequence[Simulation], limit: int) -> float | None:
-    """The minimum length within a peak; None where nothing fits."""
+    """The minimum length within a peak; None if nothing fits."""
     return min((length(simulation) for simulation in curve if simulation.peak_memory <= limit), default=None)

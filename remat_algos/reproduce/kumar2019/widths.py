@@ -1,4 +1,4 @@
-"""Table 1 of kumar2019: how large graphs are, how small their widths, whole and forward part alone."""
+"""Table 1 of kumar2019: sizes and widths of graphs and of their forward parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Width:
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> Width:
-        """Of a graph with all its nodes."""
+        """The width of a graph with all its nodes."""
         undirected = UndirectedGraph.of(graph)
         bounds = width_bounds(undirected)
         return cls(undirected.n_vertices, undirected.n_edges, bounds.width, bounds.lower_bound)
@@ -63,12 +63,12 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """A network: its forward part, with gradients of values, and with gradients of parameters too.
+    """Widths of a network: forward part, with gradients of values, and with gradients of parameters too.
 
     Parameters
     ----------
     model : str
-        As a reference names it.
+        Reference of the model.
     forward, values, parameters : Width
 
     Examples
@@ -85,14 +85,14 @@ class Widths:
 
     @classmethod
     def of(cls, model: str) -> Widths:
-        """Of a network of the zoo."""
+        """The widths of a network of the zoo."""
         forward = build(f"model:{model}").graph
         graphs = forward, differentiate(forward), differentiate(forward, parameter_gradients=True)
         return cls(model, *map(Width.of, graphs))
 
     @property
     def ratio(self) -> float:
-        """Width with gradients of parameters, of that of the forward part."""
+        """Width with gradients of parameters, relative to the forward part's."""
         return round(self.parameters.width / self.forward.width, 2)
 
     @property
@@ -121,7 +121,7 @@ def table_1(quick: bool) -> Table:
 
 
 def quick_references() -> dict[str, str]:
-    """What is run for the quick tables of widths, by label."""
+    """Networks of the quick tables of widths, by label."""
     of_table_1 = {label: f"{reference}optimizer={name}" for label, (_, reference, name) in QUICK_TABLE_1.items()}
     return of_table_1 | {f"`{model}`": f"model:{model}" for model in QUICK_ZOO}
 

@@ -42,7 +42,7 @@ class Strategy:
     schedule : callable
         By batch.
     lowest : callable, optional
-        The schedule of the lowest peak, where the other one uses the memory that there is.
+        The schedule with the lowest peak, if the other one uses the available memory.
     most : int, optional
         The largest batch with a schedule.
     """
@@ -65,13 +65,13 @@ class Sizes:
         self._graphs: dict[int, ComputationGraph] = {}
 
     def graph(self, batch: int) -> ComputationGraph:
-        """Compute is in nanoseconds."""
+        """The graph, with compute in nanoseconds."""
         if batch not in self._graphs:
             self._graphs[batch] = self.network.training(batch, cost="roofline", device=DEVICE)
         return self._graphs[batch]
 
     def simulation(self, schedule: Schedule, batch: int) -> Simulation:
-        """A schedule of the same network at another size."""
+        """Simulate a schedule from another size of the same network."""
         return simulate(self.graph(batch), schedule)
 
     def total(self, schedule: Schedule, batch: int) -> int:
@@ -101,9 +101,9 @@ class BatchCurves:
     largest : mapping of str to int
         The largest batch of each strategy.
     one_pass : mapping of int to float
-        Seconds without rematerialization, also where it does not fit.
+        Seconds without rematerialization, even if it does not fit.
     seconds : mapping of str to mapping of int to float
-        By strategy and batch; strategies that rematerialize only where vanilla does not fit.
+        Seconds by strategy and batch; strategies that rematerialize only if vanilla does not fit.
     """
 
     largest: Mapping[str, int]
@@ -116,7 +116,7 @@ class BatchCurves:
         return 2 * self.largest[VANILLA]
 
     def slowdown(self, strategy: str) -> float | None:
-        """Time at the doubled batch, in times of one pass; None if it does not fit."""
+        """Time at the doubled batch, in units of one pass; None if it does not fit."""
         curve = self.seconds[strategy].get(self.doubled)
         return None if curve is None else round(curve / self.one_pass[self.doubled], 4)
 
@@ -128,9 +128,9 @@ def batch_curves(network: PaperNetwork, planner: Planner, lowered: Sequence[Sche
     ----------
     network : PaperNetwork
     planner : Planner
-        Of the network at the batch size where it is planned.
+        Planner of the network at the planned batch size.
     lowered : sequence of Schedule
-        Of `by_liveness`, at the same size.
+        Schedules of `by_liveness` at the same size.
     """
     sizes = Sizes(network)
     strategies = _strategies(sizes, planner, lowered)
@@ -180,7 +180,7 @@ def largest_batch(total: Callable[[int], int], guess: int, max_batch: int = sys.
         Bytes at a batch size; they grow with it, but not faster than in proportion.
     guess : int
     most : int
-        No batch is larger.
+        Upper limit of the batch.
 
     Examples
     --------
@@ -198,14 +198,14 @@ def largest_batch(total: Callable[[int], int], guess: int, max_batch: int = sys.
 
 
 def _batches(largest: Mapping[str, int]) -> list[int]:
-    """Sizes up to the largest of all, those at which a strategy ends among them."""
+    """Sizes up to the overall largest, including the largest of each strategy."""
     base = largest[VANILLA]
     sizes = {max(1, base // 2), *(base * k // 4 for k in QUARTERS), *largest.values()}
     return sorted(size for size in sizes if 0 < size <= max(largest.values()))
 
 
 def plot_batches(curves: Mapping[str, BatchCurves]) -> Axes:
-    """A panel for each network: seconds against batch size; dotted, one pass where it would not fit.
+    """A panel for each network: seconds against batch size, with one pass dotted where it would not fit.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The plans of kusumoto2019 for a network, as the paper runs them, simulated with and without liveness."""
+"""The plans of kusumoto2019 for a network, run as in the paper, simulated with and without liveness."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNTED: Mapping[str, Any] = {"dropout": "single", "counting": "paper", "cost": 
 
 @dataclass(frozen=True, slots=True)
 class PaperNetwork:
-    """A network of the zoo as the paper has it.
+    """A network of the zoo as in the paper.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class PaperNetwork:
     model : str
     batch : int
     options : mapping
-        Of the model.
+        Options of the model.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class PaperNetwork:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def forward(self, batch: int | None = None, **settings: Any) -> ComputationGraph:
-        """One value for each operation; gradients read what the published graphs say; costs are 10 and 1."""
+        """The forward part: one value per operation, reads of gradients as in the published graphs, costs 10 and 1."""
         return build(self.model, batch=batch or self.batch, **{**COUNTED, **self.options, **settings}).graph
 
     @property
@@ -64,13 +64,13 @@ class PaperNetwork:
         return as_reference(self.model, {"batch": self.batch, **self.options, **COUNTED})
 
     def training(self, batch: int | None = None, **settings: Any) -> ComputationGraph:
-        """With the gradients of the parameters."""
+        """The training graph with the gradients of the parameters."""
         return differentiate(self.forward(batch, **settings), parameter_gradients=True)
 
 
 @dataclass(frozen=True, eq=False)
 class CanonicalPlan:
-    """A chain of lower sets, run to the letter: the last block is recomputed, and blocks are recomputed as a whole.
+    """A chain of lower sets, run to the letter: the last block is recomputed, and blocks are recomputed in full.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class CanonicalPlan:
 
     @property
     def peak(self) -> int:
-        """Bytes of the simulated peak, which is with liveness."""
+        """Bytes of the simulated peak, with liveness."""
         return self.simulation.peak_memory
 
     @property
@@ -110,12 +110,12 @@ class CanonicalPlan:
         return self.chain.overhead(self.graph)
 
     def peak_without_liveness(self, graph: ComputationGraph) -> int:
-        """Bytes at most, if values are dropped where the canonical strategy drops them and nowhere else.
+        """Peak in bytes if values are only dropped where the canonical strategy drops them.
 
         Parameters
         ----------
         graph : ComputationGraph
-            Of the same forward part; gradients that nobody reads are handed over in it.
+            Graph of the same forward part, in which unread gradients are handed over.
         """
         chain = LowerSets.of(graph, self.chain.sets(self.graph))
         return int(canonical_trace(graph, chain).max(initial=0))
@@ -181,7 +181,7 @@ def chens(graph: ComputationGraph) -> CanonicalPlan:
 
 
 def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
-    """The forward graph with gradients that read nothing where they read nothing in frameworks (sums, crops).
+    """The forward graph with gradients that read nothing if so in frameworks (sums, crops).
 
     Examples
     --------
@@ -201,7 +201,7 @@ def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
 
 
 def peak_of_a_tape(graph: ComputationGraph) -> int:
-    """The peak of one pass that keeps everything that gradients read until the backward pass is over.
+    """The peak of one pass that keeps everything that gradients read until the end of the backward pass.
 
     Examples
     --------

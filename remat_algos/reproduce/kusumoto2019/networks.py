@@ -23,14 +23,14 @@ from remat_algos.schedule.simulation import simulate
 
 VANILLA, CHEN, LIVENESS = "Vanilla", "Chen's", "liveness_dp"
 TIME, MEMORY_CENTRIC = "ApproxDP + TC", "ApproxDP + MC"
-PLANNED = {  # as the columns of table 1 call them
+PLANNED = {  # the columns of table 1
     MEMORY_CENTRIC: ("pruned", "memory"),
     TIME: ("pruned", "time"),
     "ExactDP + MC": ("exact", "memory"),
     "ExactDP + TC": ("exact", "time"),
 }
 METHODS = (*PLANNED, CHEN, VANILLA)
-OPTIONS = {  # what makes them the networks that the authors published
+OPTIONS = {  # options for the networks that the authors published
     "unet": {"wide_last": True},
     "resnet50": {"stride_first": True, "biased_stem": True},
     "resnet152": {"stride_first": True},
@@ -70,7 +70,7 @@ class Reported:
 
     @classmethod
     def of_row(cls, row: str) -> Reported:
-        """From a line of the table."""
+        """A row from a line of the table."""
         label, batch, n_nodes, *cells = row.split()
         model = label.lower().replace("-", "")
         gigabytes, percents = zip(*(cell.split("/") for cell in cells[:-1]), strict=True)
@@ -118,7 +118,7 @@ class Measured:
 
     @cached_property
     def plans(self) -> dict[str, CanonicalPlan]:
-        """By column of table 1, vanilla apart."""
+        """Plans by column of table 1, except vanilla."""
         plans = {name: self.planner.plan(*which) for name, which in PLANNED.items()}
         return {**plans, CHEN: chens(self.graph)}
 
@@ -136,7 +136,7 @@ class Measured:
 
     @property
     def freed(self) -> int:
-        """Bytes of one pass whose values are freed after their last read."""
+        """Bytes of one pass that frees values after their last read."""
         return self.beside(baseline(self.graph).peak_memory)
 
     def taped(self, *, published: bool = False, parameter_gradients: bool = True) -> int:
@@ -146,12 +146,12 @@ class Measured:
         return self.beside(peak_of_a_tape(differentiate(graph, parameter_gradients=parameter_gradients)))
 
     def beside(self, peak: int) -> int:
-        """A peak with the resident bytes."""
+        """A peak plus the resident bytes."""
         return peak + self.graph.resident_memory
 
     @cached_property
     def without_liveness(self) -> dict[str, int]:
-        """Bytes by column of table 1, vanilla apart; all gradients of parameters count."""
+        """Bytes by column of table 1, except vanilla, with all gradients of parameters."""
         graph, whole = differentiate(self.network.forward()), self.graph
         gradients = int(whole.memory[whole.output].sum())
         return {name: self.beside(plan.peak_without_liveness(graph) + gradients) for name, plan in self.plans.items()}

@@ -32,7 +32,7 @@ DEEP, WIDE = "ResNet152", "PSPNet"  # named in the text of section 5.2
 
 
 def page(quick: bool, progress: Progress | None) -> Page:
-    """What section 5 reports; with `quick` the quick page of two small networks."""
+    """The results of section 5; with `quick` the quick page of two small networks."""
     if quick:
         cases = [Measured(network, progress) for network in QUICK]
     else:
@@ -135,12 +135,12 @@ def _vanilla(cases: Sequence[Measured]) -> Table:
 
 
 def _of_paper(case: Measured, method: str) -> int | None:
-    """Bytes by table 1, if the network is there."""
+    """Bytes in table 1, if the network is there."""
     return case.paper.totals[method] if case.paper is not None else None
 
 
 def _memory_centric(cases: Sequence[Measured]) -> Table:
-    """Two meanings of memory-centric, within the same budgets."""
+    """Table of two meanings of memory-centric, within the same budgets."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "family": str}
     columns |= {"paper": gigabytes, "maximum overhead": gigabytes, "minimum kept": gigabytes}
     columns |= {"T, maximum overhead": str, "T, minimum kept": str}
