@@ -28,7 +28,7 @@ def outlines(folder: str, decorator: str) -> list[Outline]:
 
     Examples
     --------
-    >>> [found.options for found in outlines("solvers", "solver") if found.name == "milp"]
+    >>> [found.options for found in outlines("solvers/methods", "solver") if found.name == "milp"]
     [{'gap': 0.0}]
     """
     found = []

@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
+from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
-    check_plot(arguments.plot, arguments.picture, json=arguments.json)
+    check_plot(arguments)
     check_order(arguments.order, arguments.mirror)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     simulation = base = baseline(graph)
     if order is not None:
         simulation = simulated_order(graph, order)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _print(simulation, step, base.peak_memory, limit, reserved, whole)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": limit} if picture == "memory" else {}
-    draw(arguments.plot, picture, simulation, json=arguments.json, **options)
+    draw(arguments, picture, simulation, **options)
     return ExitCode.INFEASIBLE if limit is not None and reserved.memory > limit else ExitCode.DONE
 
 
