@@ -148,14 +148,14 @@ class RunLoop:
         value = self.simulation.lifetimes.value
         _, first, of = np.unique(value, return_index=True, return_inverse=True)
         other = np.flatnonzero(checksums != checksums[first[of]])
-        return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
+        return list(zip(self.simulation.lifetimes.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
         """StaleValueError if a value has changed since it was computed, before a step reads it."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
-                step = int(self.simulation.made_at[i])
+                step = int(self.simulation.lifetimes.made_at[i])
                 raise self._stale(x, f"whose bytes have been written over since step {step} made it")
 
     def _check_reads_after(

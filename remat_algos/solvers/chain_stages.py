@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +52,24 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
     return found
 
 
+class ForwardPeaks(NamedTuple):
+    """Peaks of the forward nodes of each stage.
+
+    Parameters
+    ----------
+    first : int64[k]
+        Of a sweep over the stage, where the input stays.
+    following : int64[k]
+        The same where the input is counted and freed after its last read.
+    every : int64[k]
+        Where everything is kept that its backward nodes read, and its link.
+    """
+
+    first: Int64
+    following: Int64
+    every: Int64
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMemory:
     """Bytes that the stages need, by an estimate that is never too low, or one that is never too high.
@@ -64,57 +83,36 @@ class StageMemory:
         Bytes of the value that passes from each stage to the next, 0 after the last.
     keep : int64[k]
         What stays of a stage, its link included, from its forward nodes to its backward nodes.
-    first : int64[k]
-        Peak of a sweep over the stage, where the input stays.
-    following : int64[k]
-        The same where the input is counted and freed after its last read.
-    every : int64[k]
-        Peak of its forward nodes where everything is kept that its backward nodes read, and its link.
+    again, once : ForwardPeaks
+        Of stages that have run before, and of those that have not, where values that are never computed twice are not
+        there yet.
     leaf : int64[k]
-        The same without the link.
+        `again.every` without the link.
     backward : int64[k]
         Peak of its backward nodes, with the gradients.
     gradients : int64[k]
         Gradients that are live before the backward nodes of the stage, and its link if they read it.
     fixed : int64[k]
         Values of each stage that are never computed twice: where it is swept, they stay until all of it is run.
-    first_once, following_once, every_once : int64[k]
-        `first`, `following` and `every` of stages that have not run before, where these values are not there yet.
     pinned : int
         Outputs of the forward part.
     """
 
     link: Int64
     keep: Int64
-    first: Int64
-    following: Int64
-    every: Int64
+    again: ForwardPeaks
+    once: ForwardPeaks
     leaf: Int64
     backward: Int64
     gradients: Int64
     fixed: Int64
-    first_once: Int64
-    following_once: Int64
-    every_once: Int64
     pinned: int
 
     @property
     def arrays(self) -> tuple[Int64, ...]:
-        """All arrays, in the order of the parameters."""
-        return (
-            self.link,
-            self.keep,
-            self.first,
-            self.following,
-            self.every,
-            self.leaf,
-            self.backward,
-            self.gradients,
-            self.fixed,
-            self.first_once,
-            self.following_once,
-            self.every_once,
-        )
+        """All arrays, in the order of the rows that the kernel reads."""
+        last = self.leaf, self.backward, self.gradients, self.fixed
+        return self.link, self.keep, *self.again, *last, *self.once
 
     @property
     def unit(self) -> int:
@@ -125,7 +123,7 @@ class StageMemory:
     def highest(self) -> int:
         """The peak without recomputation, outputs of the forward part apart."""
         before = np.cumsum(self.keep) - self.keep
-        forward = np.append(self.every_once[:-1], self.leaf[-1:])
+        forward = np.append(self.once.every[:-1], self.leaf[-1:])
         return int((before + np.maximum(forward, self.backward)).max(initial=0))
 
     def same_as(self, other: "StageMemory") -> bool:
@@ -420,7 +418,7 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     read = _StageReads.of(stages)
     number = np.where(graph.forward, read.stage, -1)
     inside = (number >= 0)[graph.producer]
-    saved, is_link, stays_on = read.is_saved, _flags(graph.n_values, links[links >= 0]), read.stays
+    saved, passes, stays_on = read.is_saved, _flags(graph.n_values, links[links >= 0]), read.stays
     pinned = graph.output & inside
     readable = _flags(graph.n_values, *(values for _, values in (read.inner, read.entry, read.saved, read.entry_saved)))
     stays = lasting[graph.producer] & readable & ~pinned & inside
@@ -436,24 +434,20 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     retained = np.append(False, (stays_on | ((links >= 0) & saved[links] & upper))[:-1])  # inputs needed afterwards
     counted, freed = np.where(read.needs_input | retained, 0, input_size), np.where(retained, 0, input_size)
     again, once = _Profile(stages, read, others), _Profile(stages, read, size if upper else others)
-    every, kept = sweep | saved_nodes, saved | is_link
+    every, kept = sweep | saved_nodes, saved | passes
     leaf = again.forward(leaf_nodes, saved & ~_flags(graph.n_values, links[stays_on]), counted)
     leaf[-1] = once.forward(saved_nodes, saved, counted)[-1]
     backward, gradients = _Profile(stages, read, size).backward(saved, np.where(read.needs_input, freed, 0))
-    keep = _sums(number[graph.producer], size, (saved | (is_link & (upper | ~stays))) & inside, k)
+    keep = _sums(number[graph.producer], size, (saved | (passes & (upper | ~stays))) & inside, k)
     return StageMemory(
         link=link_size,
         keep=keep - counted,
-        first=again.forward(sweep, is_link),
-        following=again.forward(sweep, is_link, input_size),
-        every=again.forward(every, kept, counted) - counted,
+        again=ForwardPeaks(*again.swept(sweep, passes, input_size), again.forward(every, kept, counted) - counted),
+        once=ForwardPeaks(*once.swept(sweep, passes | stays, input_size), once.forward(every, kept, counted) - counted),
         leaf=leaf - counted,
         backward=backward - freed,
         gradients=gradients + np.where(stays_on, link_size, 0),
         fixed=fixed,
-        first_once=once.forward(sweep, is_link | stays),
-        following_once=once.forward(sweep, is_link | stays, input_size),
-        every_once=once.forward(every, kept, counted) - counted,
         pinned=int(graph.memory[pinned].sum()) if upper else 0,
     )
 
@@ -492,6 +486,10 @@ class _Profile:
         live += _live(self.begin[alive], last_read[alive], entered[alive], stages.nodes.size)
         live += graph.workspace[stages.nodes]
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
+
+    def swept(self, member: Bool, kept: Bool, input_size: Int64) -> tuple[Int64, Int64]:
+        """`forward` where the input stays, and where it is counted."""
+        return self.forward(member, kept), self.forward(member, kept, input_size)
 
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:
         """(int64[k], int64[k]): peak of the backward nodes of each stage, and the gradients live before them."""

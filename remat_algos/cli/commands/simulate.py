@@ -147,8 +147,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     share = f"{percent(peak, base)} of the peak without rematerialization"
     at = f" at step {simulation.peak_step}, {shortened(names[simulation.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
-    if reserved.rows():
-        rows += [*reserved.rows(), ("reserved share", reserved.share(whole))]
+    rows += reserved.rows(whole)
     if limit is not None:
         rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}"))
     if graph.resident_memory:
@@ -157,7 +156,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
     again = counted(int((simulation.runs > 1).sum()), "node")
-    extra = int((~simulation.first_run).sum())
+    extra = int((~simulation.schedule.first_run).sum())
     more = f" ({counted(extra, 'extra run')})" if extra else ""
     rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed{more}"))
     roles = {role: size for role, size in simulation.breakdown(step).items() if size}

@@ -56,17 +56,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_row("written", f"{', '.join(written)}")
         if left_out:
             print_row("left out", f"{', '.join(left_out)}: the format cannot represent it")
-    draw(arguments, "graph", unrolled, copies=_copies(simulation.schedule.order))
+    draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
     return ExitCode.DONE
-
-
-def _copies(order: Any) -> Any:
-    """bool[m]: which runs are not the first of their node."""
-    import numpy as np
-
-    copies = np.ones(order.size, bool)
-    copies[np.unique(order, return_index=True)[1]] = False
-    return copies
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
