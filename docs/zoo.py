@@ -344,7 +344,7 @@ def layers():
 
 
 def reads(kind):
-    own = [what for what, saved in (("its reads", kind.saves_inputs), ("its values", kind.saves_output)) if saved]
+    own = [what for what, saved in zip(("its reads", "its values"), kind.saved(), strict=True) if saved]
     return ", ".join(own) or "-"
 
 

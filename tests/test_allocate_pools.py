@@ -190,7 +190,7 @@ def test_what_a_schedule_uses_is_the_simulated_memory_rounded(data):
     expected = [
         sum(
             -(-int(graph.memory[x]) // 512) * 512
-            for x, made, end in zip(lifetimes.value, simulation.made_at, lifetimes.end, strict=True)
+            for x, made, end in zip(lifetimes.value, simulation.lifetimes.made_at, lifetimes.end, strict=True)
             if made <= step < end
         )
         + -(-int(graph.workspace[node]) // 512) * 512

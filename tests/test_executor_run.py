@@ -62,7 +62,7 @@ def cases(draw, source=None):
 def written_over(draw, simulation):
     """int64[n_instances]: which instance each is written over, wherever that can be."""
     lifetimes, graph = simulation.lifetimes, simulation.graph
-    size, made = graph.memory[lifetimes.value].tolist(), simulation.made_at.tolist()
+    size, made = graph.memory[lifetimes.value].tolist(), simulation.lifetimes.made_at.tolist()
     over, free = [-1] * len(made), set(range(len(made)))
     for i, step in enumerate(made):
         reads = graph.reads(int(simulation.schedule.order[step]))
@@ -88,7 +88,7 @@ def ended_early(simulation):
 def read_later(simulation):
     """Instances that outlast the step after their own, but not the schedule."""
     lifetimes, length = simulation.lifetimes, len(simulation.schedule)
-    return np.flatnonzero((lifetimes.end > simulation.made_at + 1) & (lifetimes.end < length)).tolist()
+    return np.flatnonzero((lifetimes.end > simulation.lifetimes.made_at + 1) & (lifetimes.end < length)).tolist()
 
 
 def overlapping(buffers):
@@ -308,7 +308,7 @@ def test_an_unsound_schedule_runs_no_step():
 @given(data=st.data())
 def test_a_value_that_is_freed_too_early_is_missed(data):
     simulation = data.draw(cases_with(read_later))
-    lifetimes, made_at = simulation.lifetimes, simulation.made_at
+    lifetimes, made_at = simulation.lifetimes, simulation.lifetimes.made_at
     i = data.draw(st.sampled_from(read_later(simulation)))
     end = lifetimes.end.copy()
     end[i] = data.draw(st.integers(int(made_at[i]) + 1, int(end[i]) - 1))

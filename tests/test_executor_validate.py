@@ -346,7 +346,7 @@ def test_times_of_other_operators_are_predicted_by_first_runs(chain, plan):
     assert found.time_measured == pytest.approx(np.median(found.seconds.sum(axis=1)))
     first = {v: np.median(found.seconds[:, list(plan.schedule.order).index(v)]) for v in plan.schedule.order.tolist()}
     assert found.time_predicted == pytest.approx(sum(first[v] for v in plan.schedule.order.tolist()))
-    again = ~plan.simulation.first_run
+    again = ~plan.simulation.schedule.first_run
     predicted, measured = found.overhead_times()
     assert predicted == pytest.approx(found.seconds_predicted[again].sum())
     assert measured == pytest.approx(np.median(found.seconds[:, again].sum(axis=1)))

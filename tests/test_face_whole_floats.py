@@ -1,8 +1,11 @@
 """Whole numbers may be floats wherever one number is an id or a count; fractions are one sentence."""
 
+from functools import partial
+
 import pytest
 
 import remat_algos as ra
+from remat_algos.schedule.live_set import live_at
 
 EDGES = [(0, 1), (0, 2), (1, 2)]
 GRAPH = ra.ComputationGraph.from_edges(EDGES)
@@ -16,7 +19,7 @@ PATH = ra.structure.PathDecomposition.of(UNDIRECTED, range(3))
 FAMILY = ra.structure.lower_set_family(GRAPH)
 
 FACE = {
-    "live_at": SIMULATION.live_at,
+    "live_at": partial(live_at, SIMULATION),
     "breakdown": SIMULATION.breakdown,
     "mirror_count": lambda i: SIMULATION.schedule.mirror_count(i + 2).tolist(),
     "reads": GRAPH.reads,

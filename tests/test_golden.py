@@ -10,6 +10,7 @@ import pytest
 from remat_algos.errors import GraphWarning, ScheduleError
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import simulate
 
 FOLDER = Path(__file__).parent / "golden"
@@ -108,7 +109,7 @@ def test_what_the_hand_counts_is_what_lives(golden, table):
     graph = simulation.graph
     assert [node for node, _, _ in steps] == [graph.labels[int(v)] for v in simulation.schedule.order]
     for step, (_, lives, total) in enumerate(steps):
-        held = {graph.value_name(x): int(graph.memory[x]) for x, _ in simulation.live_at(step)}
+        held = {graph.value_name(x): int(graph.memory[x]) for x, _ in live_at(simulation, step)}
         scratch = int(graph.workspace[simulation.schedule.order[step]])
         assert lives == held | ({"workspace": scratch} if scratch else {})
         assert sum(lives.values()) == total == simulation.memory_trace[step]

@@ -84,7 +84,8 @@ def networks(draw, encodable=False):
         elif op == "Dropout":
             keeps = [x for x in [*own, *range(first, ends[-1])] if x in masks]
         else:
-            keeps = [*(own if kind.saves_inputs else []), *([first] if kind.saves_output else [])]
+            inputs, output = kind.saved()
+            keeps = [*(own if inputs else []), *([first] if output else [])]
         ops.append(op)
         reads.append(own)
         saved.append(keeps)

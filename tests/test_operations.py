@@ -54,9 +54,7 @@ def test_an_operation_saves_inputs_or_output(saves):
 @kinds
 def test_alone_nothing_is_forgotten(kind):
     """What the gradient reads does not become less where the values made for it are left out."""
-    inputs, output = kind.alone
-    assert inputs >= kind.saves_inputs
-    assert output >= kind.saves_output
+    assert all(alone >= own for alone, own in zip(kind.saved(alone=True), kind.saved(), strict=True))
 
 
 @kinds
@@ -100,7 +98,7 @@ DERIVATIVES = {
 def test_the_gradient_reads_what_its_formula_needs(name):
     function, needs, derivative = DERIVATIVES[name]
     kind = operation_kind(name)
-    assert (kind.saves_inputs, kind.saves_output) == ("inputs" in needs, "output" in needs)
+    assert kind.saved() == ("inputs" in needs, "output" in needs)
     x, step = np.array([0.3, 0.8, 1.7, 4.4, 7.1]), 1e-6
     numeric = (function(x + step) - function(x - step)) / (2 * step)
     read = {"inputs": [x], "output": [function(x)], "": []}[needs]
@@ -114,7 +112,7 @@ def test_the_gradient_of_softmax_needs_its_output_alone():
     up, down = (np.exp(x + sign * step * np.eye(3)) for sign in (1, -1))
     numeric = up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(y * (dy - dy @ y), numeric @ dy / (2 * step), rtol=1e-6)
-    assert (operation_kind("Softmax").saves_inputs, operation_kind("Softmax").saves_output) == (False, True)
+    assert operation_kind("Softmax").saved() == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +137,7 @@ def test_alone_the_gradient_reads_what_the_published_graphs_say(shared_graphs, g
         rows = list(csv.DictReader(table))
     said = {row["op"]: (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows}
     assert all(said[row["op"]] == (row["bwd_needs_inputs"] == "1", row["bwd_needs_output"] == "1") for row in rows)
-    assert {op: operation_kind(op).alone for op in said} == said
+    assert {op: operation_kind(op).saved(alone=True) for op in said} == said
 
 
 def test_a_kind_has_one_name_and_others_have_their_own():

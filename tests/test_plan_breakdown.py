@@ -42,7 +42,7 @@ def test_every_byte_and_every_cost_is_told_once(graph, by, data):
     assert found.compute.sum() == simulation.compute
     assert (
         found.compute[:, PARTS.index("again")].sum()
-        == graph.compute[simulation.schedule.order[~simulation.first_run]].sum()
+        == graph.compute[simulation.schedule.order[~simulation.schedule.first_run]].sum()
     )
     assert (found.memory >= 0).all()
     assert sum(found.layers.values()) == sum(found.structures.values()) == found.footprint

@@ -194,7 +194,6 @@ def test_a_share_is_of_what_the_same_allocator_reserves_without_rematerializatio
 
 def test_a_share_for_an_arena_is_of_the_peak():
     assert share_base(GRAPH, "arena") == share_base(GRAPH, "peak") == baseline_peak(GRAPH)
-    assert Reservation("arena", 1, 1, 1, bound=1).share(2) == "50.0 % of the peak without rematerialization"
 
 
 # ---------------------------------------------------------------- the least

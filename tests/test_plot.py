@@ -38,7 +38,7 @@ from remat_algos.plot.pictures.memory import columns, memory_text
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.live_set import live_set
+from remat_algos.schedule.live_set import live_at, live_set
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened
 from tests.command_line import with_budget
@@ -258,7 +258,7 @@ def test_a_cell_shows_what_is_simulated(simulation):
     graph, order = simulation.graph, simulation.schedule.order.tolist()
     cells = schedule_cells(simulation, bins(len(order), 99), bins(graph.n_nodes, 99))
     for step, node in enumerate(order):
-        held = {int(graph.producer[value]) for value, _ in simulation.live_at(step)}
+        held = {int(graph.producer[value]) for value, _ in live_at(simulation, step)}
         wanted = [LIVE if v in held else NOT_LIVE for v in range(graph.n_nodes)]
         wanted[node] = RECOMPUTED if node in order[:step] else FIRST_RUN
         assert cells[step].tolist() == wanted

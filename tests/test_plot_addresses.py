@@ -44,7 +44,10 @@ def expected(allocation, simulation):
             continue
         role = "workspace"
         if buffers.instance[i] >= 0:
-            value, made_at = simulation.lifetimes.value[buffers.instance[i]], simulation.made_at[buffers.instance[i]]
+            value, made_at = (
+                simulation.lifetimes.value[buffers.instance[i]],
+                simulation.lifetimes.made_at[buffers.instance[i]],
+            )
             again = simulation.schedule.order[made_at] in simulation.schedule.order[:made_at]
             forward = simulation.graph.forward[simulation.graph.producer[value]]
             role = "gradients" if not forward else "recomputed" if again else "kept"

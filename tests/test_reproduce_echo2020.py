@@ -248,7 +248,8 @@ def test_what_depends_on_the_batch_is_of_the_batches_that_it_names(monkeypatch):
     speech, deep = at_batches(DEEP_SPEECH, 8, 16, 24, 32), at_batches(NMT_DEEP, 16, 128)
     nmt = at_batches(NMT, 128, 256)
     main = [nmt[0], speech[0]]
-    claims = {row[0]: row[3] for row in echo2020._batch_claims(main, [*nmt, *speech, *deep])}
+    cases = [*nmt, *speech, *deep]
+    claims = {row[0]: row[3] for row in [*echo2020._speech_claims(main, cases), *echo2020._deep_claims(cases)]}
     ratios = ", ".join(f"{case.baseline.footprint / case.echo.footprint:.2f}" for case in speech[:3])
     assert claims["DeepSpeech2, batch 8, 16, 24: Baseline / Echo"] == f"{ratios} times"
     assert claims["NMT twice as deep, batch 16: Baseline"] == f"{deep[0].baseline.footprint / 1e9:.3g} GB"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
+from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import ROLES, simulate
 from tests.oracles.plain import plain
@@ -232,7 +233,7 @@ def test_what_is_live_and_the_workspace_add_up_to_the_trace(run):
     graph, order = run
     simulation = simulate(graph, order)
     for step, node in enumerate(order):
-        live = simulation.live_at(step)
+        live = live_at(simulation, step)
         sizes = [int(graph.memory[value]) for value, _ in live]
         assert sizes == sorted(sizes, reverse=True)
         assert sum(sizes) + graph.workspace[node] == simulation.memory_trace[step]
@@ -302,9 +303,9 @@ def test_the_traces_of_an_empty_schedule_are_empty():
 def test_the_makers_of_instances_and_the_first_runs_are_those_of_the_order(run):
     graph, order = run
     simulation = simulate(graph, order)
-    made = zip(simulation.made_at.tolist(), simulation.lifetimes.value.tolist(), strict=True)
+    made = zip(simulation.lifetimes.made_at.tolist(), simulation.lifetimes.value.tolist(), strict=True)
     assert list(made) == [(step, x) for step, v in enumerate(order) for x in plain(graph).values[v]]
-    assert simulation.first_run.tolist() == [v not in order[:step] for step, v in enumerate(order)]
+    assert simulation.schedule.first_run.tolist() == [v not in order[:step] for step, v in enumerate(order)]
 
 
 # ---------------------------------------------------------------- frees

@@ -204,8 +204,7 @@ def pack_arenas(
     lengths = _capacities(capacities)
     clock = packing_clock(time_limit, progress)
     row = _ArenaRow.of(buffers, lengths, alignment)
-    row.check_fixed()
-    row.check_sizes()
+    row.check()
     seconds = None if clock.left is None else SEARCHED * clock.left
     packing = ArenaPacking(row.blocks, row.total, Clock(seconds, progress), seed)
     with interrupted_as("interrupted before the buffers were split; nothing was found yet"):
@@ -370,8 +369,7 @@ class _ArenaRow:
     ----------
     buffers : Buffers
     capacities : tuple of int
-        Capacities as specified by the user.
-    alignment : int
+        As the user gave them.
     rounded : Buffers
     start, length : int64[arenas]
         Start of each arena in the row, and its bytes.
@@ -381,7 +379,6 @@ class _ArenaRow:
 
     buffers: Buffers
     capacities: tuple[int, ...]
-    alignment: int
     rounded: Buffers
     start: Int64
     length: Int64
@@ -400,17 +397,12 @@ class _ArenaRow:
         most = int(rounded.size.sum() + max(0, int(rounded.fixed.max(initial=0))))
         length = np.array([min(capacity - capacity % alignment, most) for capacity in capacities], np.int64)
         start = np.cumsum(length + alignment) - length - alignment
-        return cls(buffers, capacities, alignment, rounded, start, length, _walled(rounded, start, length, alignment))
+        return cls(buffers, capacities, rounded, start, length, _walled(rounded, start, length, alignment))
 
     @property
     def total(self) -> int:
         """Bytes of the row."""
         return int(self.start[-1] + self.length[-1])
-
-    @property
-    def arenas(self) -> str:
-        """Text of the arenas for messages."""
-        return f"arenas of {listed([f'{capacity:,}' for capacity in self.capacities], 4)} bytes"
 
     @property
     def n_walls(self) -> int:
@@ -426,8 +418,13 @@ class _ArenaRow:
         arena = np.where(empty, np.maximum(own, 0), arena)
         return arena, np.where(empty, np.maximum(fixed, 0), at - self.start[arena])
 
-    def check_fixed(self) -> None:
-        """Raise AllocationError if a buffer at a fixed offset ends beyond its arena."""
+    def check(self) -> None:
+        """AllocationError or CapacityError for buffers that do not fit wherever the others lie."""
+        self._check_fixed()
+        self._check_sizes()
+
+    def _check_fixed(self) -> None:
+        """AllocationError if a buffer at a fixed offset ends beyond its arena."""
         buffers, fixed, own = self.buffers, self.buffers.fixed, self.buffers.fixed_arena
         for i in np.flatnonzero(fixed >= 0).tolist():
             end = int(fixed[i] + self.rounded.size[i])
@@ -438,8 +435,8 @@ class _ArenaRow:
                     "move it, or give another or a larger arena"
                 )
 
-    def check_sizes(self) -> None:
-        """Raise CapacityError if a buffer is larger than its arenas, or a step needs more than their sum."""
+    def _check_sizes(self) -> None:
+        """CapacityError if a buffer is larger than its arenas, or a step needs more than there is."""
         buffers, size, own = self.buffers, self.rounded.size, self.rounded.fixed_arena
         room = np.where(own < 0, self.length.max(), self.length[own])
         if (size > room).any():
@@ -465,7 +462,7 @@ class _ArenaRow:
         most, step = self._worst(members)
         if most > room:
             live = self._live(members, step)
-            down = " with the alignment" if self.alignment > 1 else ""
+            down = "" if self.rounded is self.buffers else " with the alignment"
             raise CapacityError(
                 f"at step {step} the buffers need {most:,} bytes{down}, and {where} {room:,}; the largest there: "
                 f"{self.largest(live)}; give more, or another schedule",
@@ -485,10 +482,6 @@ class _ArenaRow:
         names = [f"{shortened(self.buffers.name(i))} ({self.buffers.size[i]:,})" for i in members]
         return listed(names, 3)
 
-    def among(self, section: int) -> Int64:
-        """The walls, and the blocks needed in a section."""
-        return np.flatnonzero((self.blocks.begin <= section) & (section < self.blocks.end))
-
     def of_block(self, block: int) -> int:
         """The first buffer of a block."""
         return int(np.flatnonzero(self.blocks.of_buffer == block)[0])
@@ -505,11 +498,11 @@ class _ArenaRow:
     def _live(self, members: Int64, step: int) -> list[int]:
         """The buffers needed at a step, the largest first."""
         there = members[(self.buffers.begin[members] <= step) & (step < self.buffers.release_step[members])]
-        return sorted(there.tolist(), key=self.by_size)
+        return self.by_size(there.tolist())
 
-    def by_size(self, i: int) -> int:
-        """Sort key that puts the largest buffer first."""
-        return -int(self.buffers.size[i])
+    def by_size(self, members: Iterable[int]) -> list[int]:
+        """Some buffers, the largest first."""
+        return sorted(members, key=lambda i: -int(self.buffers.size[i]))
 
 
 def _walled(buffers: Buffers, start: Int64, length: Int64, wall: int) -> PackingBlocks:
@@ -542,15 +535,15 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
     within = _part_of(clock, CHECKED)
     with until_stopped() as ending:
         for section in np.argsort(-row.blocks.live, kind="stable")[:MAX_STEPS].tolist():
-            there = row.among(section)
+            there = np.flatnonzero((row.blocks.begin <= section) & (section < row.blocks.end))
             begin, end = np.zeros(there.size, np.int64), np.ones(there.size, np.int64)
             alone = replace(_some_blocks(row.blocks, there), begin=begin, end=end, n_sections=1)
             if _outcome(alone, row.total, within) is False:
-                members = sorted((row.of_block(b) for b in there.tolist() if b >= row.n_walls), key=row.by_size)
+                members = row.by_size(row.of_block(b) for b in there.tolist() if b >= row.n_walls)
                 step = max(int(row.buffers.begin[i]) for i in members)
                 raise CapacityError(
                     f"at step {step} the buffers {row.largest(members)} do not fit into "
-                    f"{shortened(row.arenas, LONGEST_PATH)}, however they are split; "
+                    f"{_named(row.capacities)}, however they are split; "
                     "give larger arenas, or another schedule",
                     members,
                     True,
@@ -561,7 +554,7 @@ def _check_steps(row: _ArenaRow, clock: Clock) -> None:
 
 def _forced(row: _ArenaRow, proven: bool, clock: Clock) -> CapacityError:
     """The error if no split was found, with a large buffer without which the others fit, if any."""
-    fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {shortened(row.arenas, LONGEST_PATH)}"
+    fault = f"no split of the {counted(len(row.buffers), 'buffer')} over {_named(row.capacities)}"
     fault += " is possible" if proven else " was found (none may exist, or give a longer time limit)"
     blocks = [b for b in np.argsort(-row.blocks.size, kind="stable").tolist() if b >= row.n_walls][:MAX_LEFT_OUT]
     within = _part_of(clock, 1)
@@ -615,6 +608,11 @@ def _capacities(capacities: Iterable[int]) -> tuple[int, ...]:
         if capacity < 0:
             raise AllocationError(f"a capacity is {quoted(capacity)}; give whole bytes, 0 or more")
     return tuple(capacities)
+
+
+def _named(capacities: Sequence[int]) -> str:
+    """The arenas in a message."""
+    return shortened(f"arenas of {listed([f'{capacity:,}' for capacity in capacities], 4)} bytes", LONGEST_PATH)
 
 
 def _numbered(capacities: Sequence[int]) -> str:

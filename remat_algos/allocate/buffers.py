@@ -134,7 +134,7 @@ are 0:4 and 3:5; move one of them, or leave its offset free
         except GraphError as error:
             raise AllocationError(str(error)) from error
         return cls(
-            np.concatenate([simulation.made_at, steps]),
+            np.concatenate([simulation.lifetimes.made_at, steps]),
             np.concatenate([lifetimes.end, steps + 1]),
             np.concatenate([graph.memory[lifetimes.value], workspace[steps]]),
             np.concatenate([instances, none]),

@@ -9,7 +9,6 @@ from typing import Any
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import Stop
 from remat_algos.errors import PlanError
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import counted, quoted, shortened
@@ -39,18 +38,14 @@ class Reservation:
     alignment : int
         A power of two that divides every address of the arena.
     allocation : Allocation, optional
-        The address of every value in the arena. None without fixed addresses, and for plans from files without
-        addresses whose arena was not found again.
-    stop : Stop
-        How the search for a smaller arena ended.
+        The address of every value in the arena. None without fixed addresses, and for plans from files without them
+        whose arena was not found again.
 
     Examples
     --------
     >>> pool = Reservation("cupy_pool", memory=2048, used=1024, least=1024, ties=3)
     >>> pool.fragmentation, pool.proven
     (0.5, False)
-    >>> pool.share(4096)
-    '50.0 % of what cupy_pool reserves without rematerialization'
     >>> Reservation("arena", memory=104, used=100, least=104, bound=100).text(100)
     '104 B, 1.040 of the peak (lower bound 100 B)'
     """
@@ -63,7 +58,6 @@ class Reservation:
     bound: int | None = None
     alignment: int = 1
     allocation: Allocation | None = field(default=None, compare=False, repr=False)
-    stop: Stop = field(default=Stop.DONE, compare=False)
 
     @classmethod
     @checked_arguments
@@ -105,18 +99,14 @@ class Reservation:
         return record | {"fragmentation": round(self.fragmentation, 6)}
 
     @checked_arguments
-    def missed(self, limit: int) -> str:
-        """The message if no schedule within a limit was found."""
-        if self.bound is not None:
-            return f"no schedule that packs into {exact_bytes(limit)} was found"
-        return f"no schedule for which {shortened(self.allocator)} reserves at most {exact_bytes(limit)} was found"
-
-    @property
-    def remedy(self) -> str:
-        """The remedy if no schedule is within a limit."""
+    def missed(self, limit: int) -> tuple[str, str]:
+        """The message that no schedule within a limit was found, and the remedy."""
+        within = exact_bytes(limit)
         if self.bound is None:
-            return "give more, or pack into an arena (--allocator arena)"
-        return f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
+            reason = f"no schedule for which {shortened(self.allocator)} reserves at most {within} was found"
+            return reason, "give more, or pack into an arena (--allocator arena)"
+        remedy = f"give more, or an alignment below {self.alignment}" if self.alignment > 1 else "give more"
+        return f"no schedule that packs into {within} was found", remedy
 
     @checked_arguments
     def text(self, base: int, limit: str = "") -> str:
@@ -125,24 +115,24 @@ class Reservation:
             known = "the minimum" if self.proven else f"lower bound {format_bytes(self.bound)}"
             aligned = f", addresses divisible by {self.alignment}" if self.alignment > 1 else ""
             return f"{exact_bytes(self.memory)}, {self.memory / max(1, self.used):.3f} of the peak ({known}){aligned}"
-        return f"{self._interval()}, {self.share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
+        return f"{self._interval()}, {self._share(base)}{limit}; {format_bytes(self.used)} allocated, {self._loss()}"
 
-    @checked_arguments
-    def share(self, base: int) -> str:
-        """Text of the share of a base (`Allocator.base`)."""
+    def _share(self, base: int) -> str:
+        """How much of a base it is (`Allocator.base`)."""
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
-    def rows(self) -> list[tuple[str, str]]:
+    def rows(self, base: int | None = None) -> list[tuple[str, str]]:
         """Used and reserved peak and fragmentation as rows of a table; none for the allocator `peak`."""
         if self.allocator == PEAK:
             return []
         ways = f", over the ways to break {counted(self.ties, 'tie')}" if self.least < self.memory else ""
-        return [
+        rows = [
             ("used peak", f"{exact_bytes(self.used)} allocated by {self.allocator}"),
             ("reserved peak", f"{self._interval()}{ways}"),
             ("fragmentation", self._loss().removeprefix("fragmentation ")),
         ]
+        return rows if base is None else [*rows, ("reserved share", self._share(base))]
 
     def _interval(self) -> str:
         start = "" if self.least == self.memory else f"{exact_bytes(self.least)} to "

@@ -7,6 +7,7 @@ from typing import Any
 
 from remat_algos.cli.output import add_listing
 from remat_algos.cli.packing_argument import add_alignment
+from remat_algos.text.wording import shortened
 
 PEAK = "peak"
 
@@ -30,10 +31,11 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
     add_alignment(group)
 
 
-def reservation_options(allocator: str, alignment: int | None) -> dict[str, Any]:
+def reservation_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `solve` and `compare` about the allocator."""
+    allocator, alignment = arguments.allocator, arguments.alignment
     if alignment is not None and allocator != "arena":
-        message = f"--alignment {alignment} goes with --allocator arena; give that too"
+        message = f"--alignment {shortened(alignment)} goes with --allocator arena; give that too"
         raise argparse.ArgumentTypeError(message)
     return {"allocator": allocator, "alignment": alignment or 1}
 

@@ -39,13 +39,26 @@ def add_overhead(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def budget_of(memory: str | None, overhead: str | None, device: str | None) -> Budget:
+def add_solver(parser: argparse.ArgumentParser, help: str, default: str | None = "auto") -> None:
+    """--solver and its options."""
+    parser.add_argument("--solver", default=default, metavar="NAME", help=help)
+    parser.add_argument(
+        "-O",
+        "--option",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="solver option; may be repeated",
+    )
+
+
+def budget_of(arguments: argparse.Namespace) -> Budget:
     """The given budget; `check_budget` checks it against a graph."""
     from remat_algos.ir.budget import Budget
 
-    cost = overhead_of(overhead)
+    cost = overhead_of(arguments.overhead)
     try:
-        return Budget(memory=memory, overhead=cost, device=device)
+        return Budget(memory=arguments.budget, overhead=cost, device=arguments.device)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

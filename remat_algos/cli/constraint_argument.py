@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from remat_algos.text.wording import quoted, shortened
@@ -36,16 +35,15 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def constraints_of(
-    graph: ComputationGraph, max_runs: int | None, fixed_order: bool, region: Sequence[tuple[str, str, str]]
-) -> Constraints | None:
+def constraints_of(graph: ComputationGraph, arguments: argparse.Namespace) -> Constraints | None:
     """The constraints on a graph, or None."""
-    if not (max_runs or fixed_order or region):
+    max_runs, fixed_order = arguments.max_runs, arguments.fixed_order
+    if not (max_runs or fixed_order or arguments.region):
         return None
     from remat_algos.schedule.constraints import Constraints
 
     regions = dict[str, tuple[str, str]]()
-    for name, pattern, size in region:
+    for name, pattern, size in arguments.region:
         if name in regions:
             raise argparse.ArgumentTypeError(
                 f"--region {shortened(name)} is there twice; give each region a name of its own"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.text.wording import counted, shortened_path
+from remat_algos.text.wording import counted, shortened, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -28,13 +28,12 @@ def add_encode(group: Any) -> None:
     )
 
 
-def encode_bits(
-    encode: bool, element_bits: int | None, source: str, *, is_training: bool, inference: bool = False
-) -> int:
+def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool, inference: bool = False) -> int:
     """Bits of an element if feature maps are encoded, else 0; `source` names the graph, perhaps a model."""
-    if not encode:
+    element_bits: int | None = arguments.element_bits
+    if not arguments.encode:
         if element_bits is not None:
-            raise argparse.ArgumentTypeError(f"--element-bits {element_bits} goes with --encode; add it")
+            raise argparse.ArgumentTypeError(f"--element-bits {shortened(element_bits)} goes with --encode; add it")
         return 0
     if inference:
         raise argparse.ArgumentTypeError("--encode is for gradients; leave out --inference, or it")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
 from remat_algos.text.wording import counted, shortened_path
@@ -39,76 +38,52 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     add_encode(group)
 
 
-class GradientOptions(NamedTuple):
-    """The command line's options for added gradients: the arguments of `add_graph` after GRAPH."""
-
-    inference: bool = False
-    factor: float | None = None
-    parameter_gradients: bool = False
-    loss: Sequence[str] | None = None
-    encode: bool = False
-    element_bits: int | None = None
-
-    @classmethod
-    def of(cls, arguments: argparse.Namespace) -> GradientOptions:
-        """The given options."""
-        return cls(**{name: getattr(arguments, name) for name in cls._fields})
-
-
-def read_source(source: str, nodes: str | None) -> ComputationGraph:
+def read_source(arguments: argparse.Namespace) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
-    return _read(source, nodes)[0]
+    return _read(arguments)[0]
 
 
-def read_noted(source: str, nodes: str | None, *, json: bool) -> tuple[ComputationGraph, list[str]]:
+def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
     """The graph as it is, and notes on missing sizes and costs; with --json they are warnings instead."""
     from remat_algos.errors import warn
 
-    graph, notes = _read(source, nodes)
-    if notes and json:
+    graph, notes = _read(arguments)
+    if notes and arguments.json:
         fault = "; ".join(notes)
-        warn(f"{shortened_path(source)}: {fault}")
+        warn(f"{shortened_path(arguments.graph)}: {fault}")
         notes = []
     return graph, notes
 
 
-def _read(source: str, nodes: str | None) -> tuple[ComputationGraph, list[str]]:
+def _read(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
     from remat_algos.formats.graph_files import read_with_notes
 
-    return read_with_notes(source, nodes=nodes)
+    return read_with_notes(arguments.graph, nodes=arguments.nodes)
 
 
-def files_of(source: str, nodes: str | None) -> list[Path]:
+def files_of(arguments: argparse.Namespace) -> list[Path]:
     """The files that reading the graph may open."""
     from remat_algos.formats.graph_files import files_read
 
-    return files_read(source, nodes)
+    return files_read(arguments.graph, arguments.nodes)
 
 
-def graph_of(
-    source: str, nodes: str | None, gradients: GradientOptions, order: Order | None = None, *, json: bool
-) -> tuple[ComputationGraph, str]:
-    """The graph as it will be planned, and a line about changes.
+def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
+    """The graph as it will be planned, and a line about what was done to it.
 
     A plan's record of its graph takes precedence over the command line.
     """
-    graph, notes = read_noted(source, nodes, json=json)
-    whole, line = as_planned(graph, source, gradients, order)
+    graph, notes = read_noted(arguments)
+    whole, line = as_planned(graph, arguments, order)
     return whole, "; ".join([line, *notes])
 
 
 def as_planned(
-    graph: ComputationGraph, source: str, gradients: GradientOptions, order: Order | None = None
+    graph: ComputationGraph, arguments: argparse.Namespace, order: Order | None = None
 ) -> tuple[ComputationGraph, str]:
     """A graph that was read, differentiated unless --inference is given, and the line about it."""
-    size = f"{shortened_path(source)}: {counted(graph.n_nodes, 'node')}"
-    bits = encode_bits(
-        gradients.encode,
-        gradients.element_bits,
-        source,
-        is_training=graph.is_training,
-        inference=gradients.inference,
-    )
+    size = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}"
+    bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training, inference=arguments.inference)
     if graph.is_training:
         return graph, f"{size}, with its own backward part; no gradients added"
     of_plan = order is not None and order.is_plan
@@ -116,7 +91,7 @@ def as_planned(
         whole = order.differentiated(graph)
         bits = whole.derivation.options.get("encode", 0) if whole.derivation is not None else 0
     else:
-        whole = _differentiated(graph, source, gradients, bits)
+        whole = _differentiated(graph, arguments, bits)
     if whole is graph:
         return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
     added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
@@ -124,20 +99,20 @@ def as_planned(
     return whole, f"{size}; {added} added ({why}){encoding_note(graph, bits)}"
 
 
-def _differentiated(graph: ComputationGraph, source: str, gradients: GradientOptions, bits: int) -> ComputationGraph:
+def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
     """The graph with gradients by the command line's options."""
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
 
-    if gradients.inference:
+    if arguments.inference:
         return graph
     try:
         return differentiate(
             graph,
-            factor=FACTOR if gradients.factor is None else gradients.factor,
-            parameter_gradients=gradients.parameter_gradients,
-            loss=gradients.loss,
+            factor=FACTOR if arguments.factor is None else arguments.factor,
+            parameter_gradients=arguments.parameter_gradients,
+            loss=arguments.loss,
             encode=bits,
         )
     except GraphError as error:
-        raise GraphError(f"{shortened_path(source)}: {error}") from error
+        raise GraphError(f"{shortened_path(arguments.graph)}: {error}") from error

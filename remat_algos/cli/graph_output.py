@@ -29,26 +29,16 @@ def add_output_form(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def write_out(
-    graph: ComputationGraph,
-    source: str,
-    output: str,
-    notes: Sequence[str] = (),
-    *,
-    differentiate: bool,
-    encode: bool,
-    element_bits: int | None,
-    json: bool,
-) -> None:
+def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
     """Write a graph to a file, with what `add_output_form` adds; print what was written and what was left out."""
     from remat_algos.formats.graph_files import files_written, left_out, write_graph
 
-    bits = encode_bits(encode, element_bits, source, is_training=graph.is_training)
-    whole = _encoded(graph, source, differentiate, bits)
-    write_graph(whole, output)
-    written = [str(file) for file in files_written(output) if file.exists()]
-    missing = left_out(whole, output)
-    if json:
+    bits = encode_bits(arguments, source, is_training=graph.is_training)
+    whole = _encoded(graph, source, arguments.differentiate, bits)
+    write_graph(whole, arguments.output)
+    written = [str(file) for file in files_written(arguments.output) if file.exists()]
+    missing = left_out(whole, arguments.output)
+    if arguments.json:
         print_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
         return
     added = whole.n_nodes - graph.n_nodes

@@ -74,23 +74,7 @@ def _mend_streams() -> None:
 def _run(arguments: Sequence[str], started: float) -> int:
     chosen = argparse.Namespace(json=False)
     try:
-        commands, command = _commands(), _command(arguments)
-        if command is not None and command not in commands and "--version" not in arguments:
-            near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
-            raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
-        parser, options = _parser(commands, command)
-        if not arguments:
-            parser.print_help()
-            return ExitCode.DONE
-        chosen, unknown = parser.parse_known_args(arguments)
-        if unknown:
-            near = did_you_mean(unknown[0].partition("=")[0], options)
-            if "--budget" in options and is_budget(unknown[0]):
-                near = f"; a budget is written --budget {shortened(unknown[0])}"
-            words = shortened(" ".join(unknown))
-            see = f"see remat {shortened(command)} --help"
-            remedy = f"{near} ({see})" if near else f"; {see}"
-            raise argparse.ArgumentTypeError(f"remat {shortened(command)} has no {words}{remedy}")
+        chosen = _parsed(arguments)
         chosen.started = started
         return int(chosen.run(chosen))
     except SystemExit as stop:  # argparse, for --help and for errors
@@ -125,6 +109,28 @@ def _run(arguments: Sequence[str], started: float) -> int:
         return _print_error(
             f"this is a bug in remat, not in your input ({message}); REMAT_TRACEBACK=1 shows where", ExitCode.BUG
         )
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command and its options; SystemExit after help."""
+    commands, command = _commands(), _command(arguments)
+    if command is not None and command not in commands and "--version" not in arguments:
+        near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
+        raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
+    parser, options = _parser(commands, command)
+    if not arguments:
+        parser.print_help()
+        raise SystemExit(ExitCode.DONE)
+    chosen, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        near = did_you_mean(unknown[0].partition("=")[0], options)
+        if "--budget" in options and is_budget(unknown[0]):
+            near = f"; a budget is written --budget {shortened(unknown[0])}"
+        words = shortened(" ".join(unknown))
+        see = f"see remat {shortened(command)} --help"
+        remedy = f"{near} ({see})" if near else f"; {see}"
+        raise argparse.ArgumentTypeError(f"remat {shortened(command)} has no {words}{remedy}")
+    return chosen
 
 
 def _command(arguments: Sequence[str]) -> str | None:

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -88,8 +88,13 @@ def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
     _print(wrapped(text, first=label.ljust(MARGIN), indent=" " * MARGIN), file or sys.stdout)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True) -> None:
-    """Print a table; without headings, labels and their texts."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True, hidden: Collection[str] = ()
+) -> None:
+    """A table, perhaps without some columns; without headings, labels and their texts."""
+    if hidden:
+        shown = [i for i, name in enumerate(columns) if name not in hidden]
+        columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
     _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
 
 
@@ -165,6 +170,12 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int, 
             lines.append(part)
     cut = (line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:2])
     return "\n".join(cut).replace("[", r"\[")
+
+
+def check_overwrite(output: str | None, files: Iterable[str | Path], what: str, option: str = "-o") -> None:
+    """No file that is read is written to."""
+    if output and Path(output).resolve() in {Path(file).resolve() for file in files}:
+        raise argparse.ArgumentTypeError(f"{option} {shortened_path(output)} would overwrite {what}; name another file")
 
 
 def writable(path: str) -> str:

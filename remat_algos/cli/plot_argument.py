@@ -27,18 +27,20 @@ def add_plot(parser: argparse.ArgumentParser, pictures: Sequence[str] = PICTURES
         parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
 
 
-def check_plot(plot: str | None, picture: str | None = None, *, json: bool) -> None:
+def check_plot(arguments: argparse.Namespace) -> None:
     """Check the combination of --plot, --picture and --json before the work."""
+    plot, picture = arguments.plot, getattr(arguments, "picture", None)
     if picture is not None and plot is None:
         raise argparse.ArgumentTypeError(f"--picture {shortened(picture)} goes with --plot; give a file, or - for text")
-    if plot == TEXT and json:
+    if plot == TEXT and arguments.json:
         raise argparse.ArgumentTypeError("--plot - and --json both use standard output; name a file for the picture")
 
 
 def draw(
-    plot: str | None, picture: str, subject: Any, *, json: bool, out: TextIO | None = None, **options: Any
+    arguments: argparse.Namespace, picture: str, subject: Any, *, out: TextIO | None = None, **options: Any
 ) -> None:
     """Draw a picture to the file of --plot, and print its place on `out`; `options` go to the picture."""
+    plot = arguments.plot
     if plot is None:
         return
     import remat_algos.plot as pictures
@@ -56,7 +58,7 @@ def draw(
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--plot {shortened_path(plot)}: {error}") from error
     pictures.save(drawn, plot)
-    if not json:
+    if not arguments.json:
         print_row("drawn", plot, file=out)
 
 

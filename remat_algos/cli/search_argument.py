@@ -1,7 +1,13 @@
 """Time limit, seed and effort of searches, on the command line."""
 
-import argparse
+from __future__ import annotations
 
+import argparse
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from remat_algos.cli.output import progress_line
 from remat_algos.text.wording import quoted
 
 RANDOM_SEED = "random seed (default: 0)"
@@ -23,6 +29,16 @@ def add_effort(parser: argparse._ActionsContainer) -> None:
 
     work = "how much work goes into the solvers, the search and the lower bound (default: default)"
     parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
+
+
+@contextlib.contextmanager
+def search_limits(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
+    """The time that is left, the seed and the effort as arguments of a search, and a line of progress meanwhile."""
+    from remat_algos.context import time_left
+
+    own = {name: getattr(arguments, name) for name in ("seed", "effort") if name in arguments}
+    with progress_line(keeps=keeps) as progress:
+        yield {"time_limit": time_left(arguments.time_limit, arguments.started), "progress": progress, **own}
 
 
 def whole_number(text: str) -> int:

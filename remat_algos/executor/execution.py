@@ -137,7 +137,7 @@ class Execution:
         check_simulation(other.simulation, self.graph)
         expected = other.first_checksums
         instances = zip(
-            self.simulation.made_at.tolist(),
+            self.simulation.lifetimes.made_at.tolist(),
             self.simulation.lifetimes.value.tolist(),
             self.checksums.tolist(),
             strict=True,

@@ -64,11 +64,7 @@ class RunLoop:
         run, checksum = self._operators.run, self._operators.checksum
         for step, node in enumerate(order.tolist()):
             self.step, self.node = step, node
-            try:
-                served = [newest[x] for x in reads_of[node]]
-                reads = tuple([arrays[i] for i in served])  # a tuple: operators cannot replace entries
-            except KeyError:
-                raise self._missing(reads_of[node]) from None
+            served, reads = self._served(reads_of[node])
             computed = range(indptr[step], indptr[step + 1])
             values = tuple([allocate(size[i], keys[i]) for i in computed])
             workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
@@ -140,18 +136,26 @@ class RunLoop:
         self._arrays.clear()
         self._residents = []
 
+    def _served(self, reads: list[int]) -> tuple[list[int], tuple[Array, ...]]:
+        """The instances that serve the reads of a step, and their arrays; StaleValueError if one is not live."""
+        try:
+            served = [self._newest[x] for x in reads]
+            return served, tuple([self._arrays[i] for i in served])  # a tuple: operators cannot replace entries
+        except KeyError:
+            raise self._missing(reads) from None
+
     def _mismatches(self, checksums: NDArray[np.uint32]) -> list[tuple[int, int]]:
         value = self.simulation.lifetimes.value
         _, first, of = np.unique(value, return_index=True, return_inverse=True)
         other = np.flatnonzero(checksums != checksums[first[of]])
-        return list(zip(self.simulation.made_at[other].tolist(), value[other].tolist(), strict=True))
+        return list(zip(self.simulation.lifetimes.made_at[other].tolist(), value[other].tolist(), strict=True))
 
     def _check_reads(self, reads: list[int]) -> None:
         """Raise StaleValueError if a value has changed since it was computed, before a step reads it."""
         for x in reads:
             i = self._newest[x]
             if _word(self._operators.checksum(self._arrays[i])) != self._sums[i]:
-                step = int(self.simulation.made_at[i])
+                step = int(self.simulation.lifetimes.made_at[i])
                 raise self._stale(x, f"whose bytes have been written over since step {step} made it")
 
     def _check_reads_after(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
@@ -98,36 +101,23 @@ def validate(
         raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
     device = backend_of(backend)
     simulation, allocation = planned(graph, plan)
-    graph, steps = simulation.graph, len(simulation.schedule)
-    if not arena:
-        allocation = None
-    elif allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
-        allocation = pack(Buffers.of(simulation), alignment=ALIGNMENT)
+    graph = simulation.graph
+    allocation = _arena(simulation, allocation, backend) if arena else None
     needed = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
     _check_room(device, needed + graph.resident_memory)
     costs = mixing_costs(backend) if operators is None and repeats else None
     start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
     check_operators(operators)
-
-    def run(operators: Operators, allocation: Allocation | None = allocation, **how: bool) -> Execution:
-        return execute(graph, simulation, operators, allocation, backend, seed, **how)
-
-    def checked(allocation: Allocation | None) -> tuple[RestartedOperators, Execution, StaleValueError | None]:
-        monitored = RestartedOperators(operators, graph.n_nodes, start)
-        try:
-            return monitored, run(monitored, allocation, checking=True), None
-        except StaleValueError as error:
-            monitored, stale = RestartedOperators(operators, graph.n_nodes, start), error.with_traceback(None)
-            return monitored, run(monitored, allocation, checking=False), stale
-
+    run = partial(execute, graph, simulation, backend=backend, seed=seed)
+    checked = partial(_checked, run, lambda: RestartedOperators(operators, graph.n_nodes, start))
     monitored, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []
     if arena:
         _, alone, stale_alone = checked(None)
         differs, stale = execution.differs_from(alone), stale or stale_alone
-    timed = [run(operators, checking=False, timed=True).seconds for _ in range(repeats)]
-    seconds = np.array(timed).reshape(repeats, steps)
+    timed = [run(operators, allocation, checking=False, timed=True).seconds for _ in range(repeats)]
+    seconds = np.array(timed).reshape(repeats, len(simulation.schedule))
     by_node = _first_runs(simulation, seconds) if costs is None else costs.of_nodes(graph)
     return Validation(
         simulation=simulation,
@@ -165,6 +155,25 @@ class RestartedOperators(MonitoredOperators):
             for array, before in zip(arrays or (), self._start, strict=False):
                 array[...] = backend.xp.asarray(before)
         return arrays
+
+
+def _checked(
+    run: Callable[..., Execution], restarted: Callable[[], RestartedOperators], allocation: Allocation | None
+) -> tuple[RestartedOperators, Execution, StaleValueError | None]:
+    """A run in checking mode, once more without it where a read is stale."""
+    monitored = restarted()
+    try:
+        return monitored, run(monitored, allocation, checking=True), None
+    except StaleValueError as error:
+        monitored, stale = restarted(), error.with_traceback(None)
+        return monitored, run(monitored, allocation, checking=False), stale
+
+
+def _arena(simulation: Simulation, allocation: Allocation | None, backend: str) -> Allocation:
+    """The addresses of a plan, if it has some that the backend can use."""
+    if allocation is None or (backend != "numpy" and allocation.alignment % ALIGNMENT):  # a GPU needs it
+        return pack(Buffers.of(simulation), alignment=ALIGNMENT)
+    return allocation
 
 
 def _first_runs(simulation: Simulation, seconds: Seconds) -> Seconds:

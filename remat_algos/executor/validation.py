@@ -136,7 +136,7 @@ class Validation:
         """
         if not len(self.seconds):
             return float("nan"), float("nan")
-        again = ~self.simulation.first_run & (np.median(self.seconds, axis=0) >= shortest)
+        again = ~self.simulation.schedule.first_run & (np.median(self.seconds, axis=0) >= shortest)
         return float(self.seconds_predicted[again].sum()), float(np.median(self.seconds[:, again].sum(axis=1)))
 
     @property
@@ -239,7 +239,7 @@ class Validation:
 
     def _values(self) -> str:
         simulation = self.simulation
-        again = int((~simulation.first_run[simulation.made_at]).sum())
+        again = int((~simulation.schedule.first_run[simulation.lifetimes.made_at]).sum())
         if self.mismatches == 0 and not again:
             return "no value recomputed"
         if self.mismatches == 0:

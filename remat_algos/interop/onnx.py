@@ -392,7 +392,7 @@ class _OnnxRows:
         if kind is None:
             return None
         alone = bool(kind.extra) and len(values) == 1
-        inputs, output = kind.alone if alone else (kind.saves_inputs, kind.saves_output)
+        inputs, output = kind.saved(alone=alone)
         extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
 

@@ -192,10 +192,6 @@ class _Assembly:
 
     def arrays(self) -> dict[str, Any]:
         """The arguments of `ComputationGraph.from_arrays`."""
-        for node in self.nodes:
-            if node.mark not in MARKS:
-                expected = f"has mark {quoted(node.mark)}, expected 0, 1 (keep) or 2 (recompute)"
-                self.names.fail(node, f"node {quoted(node.name)} {expected}")
         tables, nodes = self.tables, self.nodes
         read_indptr, read = gather_rows(*self.reads, self.order)
         costs = self._read([node.compute for node in nodes], nodes, "compute", cost_of)
@@ -214,7 +210,7 @@ class _Assembly:
             "workspace": self._bytes([node.workspace for node in nodes], nodes, "workspace"),
             "once": [node.once for node in nodes],
             "output": self._outputs(),
-            "mark": [node.mark for node in nodes] if any(node.mark for node in nodes) else None,
+            "mark": self._marks(),
             "resident": self._resident(read_indptr, read),
             "labels": self._labels(scale),
             "derivation": tables.derivation,
@@ -275,6 +271,13 @@ class _Assembly:
                 if total >= LARGEST_SUM:
                     self.names.fail(row, f"the sum of {what} reaches 2**53 at {called}; use a coarser unit")
         return np.array(amounts, np.int64)
+
+    def _marks(self) -> list[int] | None:
+        for node in self.nodes:
+            if node.mark not in MARKS:
+                expected = f"has mark {quoted(node.mark)}, expected 0, 1 (keep) or 2 (recompute)"
+                self.names.fail(node, f"node {quoted(node.name)} {expected}")
+        return [node.mark for node in self.nodes] if any(node.mark for node in self.nodes) else None
 
     def _outputs(self) -> Bool | None:
         """Output flags, or None for the default."""

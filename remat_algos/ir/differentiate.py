@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +77,8 @@ def differentiate(
         raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
     if isinstance(loss, str):
         loss = [loss]
-    source, bits = (
-        graph,
-        BITS * bool(encode) if isinstance(encode, bool | np.bool_) else as_whole_number(encode, "encode"),
-    )
+    source = graph
+    bits = BITS * bool(encode) if isinstance(encode, bool | np.bool_) else as_whole_number(encode, "encode")
     if bits:
         graph = encoded(graph, bits=bits)
     backward = graph.backward or everything_saved(graph)
@@ -96,14 +95,6 @@ def differentiate(
     )
     unread = np.ones(target.size, bool)
     unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False
-    options = {  # plain Python types for JSON
-        "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
-        "parameter_gradients": bool(parameter_gradients),
-        "loss": list(map(str, loss)) if loss is not None else None,
-        "keep_outputs": bool(keep_outputs),
-    }
-    if bits:  # left out of plans of graphs without codes
-        options["encode"] = int(bits)
     return ComputationGraph(
         value_indptr=_with(graph.value_indptr, graph.n_values + np.arange(1, target.size + 1)),
         read_indptr=_with(graph.read_indptr, graph.read_indices.size + read_indptr[1:]),
@@ -116,9 +107,22 @@ def differentiate(
         forward_of=_with(np.full(graph.n_nodes, -1, np.int32), _owners(graph, target, reader)),
         resident=_resident(graph.resident, reader),
         mark=_with(graph.mark, np.zeros(target.size, np.int8)) if graph.mark is not None else None,
-        derivation=Derivation(source.hash, options),
+        derivation=Derivation(source.hash, _options(factor, parameter_gradients, loss, keep_outputs, bits)),
         labels=_labels(graph, target, reader, whole),
     )
+
+
+def _options(
+    factor: float, parameter_gradients: bool, loss: Sequence[str] | None, keep_outputs: bool, bits: int
+) -> dict[str, Any]:
+    """The options in plain Python types, for JSON."""
+    options = {
+        "factor": int(factor) if isinstance(factor, int | np.integer) else float(factor),
+        "parameter_gradients": bool(parameter_gradients),
+        "loss": list(map(str, loss)) if loss is not None else None,
+        "keep_outputs": bool(keep_outputs),
+    }
+    return options | ({"encode": int(bits)} if bits else {})  # plans of graphs without codes stay as they were
 
 
 def gradient_pairs(

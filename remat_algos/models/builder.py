@@ -309,10 +309,8 @@ class Builder(Names):
         """Values that the gradient reads, by id."""
         if kind is None:
             inputs = output = True
-        elif self._several:
-            inputs, output = kind.saves_inputs, kind.saves_output
         else:
-            inputs, output = kind.alone
+            inputs, output = kind.saved(alone=not self._several)
         saved = read if inputs else []
         if saves is not None and self._several:
             chosen = [x.value for x in saves]

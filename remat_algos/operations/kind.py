@@ -64,8 +64,8 @@ class OperationKind:
     Examples
     --------
     >>> cube = OperationKind("Cube", "inputs", flops=2, gradient_in_place=True)
-    >>> cube.saves_inputs, cube.saves_output, cube.gradient_places
-    (True, False, (0,))
+    >>> cube.saved(), cube.gradient_places
+    ((True, False), (0,))
     """
 
     name: str
@@ -88,23 +88,13 @@ class OperationKind:
                 raise ValueError(
                     f'{shortened(self.name)} saves {quoted(saved)}; give "inputs", "output", both with a space, or ""'
                 )
-        if self.in_place and self.saves_inputs:
+        if self.in_place and self.saved()[0]:
             raise ValueError(f"{shortened(self.name)} overwrites a read that its gradient reads; leave out in_place")
 
-    @property
-    def saves_inputs(self) -> bool:
-        """True if the gradient reads what the operation reads."""
-        return "inputs" in self.saves
-
-    @property
-    def saves_output(self) -> bool:
-        """True if the gradient reads the first value."""
-        return "output" in self.saves
-
-    @property
-    def alone(self) -> tuple[bool, bool]:
-        """`saves_inputs` and `saves_output` if the operation has only its first value."""
-        return "inputs" in self.saves_alone, "output" in self.saves_alone
+    def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
+        """Whether the gradient reads what the operation reads, and its first value; `alone` where it has no other."""
+        words = self.saves_alone if alone else self.saves
+        return "inputs" in words, "output" in words
 
     @property
     def gradient_places(self) -> tuple[int, ...]:
@@ -167,7 +157,7 @@ def operation_kind(name: str) -> OperationKind | None:
 
     Examples
     --------
-    >>> operation_kind("Convolution2DFunction").name, operation_kind("ReLU").saves_output, operation_kind("Warp")
+    >>> operation_kind("Convolution2DFunction").name, operation_kind("ReLU").saved()[1], operation_kind("Warp")
     ('Convolution', True, None)
     """
     return _known().by_any_name.get(name)

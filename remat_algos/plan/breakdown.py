@@ -18,6 +18,7 @@ from remat_algos.operations.kind import OTHER
 from remat_algos.operations.layer_type import layer_type
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import quoted
@@ -210,7 +211,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
     belongs = np.where(graph.forward, of_node, of_node[graph.owner])
     memory = np.zeros((len(names), len(STRUCTURES)), np.int64)
     structure = structures_of(graph)
-    values = np.array([value for value, _ in simulation.live_at(step)] if step >= 0 else [], np.int64)
+    values = np.array([value for value, _ in live_at(simulation, step)] if step >= 0 else [], np.int64)
     np.add.at(memory, (belongs[graph.producer[values]], structure[values]), graph.memory[values])
     if step >= 0:
         node = int(simulation.schedule.order[step])
@@ -339,7 +340,7 @@ def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unrea
 def _compute(simulation: Simulation, of_node: Int64, n_types: int) -> Int64:
     """int64[n_types, 3]: cost of all runs."""
     graph, order = simulation.graph, simulation.schedule.order
-    part = np.where(simulation.first_run, np.where(graph.forward[order], 0, 1), 2)
+    part = np.where(simulation.schedule.first_run, np.where(graph.forward[order], 0, 1), 2)
     found = np.zeros((n_types, len(PARTS)), np.int64)
     np.add.at(found, (of_node[order], part), graph.compute[order])
     return found

@@ -14,7 +14,7 @@ from remat_algos.ir.labels import KEEP
 from remat_algos.plan.flip import FlippedDecision, flip_decision
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.changed_runs import idle_gap, reads_of
-from remat_algos.schedule.live_set import LiveValue, live_set
+from remat_algos.schedule.live_set import LiveValue, live_at, live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.layout import wrapped
@@ -101,7 +101,7 @@ class Decision:
     def bytes_at(self, step: int) -> int:
         """Bytes of its values during a step."""
         values = set(self.graph.values(self.node))
-        return sum(int(self.graph.memory[x]) for x, _ in self.simulation.live_at(step) if x in values)
+        return sum(int(self.graph.memory[x]) for x, _ in live_at(self.simulation, step) if x in values)
 
     def record(self) -> dict[str, Any]:
         """The JSON record."""

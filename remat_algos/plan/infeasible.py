@@ -124,9 +124,10 @@ def reserved_error(
     """The error where the peak fits the budget, but what the allocator reserves does not."""
     bound, nodes = least_peak_bound(problem.graph)
     peak = candidate.figures[0]
+    missed, remedy = least.missed(problem.limit or 0)
     message = (
-        f"{least.missed(problem.limit or 0)}; the lowest reached is {exact_bytes(least.memory)}, "
-        f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {least.remedy}"
+        f"{missed}; the lowest reached is {exact_bytes(least.memory)}, "
+        f"for a peak of {format_bytes(peak)} by {shortened(candidate.solver)}; {remedy}"
     )
     plan = lowest_plan(problem, [candidate], least, report)
     return BudgetError(message, peak, bound, nodes, plan, problem.graph.labels.names_of(nodes))

@@ -21,7 +21,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import ParetoSet
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream
+from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream, in_order
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted
 
@@ -176,7 +176,7 @@ class Portfolio:
         options : mapping
             Of each of them.
         """
-        ordered = sorted(solvers, key=lambda solver: solver.order)
+        ordered = in_order(solvers)
         searches = any(solver.improves and solver.optimal_in is None for solver in ordered)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]

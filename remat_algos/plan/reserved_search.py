@@ -231,7 +231,8 @@ class ReservedSearch:
             return False
         reservation = self.allocator.reserve(candidate.simulated, self.clock, **self.criterion.options)
         self.reserved[key] = reservation.memory
-        self.stop |= reservation.stop
+        if reservation.allocation is not None:
+            self.stop |= reservation.allocation.stop
         if self.lowest is None or reservation.memory < self.lowest[1].memory:
             self.lowest = candidate, reservation
         if self.problem.limit is None or reservation.memory <= self.problem.limit:

@@ -27,7 +27,7 @@ def simulated(subject: Subject) -> tuple[Simulation, int | None]:
 def size_of(simulation: Simulation) -> str:
     """The size of graph and schedule: "8 nodes in 10 steps, 2 extra runs"."""
     steps = len(simulation.schedule)
-    reruns = steps - int(simulation.first_run.sum())
+    reruns = steps - int(simulation.schedule.first_run.sum())
     size = f"{counted(simulation.graph.n_nodes, 'node')} in {counted(steps, 'step')}"
     return f"{size}, {counted(reruns, 'extra run') if reruns else 'no extra runs'}"
 

@@ -104,11 +104,7 @@ def block_figures(
     if words.shape[1:] != ((graph.n_nodes + 63) // 64,):
         raise GraphError(f"lower sets of shape {words.shape} do not fit {graph.n_nodes} nodes")
     indptr, target = frozen(indptr, np.int64, "indptr"), frozen(target, np.int32, "target")
-    check_indptr(indptr, len(words), target.size, "indptr")
-    if target.size and not 0 <= target.min() <= target.max() < len(words):
-        raise GraphError(f"target names an unknown lower set; lower sets are 0 to {len(words) - 1}")
-    if chains and (target <= row_of(indptr)).any():
-        raise GraphError("in a family of chains each set stands before those that contain it")
+    _check_pairs(len(words), indptr, target, chains=chains)
     if check is not None:
         check(0)  # on large graphs the work before the first pair takes time too
     inside = _inside(graph, words)
@@ -144,6 +140,14 @@ def block_figures(
             check(end)
     peak, cached, recompute = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     return BlockFigures(np.where(peak < 0, UNUSABLE, peak), cached, recompute)
+
+
+def _check_pairs(n_sets: int, indptr: Int64, target: Int32, *, chains: bool) -> None:
+    check_indptr(indptr, n_sets, target.size, "indptr")
+    if target.size and not 0 <= target.min() <= target.max() < n_sets:
+        raise GraphError(f"target names an unknown lower set; lower sets are 0 to {n_sets - 1}")
+    if chains and (target <= row_of(indptr)).any():
+        raise GraphError("in a family of chains each set stands before those that contain it")
 
 
 def _inside(graph: ComputationGraph, words: NDArray[np.uint64]) -> Bool:

@@ -137,7 +137,7 @@ def canonical_trace(
         return simulation.memory_trace
     memory = graph.memory[simulation.lifetimes.value]
     change = np.zeros(len(schedule) + 1, np.int64)
-    np.add.at(change, simulation.made_at, memory)
+    np.add.at(change, simulation.lifetimes.made_at, memory)
     np.subtract.at(change, _drops(simulation, lower_sets, _kept(graph, lower_sets, keep_last), lazy), memory)
     return np.cumsum(change)[:-1] + graph.workspace[schedule.order]
 
@@ -182,7 +182,7 @@ def _drops(simulation: Simulation, lower_sets: LowerSets, kept: Bool, lazy: bool
     missing = graph.forward & graph.needed & ~kept & (not lazy)
     phase = _phases(graph, order, home, missing, n_blocks)
 
-    made_at = simulation.made_at
+    made_at = simulation.lifetimes.made_at
     node = order[made_at]
     gradient, again = ~graph.forward[node], phase[made_at] >= n_blocks
     passed_on = gradient & (np.diff(graph.readers[0]) == 0)[lives.value]

@@ -8,6 +8,7 @@ import numpy as np
 from remat_algos.ir.arrays import Bool, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
+from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
@@ -45,7 +46,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
     ['A', 'B', 'C', 'D']
     """
     order = simulation.schedule.order
-    steps = np.flatnonzero(simulation.first_run | (order != node))
+    steps = np.flatnonzero(simulation.schedule.first_run | (order != node))
     steps = steps[_serving(simulation.graph, order[steps])]
     return ChangedRuns(Schedule(order[steps]), steps, np.arange(steps.size))
 
@@ -118,7 +119,7 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
     """The node, and all nodes without live instances that must run before it at a step, in id order."""
     graph = simulation.graph
     live = np.zeros(graph.n_values, bool)
-    live[[value for value, _ in simulation.live_at(step)]] = True
+    live[[value for value, _ in live_at(simulation, step)]] = True
     fixed = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
     found, todo = {node}, [node]
     while todo:

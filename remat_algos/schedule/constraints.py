@@ -186,7 +186,7 @@ class Constraints:
         at = self.region[graph.producer[lifetimes.value]]
         inside = np.flatnonzero(at >= 0)
         at, memory = at[inside], graph.memory[lifetimes.value[inside]]
-        np.add.at(change, (at, simulation.made_at[inside]), memory)
+        np.add.at(change, (at, simulation.lifetimes.made_at[inside]), memory)
         np.subtract.at(change, (at, lifetimes.end[inside]), memory)
         traces = np.cumsum(change, axis=1)[:, :-1]
         running = np.flatnonzero(self.region[order] >= 0)
@@ -249,7 +249,7 @@ class Constraints:
     def _order(self, simulation: Simulation) -> str | None:
         if not self.fixed_order:
             return None
-        first = np.flatnonzero(simulation.first_run)
+        first = np.flatnonzero(simulation.schedule.first_run)
         nodes = simulation.schedule.order[first]
         before = np.maximum.accumulate(nodes)
         early = np.flatnonzero(nodes < before)

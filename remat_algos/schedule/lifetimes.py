@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from remat_algos.ir.arrays import Int32, Int64, brief
+from remat_algos.ir.csr import row_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,3 +27,8 @@ class Lifetimes:
     end: Int64
 
     __repr__ = brief
+
+    @property
+    def made_at(self) -> Int64:
+        """int64[n_instances]: the step that computes each instance."""
+        return row_of(self.instance_indptr)

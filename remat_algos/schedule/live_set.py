@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from remat_algos.ir.arrays import check_place
 from remat_algos.schedule.simulation import Simulation
 
 MANY = 1_000  # values above which naming all values at once is faster
@@ -28,13 +31,22 @@ class LiveValue:
     made_at: int
 
 
+def live_at(simulation: Simulation, step: int) -> list[tuple[int, int]]:
+    """(value, step that computed it) of every instance live during a step, the largest first."""
+    step = check_place(step, len(simulation.schedule), "step")
+    lifetimes = simulation.lifetimes
+    live = np.flatnonzero((lifetimes.made_at <= step) & (lifetimes.end > step))
+    live = live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
+    return list(zip(lifetimes.value[live].tolist(), lifetimes.made_at[live].tolist(), strict=True))
+
+
 def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
     """Live values of a step and its workspace, largest first; they add up to the step's entry in `memory_trace`."""
     if step < 0:
         return []
-    graph, first = simulation.graph, simulation.first_run
+    graph, first = simulation.graph, simulation.schedule.first_run
     node = int(simulation.schedule.order[step])
-    live, there = [], list(simulation.live_at(step))
+    live, there = [], live_at(simulation, step)
     names = graph.value_names() if len(there) > MANY else {value: graph.value_name(value) for value, _ in there}
     for value, made_at in there:
         forward = graph.forward[graph.producer[value]]

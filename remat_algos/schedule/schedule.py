@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, check_kind, checked_arguments
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Int32, Int64, by_fields, frozen, whole
+from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, frozen, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted, one_line, quoted, shortened
 
@@ -45,6 +45,13 @@ class Schedule:
 
     def __len__(self) -> int:
         return int(self.order.shape[0])
+
+    @property
+    def first_run(self) -> Bool:
+        """bool[m]: steps that run their node for the first time."""
+        first = np.zeros(len(self), bool)
+        first[np.unique(self.order, return_index=True)[1]] = True
+        return first
 
     @classmethod
     @checked_arguments

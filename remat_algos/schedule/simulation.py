@@ -10,7 +10,6 @@ import numpy as np
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
-from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
@@ -129,26 +128,6 @@ class Simulation:
         """int64[n]: number of runs of each node."""
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
 
-    def live_at(self, step: int) -> list[tuple[int, int]]:
-        """(value, step that computed it) of every instance live during a step, the largest first."""
-        step = check_place(step, len(self.schedule), "step")
-        made_at = self.made_at
-        live = np.flatnonzero((made_at <= step) & (self.lifetimes.end > step))
-        live = live[np.argsort(-self.graph.memory[self.lifetimes.value[live]], kind="stable")]
-        return list(zip(self.lifetimes.value[live].tolist(), made_at[live].tolist(), strict=True))
-
-    @property
-    def made_at(self) -> Int64:
-        """int64[n_instances]: the step that computes each instance."""
-        return row_of(self.lifetimes.instance_indptr)
-
-    @property
-    def first_run(self) -> Bool:
-        """bool[m]: steps that run their node for the first time."""
-        first = np.zeros(len(self.schedule), bool)
-        first[np.unique(self.schedule.order, return_index=True)[1]] = True
-        return first
-
     def trace_by_role(self) -> dict[str, Int64]:
         """int64[m] of bytes per step for each of `ROLES`; together they are `memory_trace`.
 
@@ -162,9 +141,9 @@ class Simulation:
         >>> traces["kept"].tolist(), traces["recomputed"].tolist()
         ([1, 2, 1, 2], [0, 0, 1, 1])
         """
-        value, made_at = self.lifetimes.value, self.made_at
+        value, made_at = self.lifetimes.value, self.lifetimes.made_at
         gradient = ~self.graph.forward[self.graph.producer[value]]
-        role = np.where(gradient, 2, np.where(self.first_run[made_at], 0, 1))
+        role = np.where(gradient, 2, np.where(self.schedule.first_run[made_at], 0, 1))
         change = np.zeros((len(ROLES), len(self.schedule) + 1), np.int64)
         np.add.at(change, (role, made_at), self.graph.memory[value])
         np.subtract.at(change, (role, self.lifetimes.end), self.graph.memory[value])
@@ -198,7 +177,7 @@ class Simulation:
         if not backward.any():
             return []
         first = int(backward.argmax())
-        live = np.flatnonzero((self.made_at < first) & (self.lifetimes.end > first))
+        live = np.flatnonzero((self.lifetimes.made_at < first) & (self.lifetimes.end > first))
         return list(zip(self.lifetimes.value[live].tolist(), live.tolist(), strict=True))
 
     def steps(self) -> Iterator[Step]:
@@ -224,7 +203,7 @@ class Simulation:
         graph, lives = self.graph, self.lifetimes
         made_by, value = lives.instance_indptr.tolist(), lives.value.tolist()
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
-        pinned = graph.output[lives.value] & self.first_run[self.made_at]
+        pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
         serving: dict[int, int] = {}  # value: the instance that a read takes
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
             reads = [(x, serving[x]) for x in read_indices[read_indptr[node] : read_indptr[node + 1]]]

@@ -1,5 +1,7 @@
 """A schedule as a graph with one node per run."""
 
+from collections import Counter
+
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
@@ -39,27 +41,19 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     ('A', 'B', 'A#1', 'C')
     """
     order = simulate(graph, schedule).schedule.order
-    runs_before = np.zeros(graph.n_nodes, np.int64)
     newest = np.full(graph.n_values, -1, np.int64)
     first_run = np.full(graph.n_nodes, -1, np.int32)
-    names, reads, output = [], [], []
-    used = {graph.labels[v] for v in range(graph.n_nodes)}
+    reads, output = [], []
     n_instances = 0
     for step, v in enumerate(order.tolist()):
-        k = int(runs_before[v])
-        name = graph.labels[v] if not k else f"{graph.labels[v]}#{k}"
-        while k and name in used:
-            name += "#"
-        used.add(name)
-        names.append(name)
-        if not k:
+        first = first_run[v] < 0
+        if first:
             first_run[v] = step
-        runs_before[v] += 1
         reads.append([int(newest[x]) for x in graph.reads(v)])
         for x in graph.values(v):
             pinned = bool(graph.output[x])
-            output.append(pinned and not k)
-            if not pinned or not k:
+            output.append(pinned and first)
+            if not pinned or first:
                 newest[x] = n_instances
             n_instances += 1
     read_indptr, read_indices = from_lists(reads)
@@ -75,12 +69,27 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
         forward_of=_forward_of(graph, order, first_run),
         resident=_resident(graph, order),
         labels=Labels(
-            names=tuple(names),
+            names=_names(graph, order),
             ops=tuple(graph.labels.op(v) for v in order.tolist()),
             compute_unit=graph.labels.compute_unit,
             compute_scale=graph.labels.compute_scale,
         ),
     )
+
+
+def _names(graph: ComputationGraph, order: np.ndarray) -> tuple[str, ...]:
+    """A name for each run: its node's, with the number of the run if it is not the first."""
+    runs, used = Counter[int](), {graph.labels[v] for v in range(graph.n_nodes)}
+    names = []
+    for v in order.tolist():
+        k = runs[v]
+        name = graph.labels[v] if not k else f"{graph.labels[v]}#{k}"
+        while k and name in used:
+            name += "#"
+        used.add(name)
+        names.append(name)
+        runs[v] += 1
+    return tuple(names)
 
 
 def _forward_of(graph: ComputationGraph, order: np.ndarray, first_run: np.ndarray) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,6 +52,24 @@ def stages_of(graph: ComputationGraph) -> "ChainStages | None":
     return found
 
 
+class ForwardPeaks(NamedTuple):
+    """Peaks of the forward nodes of each stage.
+
+    Parameters
+    ----------
+    first : int64[k]
+        Of a sweep over the stage, where the input stays.
+    following : int64[k]
+        The same where the input is counted and freed after its last read.
+    every : int64[k]
+        Where everything is kept that its backward nodes read, and its link.
+    """
+
+    first: Int64
+    following: Int64
+    every: Int64
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class StageMemory:
     """Bytes that the stages need: an upper or a lower estimate.
@@ -63,58 +82,37 @@ class StageMemory:
     link : int64[k]
         Bytes of the value that passes from each stage to the next, 0 after the last.
     keep : int64[k]
-        Bytes of a stage that stay from its forward nodes to its backward nodes, its link included.
-    first : int64[k]
-        Peak of a sweep over the stage if the input stays.
-    following : int64[k]
-        The same if the input is counted and freed after its last read.
-    every : int64[k]
-        Peak of its forward nodes if its link and everything that its backward nodes read are kept.
+        What stays of a stage, its link included, from its forward nodes to its backward nodes.
+    again, once : ForwardPeaks
+        Of stages that have run before, and of those that have not, where values that are never computed twice are not
+        there yet.
     leaf : int64[k]
-        The same without the link.
+        `again.every` without the link.
     backward : int64[k]
         Peak of its backward nodes, with the gradients.
     gradients : int64[k]
         Gradients that are live before the backward nodes of the stage, and its link if they read it.
     fixed : int64[k]
-        Values of each stage that are never computed twice: after a sweep they stay until the whole stage is run.
-    first_once, following_once, every_once : int64[k]
-        `first`, `following` and `every` of stages that have not run before, so that these values are not yet live.
+        Values of each stage that are never computed twice: where it is swept, they stay until all of it is run.
     pinned : int
         Outputs of the forward part.
     """
 
     link: Int64
     keep: Int64
-    first: Int64
-    following: Int64
-    every: Int64
+    again: ForwardPeaks
+    once: ForwardPeaks
     leaf: Int64
     backward: Int64
     gradients: Int64
     fixed: Int64
-    first_once: Int64
-    following_once: Int64
-    every_once: Int64
     pinned: int
 
     @property
     def arrays(self) -> tuple[Int64, ...]:
-        """All arrays, in the order of the parameters."""
-        return (
-            self.link,
-            self.keep,
-            self.first,
-            self.following,
-            self.every,
-            self.leaf,
-            self.backward,
-            self.gradients,
-            self.fixed,
-            self.first_once,
-            self.following_once,
-            self.every_once,
-        )
+        """All arrays, in the order of the rows that the kernel reads."""
+        last = self.leaf, self.backward, self.gradients, self.fixed
+        return self.link, self.keep, *self.again, *last, *self.once
 
     @property
     def unit(self) -> int:
@@ -125,7 +123,7 @@ class StageMemory:
     def highest(self) -> int:
         """The peak without recomputation, outputs of the forward part excluded."""
         before = np.cumsum(self.keep) - self.keep
-        forward = np.append(self.every_once[:-1], self.leaf[-1:])
+        forward = np.append(self.once.every[:-1], self.leaf[-1:])
         return int((before + np.maximum(forward, self.backward)).max(initial=0))
 
     def same_as(self, other: "StageMemory") -> bool:
@@ -211,16 +209,13 @@ class ChainStages:
 
         Nodes that are computed once, and those that only they read, count in the last if their stage is run again.
         """
-        read = _StageReads.of(self)
-        compute, lasting = self.graph.compute, self.lasting
+        read, lasting = _StageReads.of(self), self.lasting
+        compute = self.graph.compute[self.nodes]
         sweep, saved, leaf = read.closures(lasting)
-        fixed = int(compute[self.backward_nodes].sum() + compute[self.nodes][lasting[self.nodes]].sum())
-        return self._sums(compute, sweep), self._sums(compute, sweep | saved), self._sums(compute, leaf), fixed
-
-    def _sums(self, amount: Int64, member: Bool) -> Int64:
-        sums = np.zeros(len(self), np.int64)
-        np.add.at(sums, self.stage, np.where(member[self.nodes], amount[self.nodes], 0))
-        return sums
+        fixed = int(self.graph.compute[self.backward_nodes].sum() + compute[lasting[self.nodes]].sum())
+        runs = (nodes[self.nodes] for nodes in (sweep, sweep | saved, leaf))
+        swept, every, leaves = (_sums(self.stage, compute, each, len(self)) for each in runs)
+        return swept, every, leaves, fixed
 
     @property
     def upper(self) -> StageMemory:
@@ -244,7 +239,7 @@ class ChainStages:
         starts = np.searchsorted(self.stage, np.arange(len(self) + 1))
         ends = np.searchsorted(-self.backward_stage, -np.arange(len(self)), side="right")
         begins = np.searchsorted(-self.backward_stage, -np.arange(len(self)))
-        has_lasting = self._sums(lasting.astype(np.int64), lasting) > 0
+        has_lasting = _flags(len(self), self.stage[lasting[self.nodes]])
         has_run, none = np.zeros(self.graph.n_nodes, bool), np.zeros(0, bool)  # of the nodes that are computed once
         whole = read.closures(has_run)
         stored: dict[tuple[int, int, bytes], Int64] = {}
@@ -327,10 +322,11 @@ class _StageReads:
     """The reads of a chain by kind: within a stage, of its input, by its backward nodes.
 
     `inner` and `entry` are reads of forward nodes, `saved` and `entry_saved` of backward nodes: (reader, value) of
-    values of the stage, and of the input.
+    values of the stage, and of the input. `stage` is that of each node, -1 for others.
     """
 
     stages: ChainStages
+    stage: Int64
     inner: tuple[Int64, Int64]
     entry: tuple[Int64, Int64]
     saved: tuple[Int64, Int64]
@@ -350,7 +346,7 @@ class _StageReads:
         own, forward = number[reader] == number[producer], graph.forward[reader]
         kinds = own & forward, ~own & forward, own & ~forward, ~own & ~forward
         inner, entry, saved, entry_saved = ((reader[kind], value[kind]) for kind in kinds)
-        return cls(stages, inner, entry, saved, entry_saved)
+        return cls(stages, number, inner, entry, saved, entry_saved)
 
     def closures(self, there: Bool) -> tuple[Bool, Bool, Bool]:
         """bool[n] each: nodes that the link of their stage needs, that its backward nodes and outputs need, and leaves.
@@ -358,12 +354,8 @@ class _StageReads:
         A leaf needs what the backward nodes need; a link that stays and values of nodes in `there` are live already.
         """
         graph, links = self.stages.graph, self.stages.link
-        passed, kept = np.zeros(graph.n_values, bool), np.zeros(graph.n_values, bool)
-        passed[links[links >= 0]] = True
-        kept[links[self.stays]] = True
-        targets = np.zeros(graph.n_values, bool)
-        targets[self.saved[1]] = True
-        targets |= graph.output & graph.forward[graph.producer]
+        passed, kept = _flags(graph.n_values, links[links >= 0]), _flags(graph.n_values, links[self.stays])
+        targets = self.is_saved | (graph.output & graph.forward[graph.producer])
         missing = ~there[graph.producer]
         saved = self._ancestors(targets, missing)
         leaf = self._ancestors(targets & ~kept, missing & ~kept) if kept.any() else saved
@@ -375,14 +367,30 @@ class _StageReads:
 
         Not if the node of the link must run again for another of its values.
         """
-        graph, links = self.stages.graph, self.stages.link
-        saved, kept = np.zeros(graph.n_values, bool), np.zeros(graph.n_values, bool)
-        saved[self.saved[1]] = True
+        graph, links, saved = self.stages.graph, self.stages.link, self.is_saved
         stays = (links >= 0) & saved[links]
         if np.diff(graph.value_indptr)[graph.producer[links[stays]]].max(initial=1) > 1:
-            kept[links[stays]] = True
+            kept = _flags(graph.n_values, links[stays])
             stays &= ~self._ancestors(saved & ~kept, ~kept)[graph.producer[links]]
         return stays
+
+    @property
+    def is_saved(self) -> Bool:
+        """bool[n_values]: values that the backward nodes of their stage read."""
+        return _flags(self.stages.graph.n_values, self.saved[1])
+
+    @property
+    def needs_input(self) -> Bool:
+        """bool[k]: stages whose backward nodes read their input."""
+        return _flags(len(self.stages), self.stage[self.entry_saved[0]])
+
+    def unread_inputs(self, leaves: Bool) -> Int64:
+        """The values that enter a stage although neither its leaf nor its backward nodes read them."""
+        k, reader, forward = len(self.stages), self.entry[0], self.stages.graph.forward
+        leaf_reads = _flags(k, self.stage[reader[leaves[reader]]])
+        leaf_runs = _flags(k, self.stage[leaves & forward & (self.stage >= 0)])
+        early = self.stages.link[:-1][(leaf_runs & ~leaf_reads & ~self.needs_input)[1:]]
+        return early[early >= 0]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
         """bool[n]: missing nodes of the same stage that values need."""
@@ -406,66 +414,40 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     This concerns values of nodes that are computed once, inputs that no leaf reads, and inputs that the backward nodes
     of the stage before read too, unless they stay. The upper estimate keeps them.
     """
-    graph, read, k = stages.graph, _StageReads.of(stages), len(stages)
-    lasting, links = stages.lasting, stages.link
-    number = np.full(graph.n_nodes, -1, np.int64)
-    number[stages.nodes] = stages.stage
+    graph, links, lasting, k = stages.graph, stages.link, stages.lasting, len(stages)
+    read = _StageReads.of(stages)
+    number = np.where(graph.forward, read.stage, -1)
     inside = (number >= 0)[graph.producer]
-    readable, saved, is_link = (np.zeros(graph.n_values, bool) for _ in range(3))
-    for _, values in (read.inner, read.entry, read.saved, read.entry_saved):
-        readable[values] = True
-    saved[read.saved[1]] = True
-    is_link[links[links >= 0]] = True
+    saved, passes, stays_on = read.is_saved, _flags(graph.n_values, links[links >= 0]), read.stays
     pinned = graph.output & inside
+    readable = _flags(graph.n_values, *(values for _, values in (read.inner, read.entry, read.saved, read.entry_saved)))
     stays = lasting[graph.producer] & readable & ~pinned & inside
-    there = np.zeros(graph.n_nodes, bool) if upper else lasting
-    sweep, saved_nodes, leaf_nodes = read.closures(there)
-    reads_input, leaf_reads, leaf_runs = (np.zeros(k, bool) for _ in range(3))
-    reads_input[stages.backward_stage[np.searchsorted(stages.backward_nodes, read.entry_saved[0])]] = True
-    leaf_reads[number[read.entry[0][leaf_nodes[read.entry[0]]]]] = True
-    leaf_runs[number[leaf_nodes & (number >= 0)]] = True
+    sweep, saved_nodes, leaf_nodes = read.closures(np.zeros(graph.n_nodes, bool) if upper else lasting)
     size = np.where(pinned, 0, graph.memory)
     if not upper:
-        early = links[:-1][(leaf_runs & ~leaf_reads & ~reads_input)[1:]]
-        size[early[early >= 0]] = 0
+        size[read.unread_inputs(leaf_nodes)] = 0
     others = np.where(stays, 0, size)  # without what is computed once
-    fixed = np.zeros(k, np.int64)
-    if upper:
-        own = np.flatnonzero(stays)
-        np.add.at(fixed, number[graph.producer[own]], size[own])
-        fixed[-1] = 0  # the last stage is never swept
-    every = sweep | saved_nodes
+    fixed = _sums(number[graph.producer], size, stays & upper, k)
+    fixed[-1] = 0  # the last stage is never swept
     link_size = np.where(links >= 0, others[links], 0)
     input_size = np.append(0, link_size[:-1])
-    link_saved = np.append(False, (saved & is_link)[links[:-1]] & (links[:-1] >= 0))
-    stays_on = read.stays
-    own_link = np.zeros(graph.n_values, bool)
-    own_link[links[stays_on]] = True
-    # the input is needed after the stage, or may be
-    retained = np.append(False, stays_on[:-1]) | (link_saved & upper)
-    counted = np.where(reads_input | retained, 0, input_size)
-    freed = np.where(retained, 0, input_size)
+    retained = np.append(False, (stays_on | ((links >= 0) & saved[links] & upper))[:-1])  # inputs needed afterwards
+    counted, freed = np.where(read.needs_input | retained, 0, input_size), np.where(retained, 0, input_size)
     again, once = _Profile(stages, read, others), _Profile(stages, read, size if upper else others)
-    kept = saved | is_link
-    leaf = again.forward(leaf_nodes, saved & ~own_link, counted)
+    every, kept = sweep | saved_nodes, saved | passes
+    leaf = again.forward(leaf_nodes, saved & ~_flags(graph.n_values, links[stays_on]), counted)
     leaf[-1] = once.forward(saved_nodes, saved, counted)[-1]
-    backward, gradients = _Profile(stages, read, size).backward(saved, np.where(reads_input, freed, 0))
-    own = np.flatnonzero((saved | (is_link & (upper | ~stays))) & inside)
-    keep = np.zeros(k, np.int64)
-    np.add.at(keep, number[graph.producer[own]], size[own])
+    backward, gradients = _Profile(stages, read, size).backward(saved, np.where(read.needs_input, freed, 0))
+    keep = _sums(number[graph.producer], size, (saved | (passes & (upper | ~stays))) & inside, k)
     return StageMemory(
         link=link_size,
         keep=keep - counted,
-        first=again.forward(sweep, is_link),
-        following=again.forward(sweep, is_link, input_size),
-        every=again.forward(every, kept, counted) - counted,
+        again=ForwardPeaks(*again.swept(sweep, passes, input_size), again.forward(every, kept, counted) - counted),
+        once=ForwardPeaks(*once.swept(sweep, passes | stays, input_size), once.forward(every, kept, counted) - counted),
         leaf=leaf - counted,
         backward=backward - freed,
         gradients=gradients + np.where(stays_on, link_size, 0),
         fixed=fixed,
-        first_once=once.forward(sweep, is_link | stays),
-        following_once=once.forward(sweep, is_link | stays, input_size),
-        every_once=once.forward(every, kept, counted) - counted,
         pinned=int(graph.memory[pinned].sum()) if upper else 0,
     )
 
@@ -505,6 +487,10 @@ class _Profile:
         live += graph.workspace[stages.nodes]
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
 
+    def swept(self, member: Bool, kept: Bool, input_size: Int64) -> tuple[Int64, Int64]:
+        """`forward` where the input stays, and where it is counted."""
+        return self.forward(member, kept), self.forward(member, kept, input_size)
+
     def backward(self, saved: Bool, input_size: Int64) -> tuple[Int64, Int64]:
         """(int64[k], int64[k]): peak of the backward nodes of each stage, and the gradients live before them."""
         stages, graph = self.stages, self.stages.graph
@@ -529,6 +515,21 @@ class _Profile:
         live += _live(start[alive], last_read[alive], input_size[alive], count)
         live += graph.workspace[stages.backward_nodes]
         return _maxima(live, number, np.ones(count, bool), len(stages)), gradients
+
+
+def _flags(count: int, *members: Int64) -> Bool:
+    """bool[count]: which numbers are members."""
+    flags = np.zeros(count, bool)
+    for each in members:
+        flags[each] = True
+    return flags
+
+
+def _sums(number: Int64, amount: Int64, member: Bool, count: int) -> Int64:
+    """int64[count]: the sum over the members of each stage."""
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, number[member], amount[member])
+    return sums
 
 
 def _live(begin: Int64, last: Int64, size: Int64, length: int) -> Int64:

@@ -94,11 +94,6 @@ class Solver(Registered):
         return self.name, self.paper, self.summary
 
     @property
-    def order(self) -> tuple[bool, bool, float, str]:
-        """Sort key of the order of solvers: the baseline, then by price, then those that improve candidates."""
-        return self.improves, self.name != BASELINE, self.price, self.name
-
-    @property
     def cheap(self) -> bool:
         """True if it takes hardly longer than reading the graph."""
         return self.price <= CHEAP
@@ -197,8 +192,12 @@ def default_solvers(graph: ComputationGraph | None = None, effort: str = DEFAULT
             return not (solver.narrow or solver.min_nodes)
         return graph.n_nodes >= solver.min_nodes and not (solver.narrow and solver.needs(graph))
 
-    used = (solver for solver in list_solvers() if solver.portfolio and chosen(solver))
-    return sorted(used, key=lambda solver: solver.order)
+    return in_order(solver for solver in list_solvers() if solver.portfolio and chosen(solver))
+
+
+def in_order(solvers: Iterable[Solver]) -> list[Solver]:
+    """Solvers as they are run: the baseline, then by price; at the end those that improve candidates."""
+    return sorted(solvers, key=lambda each: (each.improves, each.name != BASELINE, each.price, each.name))
 
 
 def list_candidates(

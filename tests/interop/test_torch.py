@@ -361,7 +361,7 @@ def test_a_graph_break_makes_two_plans():
     call = torch.compile(model, backend=backend, dynamic=False)
     assert_equal(two_steps(call, model, (X,)), two_steps(eager, eager, (X,)))
     assert len(backend.reports) == 2
-    assert backend.reports[0].frame < backend.reports[1].frame
+    assert backend.reports[0].place[0] < backend.reports[1].place[0]
 
 
 @pytest.mark.slow
@@ -380,7 +380,7 @@ def test_gpt2_of_transformers_within_half_of_each_graph():
         return lambda tokens: call(input_ids=tokens, labels=tokens).loss
 
     assert_equal(two_steps(loss_of(compiled), model, (tokens,)), two_steps(loss_of(eager), eager, (tokens,)))
-    assert len({report.frame for report in backend.reports}) == 2
+    assert len({report.place[0] for report in backend.reports}) == 2
     assert peaks_of(loss_of(compiled), model, (tokens,)).allocator <= backend.reports[-1].whole
 
 
@@ -405,7 +405,7 @@ def test_other_shapes_have_plans_of_their_own():
     for batch in (8, 16, 24):
         assert torch.equal(call(X[:batch]), eager(X[:batch]))
     assert len(backend.reports) == 3
-    assert len({report.frame for report in backend.reports}) == 1
+    assert len({report.place[0] for report in backend.reports}) == 1
 
 
 class Outside(Layers):

@@ -43,5 +43,4 @@ def arena(simulation: Simulation, clock: Clock, *, alignment: int = 1, seed: int
         bound=min(allocation.bound, allocation.size),
         alignment=alignment,
         allocation=allocation,
-        stop=allocation.stop,
     )

@@ -7,8 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.output import (
+    add_json,
+    check_overwrite,
+    print_json,
+    print_table,
+    print_text,
+    progress_line,
+    writable,
+)
 from remat_algos.cli.packing_argument import add_alignment, add_pack, size
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import whole_number
@@ -69,7 +77,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.context import Clock
     from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
@@ -98,7 +106,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             columns = ("buffer", "arena", "offset", "bytes")
             addresses = [(each["id"], str(each["arena"]), str(each["offset"])) for each in record["addresses"]]
             print_table(columns, [(*a, str(b)) for a, b in zip(addresses, buffers.size.tolist(), strict=True)])
-    draw(arguments.plot, "addresses", allocation, json=arguments.json, simulation=simulation)
+    draw(arguments, "addresses", allocation, simulation=simulation)
     if record["interrupted"]:
         return ExitCode.INTERRUPTED
     return ExitCode.INFEASIBLE if record["fits"] is False else ExitCode.DONE
@@ -111,7 +119,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Check combinations of arguments before the work."""
     if arguments.graph is None and arguments.buffers is None:
         raise argparse.ArgumentTypeError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
-    sources = [] if arguments.graph is None else files_of(arguments.graph, arguments.nodes)
+    sources = [] if arguments.graph is None else files_of(arguments)
     if arguments.buffers is not None:
         if arguments.graph is not None:
             remedy = f"leave out {shortened_path(arguments.graph)}, or --buffers"
@@ -127,13 +135,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise argparse.ArgumentTypeError(
             f"--method {shortened(arguments.method)} knows one arena; give one --capacity, or --method offsets"
         )
-    sources += [
-        Path(file) for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None
-    ]
-    if arguments.output and Path(arguments.output).resolve() in {file.resolve() for file in sources}:
-        raise argparse.ArgumentTypeError(
-            f"-o {shortened_path(arguments.output)} would overwrite an input file; name another file"
-        )
+    tables = [file for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None]
+    check_overwrite(arguments.output, [*sources, *tables], "an input file")
     if arguments.output and arguments.plot and Path(arguments.output).resolve() == Path(arguments.plot).resolve():
         raise argparse.ArgumentTypeError(f"-o and --plot are both {shortened_path(arguments.plot)}; name two files")
 
@@ -164,7 +167,7 @@ def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
     from remat_algos.schedule.simulation import simulate
 
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     if order is not None:
         return simulated_order(graph, order), note
     return simulate(graph, baseline(graph).schedule), note  # here marks count

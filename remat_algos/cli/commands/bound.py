@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import memory_limit
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
+from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_time_limit
@@ -18,6 +18,7 @@ from remat_algos.text.wording import listed, shortened
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from remat_algos.bounds.compute import ComputeBound
     from remat_algos.bounds.curve import BoundCurve
     from remat_algos.ir.graph import ComputationGraph
 
@@ -47,13 +48,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.wording import comma_separated
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     texts = comma_separated(arguments.budget)
     if not texts:
         raise argparse.ArgumentTypeError(
             f"--budget {shortened(arguments.budget)}: no size is given; write bytes, 4GiB or 50%"
         )
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
+    graph, note = graph_of(arguments)
     limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
     if not arguments.json:
         print_text(note)
@@ -68,8 +69,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_table(curve.COLUMNS, curve.rows(baseline_peak(graph)))
     if not arguments.json and not curve.stop.complete:
         print_text("incomplete: these are lower bounds, and a longer search may raise them")
-    if arguments.plot:
-        draw(arguments.plot, "bounds", curve, json=arguments.json)
+    draw(arguments, "bounds", curve)
     if curve.stop is Stop.INTERRUPTED:
         return ExitCode.INTERRUPTED
     return ExitCode.INFEASIBLE if curve.bounds and all(bound.infeasible for bound in curve.bounds) else ExitCode.DONE
@@ -86,11 +86,8 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Rows for one limit: the bound, and the step that proves the closure bound."""
-    from fractions import Fraction
-
-    from remat_algos.bounds.compute import TWO_PATHS, closure_cut
+    from remat_algos.bounds.compute import TWO_PATHS
     from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
-    from remat_algos.text.wording import counted
 
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
@@ -109,12 +106,23 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     extra = f"{fine_percent(bound.compute - one_pass, one_pass)} more than one pass"
     yield "lower bound", f"{labels.compute(bound.compute)}, {extra} ({bound.source})"
     yield "proved at", first
-    cut = closure_cut(graph, limit, closure)
+    if closure is not bound and closure.price is not None:
+        extra = fine_percent(closure.compute - one_pass, one_pass)
+        yield "closure", f"{extra} more than one pass, at the first run of {labels[closure.nodes[0]]}"
+    yield from _cut_rows(graph, limit, closure)
+
+
+def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Iterator[tuple[str, str]]:
+    """What the cut of the closure bound keeps and recomputes, and the bound as a sum of both."""
+    from fractions import Fraction
+
+    from remat_algos.bounds.compute import closure_cut
+    from remat_algos.text.units import format_bytes
+    from remat_algos.text.wording import counted
+
+    labels, cut = graph.labels, closure_cut(graph, limit, closure)
     if cut is None or closure.price is None:
         return
-    if closure is not bound:
-        extra = fine_percent(closure.compute - one_pass, one_pass)
-        yield "closure", f"{extra} more than one pass, at the first run of {labels[cut.node]}"
     kept, compute = int(graph.memory[cut.kept].sum()), int(graph.compute[cut.recomputed].sum())
     kinds = _kinds(graph, graph.producer[cut.kept].tolist())
     yield "must be live", f"{format_bytes(cut.forced)}: read or made there, outputs, and what cannot be recomputed"
@@ -126,7 +134,7 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
         yield "run before", f"{counted(cut.run_before.size, 'node')} that {labels[cut.node]} does not need{kinds}"
     price = Fraction(closure.price[0], 2 ** closure.price[1]) / labels.compute_scale
     sentence, total = _sum(Fraction(compute, labels.compute_scale), limit - int(cut.forced) - kept, price)
-    overhead = labels.compute(closure.compute - one_pass)  # rounded up
+    overhead = labels.compute(closure.compute - graph.needed_compute)  # rounded up
     yield "bound", sentence + ("" if total == overhead else f", so at least {overhead}")
 
 
@@ -171,38 +179,13 @@ def _kinds(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
     """The JSON record: each budget with its bound, and the nodes that the cut keeps and recomputes."""
-    from remat_algos.bounds.compute import closure_cut
     from remat_algos.schedule.baseline import baseline_peak
 
-    graph, entries = curve.graph, []
+    graph = curve.graph
     found = {
         limit: (bound, closure)
         for limit, bound, closure in zip(curve.limits, curve.bounds, curve.closures, strict=True)
     }
-    for text, limit in limits.items():
-        bound, closure = found[limit]
-        entry: dict[str, Any] = {
-            "budget": text,
-            "limit": limit,
-            "feasible": not bound.infeasible,
-            "bound": bound.compute,
-            "overhead": bound.compute - graph.needed_compute,
-            "source": bound.source,
-            **bound.record(graph),
-        }
-        cut = None if bound.infeasible else closure_cut(graph, limit, closure)
-        if bound.infeasible:
-            entry["forced_memory"] = bound.forced or None
-        if cut is not None:
-            entry["closure"] = {
-                "bound": closure.compute,
-                **closure.record(graph),
-                "forced_memory": int(cut.forced),
-                "kept": [graph.value_name(x) for x in cut.kept.tolist()],
-                "recomputed": [graph.labels[v] for v in cut.recomputed.tolist()],
-                "run_before": [graph.labels[v] for v in cut.run_before.tolist()],
-            }
-        entries.append(entry)
     return {
         "graph_hash": graph.source_hash,
         "peak_without_rematerialization": baseline_peak(graph),
@@ -210,5 +193,32 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
         "complete": curve.stop.complete,
-        "bounds": entries,
+        "bounds": [
+            {"budget": text, "limit": limit, **_entry(graph, limit, *found[limit])} for text, limit in limits.items()
+        ],
     }
+
+
+def _entry(graph: ComputationGraph, limit: int, bound: ComputeBound, closure: ComputeBound) -> dict[str, Any]:
+    from remat_algos.bounds.compute import closure_cut
+
+    entry: dict[str, Any] = {
+        "feasible": not bound.infeasible,
+        "bound": bound.compute,
+        "overhead": bound.compute - graph.needed_compute,
+        "source": bound.source,
+        **bound.record(graph),
+    }
+    cut = None if bound.infeasible else closure_cut(graph, limit, closure)
+    if bound.infeasible:
+        entry["forced_memory"] = bound.forced or None
+    if cut is not None:
+        entry["closure"] = {
+            "bound": closure.compute,
+            **closure.record(graph),
+            "forced_memory": int(cut.forced),
+            "kept": [graph.value_name(x) for x in cut.kept.tolist()],
+            "recomputed": [graph.labels[v] for v in cut.recomputed.tolist()],
+            "run_before": [graph.labels[v] for v in cut.run_before.tolist()],
+        }
+    return entry

@@ -24,18 +24,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Read a graph and write it."""
     from remat_algos.formats.graph_files import files_written
 
-    _check_apart(files_of(arguments.graph, arguments.nodes), files_written(arguments.output))
-    graph, notes = read_noted(arguments.graph, arguments.nodes, json=arguments.json)
-    write_out(
-        graph,
-        arguments.graph,
-        arguments.output,
-        notes,
-        differentiate=arguments.differentiate,
-        encode=arguments.encode,
-        element_bits=arguments.element_bits,
-        json=arguments.json,
-    )
+    _check_apart(files_of(arguments), files_written(arguments.output))
+    graph, notes = read_noted(arguments)
+    write_out(graph, arguments.graph, arguments, notes)
     return ExitCode.DONE
 
 

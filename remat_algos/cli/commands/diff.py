@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.difference import Difference
     from remat_algos.plan.plan import Plan
 
-    graph = read_source(arguments.graph, arguments.nodes)
+    graph = read_source(arguments)
     difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))
     if arguments.json:
         print_json(difference.record())

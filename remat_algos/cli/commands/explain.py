@@ -1,12 +1,13 @@
 """remat explain: why a value is kept or recomputed."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from remat_algos.cli.budget_argument import add_solver, options_of
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of, read_source
-from remat_algos.cli.output import add_json, print_json, print_text, progress_line
-from remat_algos.cli.search_argument import add_time_limit
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
+from remat_algos.cli.output import add_json, print_json, print_text
+from remat_algos.cli.search_argument import add_time_limit, search_limits
 from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
@@ -19,15 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the plan or its solver, the value."""
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan of the graph, written by remat solve -o")
-    parser.add_argument("--solver", metavar="NAME", help="without PLAN: explain the plan of this solver")
-    parser.add_argument(
-        "-O",
-        "--option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="solver option; may be repeated",
-    )
+    add_solver(parser, "without PLAN: explain the plan of this solver", None)
     add_time_limit(parser, "without PLAN: end the search SECONDS after the start, with the best plan found so far")
     parser.add_argument("--value", metavar="NAME", help="explain only this value (default: the largest ones)")
     parser.add_argument("--most", type=int, default=10, metavar="N", help="number of values to explain (10)")
@@ -50,8 +43,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _plan(arguments: argparse.Namespace) -> "Plan":
     """The plan in the file, or by the solver."""
-    from remat_algos.cli.budget_argument import options_of
-    from remat_algos.context import time_left
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.solve import solve
 
@@ -65,12 +56,11 @@ def _plan(arguments: argparse.Namespace) -> "Plan":
             )
         if arguments.time_limit is not None:
             raise argparse.ArgumentTypeError("--time-limit is for solving, but PLAN is already solved; leave it out")
-        return Plan.load(arguments.plan, read_source(arguments.graph, arguments.nodes))
+        return Plan.load(arguments.plan, read_source(arguments))
     options = options_of(arguments.solver, arguments.option)
-    graph, _ = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
-    limits: dict[str, Any] = {"time_limit": time_left(arguments.time_limit, arguments.started)}
+    graph, _ = graph_of(arguments)
     try:
-        with progress_line() as progress:
-            return solve(graph, solver=arguments.solver, progress=progress, **limits, **options)
+        with search_limits(arguments) as limits:
+            return solve(graph, solver=arguments.solver, **limits, **options)
     except (TypeError, ValueError) as error:
         raise argparse.ArgumentTypeError(f"{shortened(arguments.solver)}: {error}") from error

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.budget_argument import add_overhead, overhead_of, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import (
-    add_json,
-    print_json,
-    print_reasons,
-    print_table,
-    print_text,
-    progress_line,
-)
-from remat_algos.cli.search_argument import add_seed, add_time_limit
+from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
+from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import listed, quoted, shortened
 
 if TYPE_CHECKING:
@@ -58,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
-    from remat_algos.context import Stop, time_left
+    from remat_algos.context import Stop
     from remat_algos.models.reference import PREFIX
     from remat_algos.models.registry import read_reference
     from remat_algos.plan.fit import fit
@@ -67,14 +60,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     budget, solvers = _budget(arguments), solvers_of(arguments.solver, auto=True)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
-    bits = encode_bits(
-        arguments.encode, arguments.element_bits, source, is_training=options.get("optimizer", "none") != "none"
-    )
+    bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
     values = _values(arguments, model, options)
     if not arguments.json:
         print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
         print_text(f"budget: {budget}")
-    with progress_line() as progress:
+    with search_limits(arguments) as limits:
         fits = fit(
             _builder(model, options, arguments.vary, refused, bits),
             budget,
@@ -82,9 +73,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             least=1 if values is None else values[0],
             most=arguments.most,
             solvers=solvers,
-            time_limit=time_left(arguments.time_limit, arguments.started),
-            seed=arguments.seed,
-            progress=progress,
+            **limits,
         )
     complete = all(entry.stop.complete for entry in fits)
     interrupted = any(entry.stop is Stop.INTERRUPTED for entry in fits)

@@ -1,22 +1,23 @@
 """remat frontier: compute against memory."""
 
+from __future__ import annotations
+
 import argparse
+from typing import TYPE_CHECKING
 
 from remat_algos.cli.budget_argument import solvers_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
-from remat_algos.cli.output import (
-    add_json,
-    print_json,
-    print_reasons,
-    print_table,
-    print_text,
-    progress_line,
-)
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import shortened
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.frontier import Frontier
+    from remat_algos.schedule.constraints import Constraints
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
 
@@ -42,56 +43,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List the frontier; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.context import Stop, time_left
+    from remat_algos.context import Stop
     from remat_algos.plan.frontier import frontier
-    from remat_algos.text.units import exact_bytes, format_bytes
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     if arguments.points < 2:
         raise argparse.ArgumentTypeError(f"--points {shortened(arguments.points)}: give 2 or more")
     solvers = solvers_of(arguments.solver)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
-    constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
+    graph, note = graph_of(arguments)
+    constraints = constraints_of(graph, arguments)
     if not arguments.json:
         print_text(note)
-    with progress_line() as progress:
-        found = frontier(
-            graph,
-            solvers=solvers,
-            points=arguments.points,
-            time_limit=time_left(arguments.time_limit, arguments.started),
-            seed=arguments.seed,
-            effort=arguments.effort,
-            constraints=constraints,
-            progress=progress,
-        )
+    with search_limits(arguments) as limits:
+        found = frontier(graph, solvers=solvers, points=arguments.points, constraints=constraints, **limits)
     if arguments.json:
         print_json(found.record())
     else:
-        print_text(f"no schedule goes below {exact_bytes(found.bound_memory)}")
-        if graph.resident_memory:
-            print_text(f"residents: {format_bytes(graph.resident_memory)}")
-        if constraints is not None:
-            print_text(f"constraints: {constraints}")
-        if found.plans:
-            places = [i for i, name in enumerate(found.COLUMNS) if name != "with residents" or graph.resident_memory]
-            rows = list(found.rows(arguments.points))
-            print_table([found.COLUMNS[i] for i in places], [[row[i] for i in places] for row in rows])
-        shown = len(found.sampled(arguments.points))
-        if shown < len(found.plans):
-            print_text(f"{shown} of {len(found.plans)} plans; --json lists all")
-        print_reasons(found.reasons)
-        if found.stop is Stop.INTERRUPTED:
-            print_text(
-                "interrupted; these are the plans found so far"
-                if found.plans
-                else "interrupted before any plan was found"
-            )
-        elif not found.stop.complete:
-            late = "the time limit was reached before every plan was simulated"
-            print_text(f"incomplete: {'memory ran out' if found.stop is Stop.OUT_OF_MEMORY else late}")
+        _print(found, arguments.points, graph, constraints)
     if found.plans:
-        draw(arguments.plot, "frontier", found, json=arguments.json)
+        draw(arguments, "frontier", found)
     if found.stop is Stop.INTERRUPTED:
         return ExitCode.INTERRUPTED
     return ExitCode.DONE if found.plans else ExitCode.BAD_INPUT
+
+
+def _print(curve: Frontier, points: int, graph: ComputationGraph, constraints: Constraints | None) -> None:
+    from remat_algos.context import Stop
+    from remat_algos.text.units import exact_bytes, format_bytes
+
+    print_text(f"no schedule goes below {exact_bytes(curve.bound_memory)}")
+    if graph.resident_memory:
+        print_text(f"residents: {format_bytes(graph.resident_memory)}")
+    if constraints is not None:
+        print_text(f"constraints: {constraints}")
+    if curve.plans:
+        hidden = () if graph.resident_memory else ("with residents",)
+        print_table(curve.COLUMNS, curve.rows(points), hidden=hidden)
+    shown = len(curve.sampled(points))
+    if shown < len(curve.plans):
+        print_text(f"{shown} of {len(curve.plans)} plans; --json lists all")
+    print_reasons(curve.reasons)
+    if curve.stop is Stop.INTERRUPTED:
+        print_text(
+            "interrupted; these are the plans found so far" if curve.plans else "interrupted before any plan was found"
+        )
+    elif not curve.stop.complete:
+        late = "the time limit was reached before every plan was simulated"
+        print_text(f"incomplete: {'memory ran out' if curve.stop is Stop.OUT_OF_MEMORY else late}")

@@ -150,15 +150,7 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
         if texts:
             given[name] = texts[0]
     reference = write_reference(model, given)
-    write_out(
-        build(reference).graph,
-        reference,
-        chosen.output,
-        differentiate=chosen.differentiate,
-        encode=chosen.encode,
-        element_bits=chosen.element_bits,
-        json=chosen.json,
-    )
+    write_out(build(reference).graph, reference, chosen)
     return ExitCode.DONE
 
 

@@ -7,11 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.output import (
+    add_json,
+    check_overwrite,
+    print_json,
+    print_table,
+    print_text,
+    progress_line,
+    writable,
+)
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
-from remat_algos.text.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
@@ -45,14 +52,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
 
-    check_plot(arguments.plot, json=arguments.json)
-    if arguments.output and Path(arguments.output).resolve() in {
-        file.resolve() for file in files_of(arguments.graph, arguments.nodes)
-    }:
-        raise argparse.ArgumentTypeError(
-            f"-o {shortened_path(arguments.output)} would overwrite the graph; name another file"
-        )
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
+    check_plot(arguments)
+    check_overwrite(arguments.output, files_of(arguments), "the graph")
+    graph, note = graph_of(arguments)
     best = first = baseline(graph)
     if not arguments.json:
         print_text(note)
@@ -73,7 +75,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_json({**record, "schedule": _steps(best)})
     else:
         print_table(("", ""), _rows(best, record), headed=False)
-    draw(arguments.plot, "memory", best, json=arguments.json)
+    draw(arguments, "memory", best)
     return ExitCode.INTERRUPTED if ending.stop is Stop.INTERRUPTED else ExitCode.DONE
 
 

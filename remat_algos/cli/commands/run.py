@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, options_of
+from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, check_budget, options_of
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
+from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits, whole_number
 from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -25,17 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
     add_budget(parser)
-    parser.add_argument(
-        "--solver", default="auto", metavar="NAME", help="a solver (remat solve --help) or auto: the best"
-    )
-    parser.add_argument(
-        "-O",
-        "--option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="solver option; may be repeated",
-    )
+    add_solver(parser, "a solver (remat solve --help) or auto: the best")
     add_time_limit(parser, "end the search SECONDS after the start, with the best plan found so far")
     add_seed(parser)
     parser.add_argument(
@@ -65,7 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     _check(arguments)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, note = _planned(arguments)
@@ -82,7 +72,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_json(found.record() | planned)
     else:
         print_table(("", ""), found.rows(), headed=False)
-    draw(arguments.plot, "validation", found, json=arguments.json)
+    draw(arguments, "validation", found)
     return ExitCode.DONE if found.holds else ExitCode.FALSE_CLAIM
 
 
@@ -117,7 +107,7 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
     from remat_algos.plan.plan import Plan
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     if order is not None and order.is_plan:
         plan = Plan.load(arguments.plan, graph)  # every claim is checked
         graph = plan.graph
@@ -138,18 +128,14 @@ def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
-    from remat_algos.context import Interrupted, time_left
+    from remat_algos.context import Interrupted
     from remat_algos.plan.solve import solve
 
-    budget, options = (
-        budget_of(arguments.budget, arguments.overhead, arguments.device),
-        options_of(arguments.solver, arguments.option),
-    )
+    budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
     check_budget(budget, arguments.overhead, graph)
-    limits: dict[str, Any] = {"time_limit": time_left(arguments.time_limit, arguments.started), "seed": arguments.seed}
-    with progress_line(keeps=False) as progress:
+    with search_limits(arguments, keeps=False) as limits:
         try:
-            plan = solve(graph, budget, solver=arguments.solver, progress=progress, **limits, **options)
+            plan = solve(graph, budget, solver=arguments.solver, **limits, **options)
         except (TypeError, ValueError) as error:
             if not options:
                 raise

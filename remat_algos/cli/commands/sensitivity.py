@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.plan import Plan
     from remat_algos.plan.sensitivity import sensitivity
 
-    graph = read_source(arguments.graph, arguments.nodes)
+    graph = read_source(arguments)
     plans = [Plan.load(plan, graph) for plan in arguments.plans]
     try:
         result = sensitivity(plans, noise=arguments.noise, samples=arguments.samples, seed=arguments.seed)

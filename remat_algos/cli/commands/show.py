@@ -5,7 +5,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_allocator
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, graph_of
+from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.text.wording import counted, listed, shortened
@@ -47,15 +47,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise argparse.ArgumentTypeError(
             f"{shortened(given)} describes the whole, --breakdown its parts; leave out one of them"
         )
-    check_plot(arguments.plot, arguments.picture, json=arguments.json)
+    check_plot(arguments)
     if arguments.breakdown:
         return _break_down(arguments, arguments.picture or "breakdown")
     network = network_of(arguments.graph, arguments.nodes)
-    graph, note = (
-        graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), json=arguments.json)
-        if network is None
-        else as_planned(network.graph, arguments.graph, GradientOptions.of(arguments))
-    )
+    graph, note = graph_of(arguments) if network is None else as_planned(network.graph, arguments)
     record, narrow, forcing = _record(graph)
     reserved = get_allocator(arguments.allocator).reserve(baseline(graph))
     record |= reserved.record()
@@ -72,7 +68,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         rows = _rows(record, graph, narrow, forcing)
         print_table(("", ""), [*rows, *reserved.rows()], headed=False)
     picture = arguments.picture or "graph"
-    draw(arguments.plot, picture, graph if picture == "graph" else baseline(graph), json=arguments.json)
+    draw(arguments, picture, graph if picture == "graph" else baseline(graph))
     return ExitCode.DONE
 
 
@@ -84,7 +80,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
     from remat_algos.text.units import format_bytes
 
     order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     simulation = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
     found = breakdown(simulation, by=arguments.by or BY[0])
     if arguments.json:
@@ -99,7 +95,7 @@ def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
         )
         print_table(*found.table())
     subjects = {"breakdown": found, "graph": graph, "memory": simulation}
-    draw(arguments.plot, picture, subjects[picture], json=arguments.json)
+    draw(arguments, picture, subjects[picture])
     return ExitCode.DONE
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.cli.allocator_argument import add_allocator
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, graph_of
+from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
@@ -42,10 +42,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
 
-    check_plot(arguments.plot, arguments.picture, json=arguments.json)
+    check_plot(arguments)
     check_order(arguments.order, arguments.mirror)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     simulation = base = baseline(graph)
     if order is not None:
         simulation = simulated_order(graph, order)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _print(simulation, step, base.peak_memory, limit, reserved, whole)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": limit} if picture == "memory" else {}
-    draw(arguments.plot, picture, simulation, json=arguments.json, **options)
+    draw(arguments, picture, simulation, **options)
     return ExitCode.INFEASIBLE if limit is not None and reserved.memory > limit else ExitCode.DONE
 
 
@@ -147,8 +147,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     share = f"{percent(peak, base)} of the peak without rematerialization"
     at = f" at step {simulation.peak_step}, {shortened(names[simulation.peak_step])}" if names else ""
     rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
-    if reserved.rows():
-        rows += [*reserved.rows(), ("reserved share", reserved.share(whole))]
+    rows += reserved.rows(whole)
     if limit is not None:
         rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}"))
     if graph.resident_memory:
@@ -157,7 +156,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
     again = counted(int((simulation.runs > 1).sum()), "node")
-    extra = int((~simulation.first_run).sum())
+    extra = int((~simulation.schedule.first_run).sum())
     more = f" ({counted(extra, 'extra run')})" if extra else ""
     rows.append(("schedule", f"{counted(len(names), 'step')}; {again} recomputed{more}"))
     roles = {role: size for role, size in simulation.breakdown(step).items() if size}

@@ -1,27 +1,27 @@
 """remat solve: a plan within a budget."""
 
+from __future__ import annotations
+
 import argparse
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
-from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget, options_of
+from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, check_budget, options_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.noise_argument import noise
-from remat_algos.cli.output import (
-    add_json,
-    add_listing,
-    print_json,
-    print_row,
-    print_text,
-    progress_line,
-    writable,
-)
+from remat_algos.cli.order_argument import simulated_order
+from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import shortened, shortened_path
+
+if TYPE_CHECKING:
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.plan.plan import Plan
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -32,17 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_graph(parser)
     add_budget(parser)
-    parser.add_argument(
-        "--solver", default="auto", metavar="NAME", help="a solver listed below; auto (default): the best of all"
-    )
-    parser.add_argument(
-        "-O",
-        "--option",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="solver option; may be repeated",
-    )
+    add_solver(parser, "a solver listed below; auto (default): the best of all")
     parser.add_argument(
         "--raw",
         action="store_true",
@@ -76,53 +66,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve, print the plan and write it; 130 if interrupted, with the best plan so far."""
-    from remat_algos.cli.order_argument import simulated_order
-    from remat_algos.context import time_left
-    from remat_algos.errors import GraphError
     from remat_algos.formats.orders import Order
-    from remat_algos.plan.solve import solve
 
-    check_plot(arguments.plot, arguments.picture, json=arguments.json)
+    check_plot(arguments)
     _check_output(arguments)
     _check_noise(arguments)
-    budget = budget_of(arguments.budget, arguments.overhead, arguments.device)
-    reserving = reservation_options(arguments.allocator, arguments.alignment)
+    request = {"budget": budget_of(arguments), **reservation_options(arguments)}
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # standard output gets only the plan
     order = None if arguments.start is None else Order.read(arguments.start)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
-    check_budget(budget, arguments.overhead, graph)
-    constraints = constraints_of(graph, arguments.max_runs, arguments.fixed_order, arguments.region)
-    start = None if order is None else simulated_order(graph, order).schedule
+    graph, note = graph_of(arguments, order)
+    check_budget(request["budget"], arguments.overhead, graph)
+    request["constraints"] = constraints_of(graph, arguments)
+    request["start"] = None if order is None else simulated_order(graph, order).schedule
     out = sys.stderr if alone else sys.stdout
     if not arguments.json:
         print_text(note, file=out)
-    with progress_line() as progress:
-        try:
-            plan = solve(
-                graph,
-                budget,
-                solver=arguments.solver,
-                time_limit=time_left(arguments.time_limit, arguments.started),
-                seed=arguments.seed,
-                effort=arguments.effort,
-                raw=arguments.raw,
-                constraints=constraints,
-                progress=progress,
-                cost_noise=arguments.cost_noise,
-                start=start,
-                **reserving,
-                **options,
-            )
-        except GraphError as error:
-            remedy = "; leave out --inference" if arguments.inference else ""
-            raise GraphError(f"{shortened_path(arguments.graph)}: {error}{remedy}") from error
-        except (TypeError, ValueError) as error:
-            if not options and start is None:
-                raise
-            solver = f"{shortened(arguments.solver)}: " if options else ""
-            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
+    plan = _solved(arguments, graph, request, options)
     if arguments.output:
         plan.save(arguments.output, form)
     if alone:
@@ -134,21 +95,35 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if not alone:
             label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
             print_row(label, text)
-    draw(arguments.plot, arguments.picture or "memory", plan, json=arguments.json, out=out)
+    draw(arguments, arguments.picture or "memory", plan, out=out)
     return ExitCode.INTERRUPTED if plan.interrupted else ExitCode.DONE
+
+
+def _solved(
+    arguments: argparse.Namespace, graph: ComputationGraph, request: Mapping[str, Any], options: Mapping[str, Any]
+) -> Plan:
+    """The plan of the solver; errors name the graph, or the solver whose option is wrong."""
+    from remat_algos.errors import GraphError
+    from remat_algos.plan.solve import solve
+
+    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise")}
+    with search_limits(arguments) as limits:
+        try:
+            return solve(graph, **request, **own, **limits, **options)
+        except GraphError as error:
+            remedy = "; leave out --inference" if arguments.inference else ""
+            raise GraphError(f"{shortened_path(arguments.graph)}: {error}{remedy}") from error
+        except (TypeError, ValueError) as error:
+            if not options and request["start"] is None:
+                raise
+            solver = f"{shortened(arguments.solver)}: " if options else ""
+            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
     """Check that no input is overwritten, and that at most one output is standard output."""
-    output = Path(arguments.output).resolve() if arguments.output else None
-    if output in {file.resolve() for file in files_of(arguments.graph, arguments.nodes)}:
-        raise argparse.ArgumentTypeError(
-            f"-o {shortened_path(arguments.output)} would overwrite the graph; name another file"
-        )
-    if arguments.start is not None and output == Path(arguments.start).resolve():
-        raise argparse.ArgumentTypeError(
-            f"-o {shortened_path(arguments.output)} would overwrite the start; name another file"
-        )
+    check_overwrite(arguments.output, files_of(arguments), "the graph")
+    check_overwrite(arguments.output, [] if arguments.start is None else [arguments.start], "the start")
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, files_of, graph_of
+from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.graph_output import name_endings
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
@@ -33,11 +33,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.unrolling import unroll
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     check_order(arguments.order, arguments.mirror)
     _check_output(arguments)
     order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments.graph, arguments.nodes, GradientOptions.of(arguments), order, json=arguments.json)
+    graph, note = graph_of(arguments, order)
     if order is not None:
         simulation = simulated_order(graph, order)
     elif arguments.mirror is not None:
@@ -56,17 +56,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_row("written", f"{', '.join(written)}")
         if left_out:
             print_row("left out", f"{', '.join(left_out)}: the format cannot represent it")
-    draw(arguments.plot, "graph", unrolled, json=arguments.json, copies=_copies(simulation.schedule.order))
+    draw(arguments, "graph", unrolled, copies=~simulation.schedule.first_run)
     return ExitCode.DONE
-
-
-def _copies(order: Any) -> Any:
-    """bool[m]: runs that are not the first of their node."""
-    import numpy as np
-
-    copies = np.ones(order.size, bool)
-    copies[np.unique(order, return_index=True)[1]] = False
-    return copies
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
@@ -76,7 +67,7 @@ def _check_output(arguments: argparse.Namespace) -> None:
     from remat_algos.formats.graph_files import files_written
 
     read = [
-        *files_of(arguments.graph, arguments.nodes),
+        *files_of(arguments),
         *(Path(file) for file in (arguments.order, arguments.mirror) if file is not None),
     ]
     sources = {file.resolve() for file in read}

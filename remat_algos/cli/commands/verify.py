@@ -22,52 +22,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify the plan; 1 if a claim is false."""
-    from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
     from remat_algos.plan.plan import Plan
-    from remat_algos.text.units import format_bytes
-    from remat_algos.text.wording import counted, shortened
+    from remat_algos.text.wording import counted
 
-    graph = read_source(arguments.graph, arguments.nodes)
+    graph = read_source(arguments)
     try:
         plan = Plan.load(arguments.plan, graph)
     except ClaimError as error:
         if arguments.json:
             print_json({"valid": False, "reason": str(error)})
         raise
-    record, simulation = plan.record(), plan.simulation
-    added = counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
     if arguments.json:
         claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
         claims += ["bound", "bound_scope", "bound_source", "gap"]
+        record = plan.record()
         figures = {name: record[name] for name in claims} | plan.reservation.record()
         verdict = {"bound_proven": plan.bound_proven, "not_checked": _not_checked(plan)}
         print_json({"valid": True, "graph_hash": graph.source_hash, **figures, **verdict})
     else:
+        added = (
+            counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
+        )
         print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
-        resident = simulation.graph.resident_memory
-        together = format_bytes(simulation.peak_memory + resident)
-        together = f", {together} together with residents of {format_bytes(resident)}" if resident else ""
-        reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
-        by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
-        packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
-        overhead = plan.graph.labels.compute(simulation.overhead)
-        unproven = plan.bound is not None and not plan.bound_proven
-        which = (
-            "what was checked is correct" if unproven or "packed_memory" in plan.claimed else "all figures are correct"
-        )
-        print_text(
-            f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
-            f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
-        )
-        if plan.constraints is not None:
-            print_text(f"constraints kept: {plan.constraints}")
-        if plan.bound is not None:
-            by = "proven again" if plan.bound_proven else "claimed, not proven here"
-            bound = plan.graph.labels.compute(plan.bound)
-            print_text(f"lower bound {bound} by {shortened(plan.bound_source)}: {by}")
-        print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
+        _print(plan)
     return ExitCode.DONE
+
+
+def _print(plan: "Plan") -> None:
+    from remat_algos.allocate.allocators.registry import get_allocator
+    from remat_algos.text.units import format_bytes
+    from remat_algos.text.wording import shortened
+
+    simulation = plan.simulation
+    resident = simulation.graph.resident_memory
+    together = format_bytes(simulation.peak_memory + resident)
+    together = f", {together} together with residents of {format_bytes(resident)}" if resident else ""
+    reservation, noun = plan.reservation, get_allocator(plan.reservation.allocator).noun
+    by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
+    packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
+    overhead = plan.graph.labels.compute(simulation.overhead)
+    unproven = plan.bound is not None and not plan.bound_proven
+    which = "what was checked is correct" if unproven or "packed_memory" in plan.claimed else "all figures are correct"
+    print_text(
+        f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
+        f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
+    )
+    if plan.constraints is not None:
+        print_text(f"constraints kept: {plan.constraints}")
+    if plan.bound is not None:
+        by = "proven again" if plan.bound_proven else "claimed, not proven here"
+        bound = plan.graph.labels.compute(plan.bound)
+        print_text(f"lower bound {bound} by {shortened(plan.bound_source)}: {by}")
+    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
 
 
 def _not_checked(plan: "Plan") -> list[str]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import GradientOptions, add_graph, as_planned, files_of, read_source
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line, writable
+from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
+from remat_algos.cli.output import add_json, check_overwrite, print_json, print_table, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
+from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits, whole_number
 from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.structure.treewidth import Progress, WidthBounds
+    from remat_algos.structure.treewidth import WidthBounds
     from remat_algos.structure.undirected import UndirectedGraph
 
 HELP = "bound the treewidth of a graph from above and below, and write a tree decomposition"
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
-    check_plot(arguments.plot, json=arguments.json)
+    check_plot(arguments)
     _check(arguments)
     alone = arguments.td == OUT  # standard output gets only the decomposition
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
@@ -61,8 +62,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if not arguments.json:
             print_text(note)
         clock = Clock()
-        with progress_line() as progress:
-            bounds = _bounds(graph, arguments, progress)
+        with search_limits(arguments) as limits:
+            bounds = _bounds(graph, arguments, limits)
         seconds = clock.elapsed
         decomposition = TreeDecomposition.of(bounds.elimination).reduce()
         if arguments.td and not alone:
@@ -74,18 +75,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_table(("", ""), _rows(record), headed=False)
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
-    if not arguments.plot:
-        return ExitCode.INTERRUPTED if bounds.stop is Stop.INTERRUPTED else ExitCode.DONE
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
-    draw(
-        arguments.plot,
-        "decomposition",
-        decomposition,
-        json=arguments.json,
-        out=sys.stderr if alone else sys.stdout,
-        names=names,
-        graph=graph,
-    )
+    out = sys.stderr if alone else sys.stdout
+    draw(arguments, "decomposition", decomposition, out=out, names=names, graph=graph)
     return ExitCode.INTERRUPTED if bounds.stop is Stop.INTERRUPTED else ExitCode.DONE
 
 
@@ -94,12 +86,7 @@ def _check(arguments: argparse.Namespace) -> None:
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
     if arguments.td == OUT and rival:
         raise argparse.ArgumentTypeError(f"--td - and {rival} both use standard output; name a file for one of them")
-    if arguments.td and Path(arguments.td).resolve() in {
-        file.resolve() for file in files_of(arguments.graph, arguments.nodes)
-    }:
-        raise argparse.ArgumentTypeError(
-            f"--td {shortened_path(arguments.td)} would overwrite the graph; name another file"
-        )
+    check_overwrite(arguments.td, files_of(arguments), "the graph", "--td")
 
 
 # ---------------------------------------------------------------- the graph
@@ -120,8 +107,8 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
             )
         graph = read_gr(arguments.graph)
         return graph, None, f"{arguments.graph}: undirected, taken as it is"
-    directed = read_source(arguments.graph, arguments.nodes)  # without a note on sizes
-    directed, note = as_planned(directed, arguments.graph, GradientOptions.of(arguments))
+    directed = read_source(arguments)  # without a note on sizes, which the width does not use
+    directed, note = as_planned(directed, arguments)
     return UndirectedGraph.of(directed), directed, note
 
 
@@ -139,20 +126,12 @@ def _is_pace(path: str) -> bool:
 # ---------------------------------------------------------------- the bounds
 
 
-def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, progress: Progress | None) -> WidthBounds:
-    from remat_algos.context import time_left
+def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, limits: Mapping[str, Any]) -> WidthBounds:
     from remat_algos.errors import GraphError
     from remat_algos.structure.treewidth import width_bounds
 
     try:
-        return width_bounds(
-            graph,
-            seeds=arguments.seeds,
-            exact=arguments.exact,
-            time_limit=time_left(arguments.time_limit, arguments.started),
-            seed=arguments.seed,
-            progress=progress,
-        )
+        return width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **limits)
     except GraphError as error:
         raise GraphError(
             f"{shortened_path(arguments.graph)}: {error}{', without --exact' if arguments.exact else ''}"

@@ -153,15 +153,7 @@ def _tables(record: Any, source: str) -> Tables:
         _resident(reader.fields(entry, f"resident {i}", RESIDENT_KEYS, {"a node": _OF_NODE}))
         for i, entry in enumerate(top.records("residents", []))
     ]
-    n_saved = sum(node.saved is not None for node in nodes)
-    backward = top.take("backward", str, "to come" if n_saved else "none")
-    if any(node.gradient_of is not None or node.backward for node in nodes):
-        backward = "present"
-    if backward not in BACKWARD:
-        _fail(source, f'"backward" is {quoted(backward)}; use {", ".join(BACKWARD)}')
-    if 0 < n_saved < len(nodes):
-        lacking = next(node.name for node in nodes if node.saved is None)
-        _fail(source, f'"saved" is missing for node {quoted(lacking)}; give it for all nodes or for none')
+    backward = _backward(top, nodes)
     scale = top.take("compute_scale", int, None)
     views, derivation = top.take("views", dict, {}), top.take("derivation", dict, None)
     if not all(isinstance(name, str) and isinstance(base, str) for name, base in views.items()):
@@ -182,6 +174,20 @@ def _tables(record: Any, source: str) -> Tables:
         uncosted=[node.name for node, fields in zip(nodes, of_nodes, strict=True) if "compute" not in fields.record],
         ignored=list(reader.ignored),
     )
+
+
+def _backward(top: _Fields, nodes: Sequence[NodeRow]) -> str:
+    """Whether the gradients are there."""
+    n_saved = sum(node.saved is not None for node in nodes)
+    backward: str = top.take("backward", str, "to come" if n_saved else "none")
+    if any(node.gradient_of is not None or node.backward for node in nodes):
+        backward = "present"
+    if backward not in BACKWARD:
+        _fail(top.source, f'"backward" is {quoted(backward)}; use {", ".join(BACKWARD)}')
+    if 0 < n_saved < len(nodes):
+        lacking = next(node.name for node in nodes if node.saved is None)
+        _fail(top.source, f'"saved" is missing for node {quoted(lacking)}; give it for all nodes or for none')
+    return backward
 
 
 def _dump(tables: Tables) -> str:

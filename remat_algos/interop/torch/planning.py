@@ -194,9 +194,9 @@ class GraphReport:
         Runs of random operators beyond their first.
     capturing, planning, lowering : float
         Seconds.
-    frame, part : int
-        Graphs of one call of the model have rising pairs, parts of a frame split by DDP rising parts; equal pairs are
-        for other shapes.
+    place : (int, int)
+        Frame and part: graphs of one call of the model have rising pairs, those into which DDP splits a frame rising
+        parts; equal pairs are for other shapes.
     saved : int
         Bytes that stay from the forward part to the backward part, outputs included.
     beside : int
@@ -215,17 +215,11 @@ class GraphReport:
     capturing: float
     planning: float
     lowering: float
-    frame: int
-    part: int
+    place: tuple[int, int]
     saved: int
     beside: int
     whole: int
     graph_breaks: tuple[str, ...]
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Frame and part, by which graphs of one call are in order."""
-        return self.frame, self.part
 
     @property
     def device_memory(self) -> int:
@@ -421,8 +415,7 @@ class Partitioner:
             capturing=seconds[0],
             planning=seconds[1],
             lowering=seconds[2],
-            frame=self._place[0],
-            part=self._place[1],
+            place=self._place,
             saved=saved_bytes(simulation),
             beside=self.request.beside(graph),
             whole=0,

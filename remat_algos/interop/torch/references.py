@@ -93,15 +93,7 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
     reads = [sorted({int(graph.producer[x]) for x in graph.reads(v) if stored[x]}) for v in range(graph.n_nodes)]
     forward = ancestors(graph, boundary)
     order = np.flatnonzero(forward).tolist()
-    depth = [
-        len(region) if again and not once else 0 for (region, again), once in zip(regions, graph.once, strict=True)
-    ]
-    for v in graph.producer[graph.output & stored].tolist():
-        depth[v] = 0
-    for v in order:
-        for u in reads[v]:
-            depth[u] = min(depth[u], _common(regions[u][0], regions[v][0]))
-
+    depth = _depths(graph, order, reads, regions)
     later = [v for v in np.flatnonzero(graph.needed).tolist() if not forward[v] and not depth[v]]
     wanted = sorted({u for v in later for u in reads[v] if depth[u]})
     if not wanted:
@@ -137,6 +129,20 @@ def _by_regions(graph: ComputationGraph, boundary: int, regions: list[tuple[Regi
                     order.append(u)
                     ran.add(u)
     return order
+
+
+def _depths(
+    graph: ComputationGraph, order: list[int], reads: list[list[int]], regions: list[tuple[Region, bool]]
+) -> list[int]:
+    """Of each node, the number of regions with which it is recomputed."""
+    marks = zip(regions, graph.once, strict=True)
+    depth = [len(region) if again and not once else 0 for (region, again), once in marks]
+    for v in graph.producer[graph.output & (graph.memory > 0)].tolist():
+        depth[v] = 0
+    for v in order:
+        for u in reads[v]:
+            depth[u] = min(depth[u], _common(regions[u][0], regions[v][0]))
+    return depth
 
 
 def _common(one: Region, other: Region) -> int:

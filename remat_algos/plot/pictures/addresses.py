@@ -261,7 +261,8 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
 def _roles(simulation: Simulation) -> Int64:
     """int64[n_instances]: index of the role of each instance in a simulation."""
     value, graph = simulation.lifetimes.value, simulation.graph
-    kept = np.where(simulation.first_run[simulation.made_at], ROLE_NAMES.index("kept"), ROLE_NAMES.index("recomputed"))
+    first = simulation.schedule.first_run[simulation.lifetimes.made_at]
+    kept = np.where(first, ROLE_NAMES.index("kept"), ROLE_NAMES.index("recomputed"))
     return np.where(graph.forward[graph.producer[value]], kept, ROLE_NAMES.index("gradients"))
 
 

@@ -53,7 +53,7 @@ def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
     >>> R.astype(int).tolist(), S.astype(int).tolist()
     ([[1, 0, 0], [0, 1, 0], [1, 0, 1]], [[0, 0, 0], [1, 0, 0], [0, 1, 0]])
     """
-    order, first = simulation.schedule.order, simulation.first_run
+    order, first = simulation.schedule.order, simulation.schedule.first_run
     nodes = order[first].astype(np.int64)
     place = np.full(simulation.graph.n_nodes, -1)
     place[nodes] = np.arange(nodes.size)
@@ -68,7 +68,7 @@ def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
     R[stage, column] = True
     starts = np.searchsorted(stage, np.arange(nodes.size))  # the first step of each stage
     lifetimes = simulation.lifetimes
-    live = (simulation.made_at[:, None] < starts) & (lifetimes.end[:, None] > starts)
+    live = (simulation.lifetimes.made_at[:, None] < starts) & (lifetimes.end[:, None] > starts)
     S = np.zeros_like(R)
     instance, at = np.nonzero(live)
     S[at, place[simulation.graph.producer[lifetimes.value[instance]]]] = True

@@ -47,14 +47,14 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     [[2, 0, 0], [1, 2, 0], [3, 1, 0], [1, 1, 2]]
     """
     row, column = bin_of(rows), bin_of(columns)
-    made_at, end = simulation.made_at, simulation.lifetimes.end
+    made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     of = column[simulation.graph.producer[simulation.lifetimes.value]]
     change = np.zeros((rows.size, columns.size - 1), np.int32)
     live = end > made_at + 1
     np.add.at(change, (row[made_at[live] + 1], of[live]), 1)
     np.subtract.at(change, (row[end[live] - 1] + 1, of[live]), 1)
     cells = np.where(np.cumsum(change, axis=0)[:-1] > 0, LIVE, NOT_LIVE).astype(np.int8)
-    runs = np.where(simulation.first_run, FIRST_RUN, RECOMPUTED).astype(np.int8)
+    runs = np.where(simulation.schedule.first_run, FIRST_RUN, RECOMPUTED).astype(np.int8)
     np.maximum.at(cells, (row, column[simulation.schedule.order]), runs)
     return cells
 

@@ -111,7 +111,7 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     graph, order, k = simulation.graph, simulation.schedule.order, len(lower_sets)
     block = lower_sets.blocks(graph).astype(np.int64)
     gradient = ~graph.forward[order]
-    again = ~gradient & ~simulation.first_run
+    again = ~gradient & ~simulation.schedule.first_run
     of_step = np.where(gradient, block[graph.owner[order]], block[order])
     of_step[of_step < 0] = k - 1  # gradients of nodes that never run
     following = np.minimum.accumulate(np.where(gradient, np.arange(order.size), order.size)[::-1])[::-1]

@@ -10,6 +10,7 @@ from remat_algos import plot
 from remat_algos.plan.breakdown import STRUCTURES, Breakdown, breakdown
 from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, NetworkRuns
 from remat_algos.reproduce.page import Figure, Table, percent
+from remat_algos.schedule.live_set import live_at
 from remat_algos.text.units import format_bytes
 
 
@@ -57,7 +58,7 @@ def _output_bytes(runs: NetworkRuns, strategy: str, operation: str) -> int:
     """Bytes at the peak of forward values computed by operations of a given name."""
     simulation = runs.runs[strategy].simulation
     graph = simulation.graph
-    live = [value for value, _ in simulation.live_at(simulation.peak_step)]
+    live = [value for value, _ in live_at(simulation, simulation.peak_step)]
     nodes = [(value, int(graph.producer[value])) for value in live]
     return sum(int(graph.memory[x]) for x, v in nodes if graph.forward[v] and graph.labels.op(v) == operation)
 

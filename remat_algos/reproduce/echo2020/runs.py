@@ -17,6 +17,7 @@ from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept, weights, without_inputs
 from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.live_set import live_at
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS, drop_cheap
 from remat_algos.solvers.methods.echo import echo
@@ -66,7 +67,7 @@ class SimulatedRun:
         """Bytes of forward values in memory when the backward part begins."""
         graph, order = self.graph, self.simulation.schedule.order
         first = int(np.argmax(~graph.forward[order]))
-        return sum(int(graph.memory[x]) for x, at in self.simulation.live_at(first) if at < first)
+        return sum(int(graph.memory[x]) for x, at in live_at(self.simulation, first) if at < first)
 
     @property
     def order(self) -> Int32:

@@ -195,7 +195,7 @@ def as_frameworks_save(graph: ComputationGraph) -> ComputationGraph:
     if back is None or ops is None:
         return graph
     kinds = [operation_kind(op) for op in ops]
-    saves = np.array([kind is None or bool(kind.saves_inputs or kind.saves_output or kind.extra) for kind in kinds])
+    saves = np.array([kind is None or bool(any(kind.saved()) or kind.extra) for kind in kinds])
     indptr, indices = select_entries(back.saved_indptr, back.saved_indices, saves[row_of(back.saved_indptr)])
     return replace(graph, backward=replace(back, saved_indptr=indptr, saved_indices=indices))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,6 +102,31 @@ def chain_dp(
         )
 
 
+class ChainCosts(NamedTuple):
+    """What a table counts in.
+
+    Parameters
+    ----------
+    columns : float64[3, k]
+        Cost of a sweep, of keeping all, of the leaf, in units of `unit`.
+    unit : int
+        Common divisor of the costs.
+    fixed : int
+        Compute of what is run once in any case.
+    """
+
+    columns: Float64
+    unit: int
+    fixed: int
+
+    @classmethod
+    def of(cls, chain: ChainStages) -> "ChainCosts":
+        """The costs of a chain."""
+        *columns, fixed = chain.costs()
+        unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
+        return cls(np.array(columns, np.float64) / unit, unit, fixed)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainTable:
     """The table of a chain up to a peak.
@@ -110,12 +135,7 @@ class ChainTable:
     ----------
     chain : ChainStages
     memory : StageMemory
-    costs : float64[3, k]
-        Costs of a sweep, of keeping all, of the leaf, in units of `cost_unit`.
-    cost_unit : int
-        Common divisor of the costs.
-    fixed_cost : int
-        Compute of nodes that run once in any case.
+    costs : ChainCosts
     highest : int
         Peak in bytes.
     unit : int
@@ -127,9 +147,7 @@ class ChainTable:
 
     chain: ChainStages
     memory: StageMemory
-    costs: Float64
-    cost_unit: int
-    fixed_cost: int
+    costs: ChainCosts
     highest: int
     unit: int
     up: bool
@@ -157,9 +175,7 @@ class ChainTable:
         if 4 * rows * width > MAX_TABLE:
             takes = f"a table of {k:,} stages and {width - 1:,} slots takes {format_bytes(4 * rows * width)}"
             raise GraphError(f"{takes}; give fewer slots or stages")
-        *columns, fixed_cost = chain.costs()
-        cost_unit = max(1, int(np.gcd.reduce(np.concatenate(columns))))
-        costs = np.array(columns, np.float64) / cost_unit
+        costs = ChainCosts.of(chain)
         entries = np.empty(rows * width, np.float32)
         begin = end = k
         clock.stage(rows, "table", part=0.5)
@@ -168,10 +184,10 @@ class ChainTable:
             while begin and (reads == 0 or reads < PORTION):
                 begin -= 1
                 reads += (k - begin) ** 2 // 2 * width
-            fill_rows(entries, width, costs, np.array(memory.arrays), unit, up, begin, end)
+            fill_rows(entries, width, costs.columns, np.array(memory.arrays), unit, up, begin, end)
             clock.progress((k - begin) * (k - begin + 1) // 2)
             end = begin
-        return cls(chain, memory, costs, cost_unit, fixed_cost, highest, unit, up, entries)
+        return cls(chain, memory, costs, highest, unit, up, entries)
 
     @property
     def width(self) -> int:
@@ -202,14 +218,14 @@ class ChainTable:
         cost = float(self.root[place])
         if cost >= 2**23:  # entries are rounded at most three times for each of at most 2 k operations on a path
             cost *= max(0.0, 1 - 6 * (len(self.chain) + 1) * 2.0**-24)
-        return int(cost) * self.cost_unit + self.fixed_cost
+        return int(cost) * self.costs.unit + self.costs.fixed
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
         """The optimum within a number of slots; None, and a note, if it is too long."""
         from remat_algos.kernels.chain_table import operations
 
         arrays = np.array(self.memory.arrays)
-        codes = operations(self.entries, self.width, self.costs, arrays, self.unit, self.up, slots, MAX_STEPS)
+        codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, MAX_STEPS)
         if codes is None:
             clock.skip("too long")
             return None

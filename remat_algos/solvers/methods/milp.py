@@ -307,7 +307,7 @@ class _Rows:
             self._row([*source, (end, -1)], low=-int(producer == t))
             bytes_of |= {k: [*bytes_of[k], (end, size)] for k in steps if k > last}
         for k in steps:
-            own = (places.makes[k] + places.scratch[k]) / self.top
+            own = places.own[k] / self.top
             row = self._row([*bytes_of[k], (run.get(k), own)])
             self.capacities.append((row, places.pinned[t] / self.top + (own if k == t else 0)))
             for region, limit in enumerate(places.region_limits):
@@ -331,8 +331,8 @@ class _Rows:
 class _Places:
     """The needed nodes as places in their order, with their figures for the program.
 
-    Only values that are read and are not outputs appear. Outputs stay once computed: their bytes are constants.
-    Unread values count as scratch, and so do further instances of outputs.
+    Values are those that are read and no output. Outputs stay once they are there: their bytes are constants. Values
+    that nothing reads are there while their place runs, and so are further instances of outputs.
 
     Parameters
     ----------
@@ -341,9 +341,9 @@ class _Places:
     reads, values : list of list of int
         Values that each place reads, and makes.
     readers, producer, sizes : dict
-        For each value the places that read it, the place that makes it, its bytes.
-    makes, scratch : list of int
-        Bytes of the values of each place; of its workspace and its other values.
+        Of each value: the places that read it, the place that makes it, its bytes.
+    own : list of int
+        Bytes of the workspace of each place and of all that it makes.
     pinned : list of int
         Bytes of outputs that earlier places made.
     compute : list of int
@@ -363,8 +363,7 @@ class _Places:
     readers: dict[int, list[int]]
     producer: dict[int, int]
     sizes: dict[int, int]
-    makes: list[int]
-    scratch: list[int]
+    own: list[int]
     pinned: list[int]
     compute: list[int]
     last_stage: list[int]
@@ -383,7 +382,6 @@ class _Places:
         read = set[int]().union(*reads)
         values = [[x for x in graph.values(v) if x in read] for v in nodes]
         sizes = {x: int(graph.memory[x]) for own in values for x in own}
-        makes = [sum(sizes[x] for x in own) for own in values]
         outputs = [sum(int(graph.memory[x]) for x in graph.values(v) if graph.output[x]) for v in nodes]
         changes = _last_reads(graph, order)
         single = runs_once(graph)
@@ -394,10 +392,7 @@ class _Places:
             readers={x: [k for k, own in enumerate(reads) if x in own] for x in sizes},
             producer={x: k for k, own in enumerate(values) for x in own},
             sizes=sizes,
-            makes=makes,
-            scratch=[
-                int(graph.node_memory[v] + graph.workspace[v]) - made for v, made in zip(nodes, makes, strict=True)
-            ],
+            own=(graph.node_memory + graph.workspace)[order].tolist(),
             pinned=np.cumsum([0, *outputs]).tolist(),
             compute=graph.compute[order].tolist(),
             last_stage=[changes[k] if values[k] and not single[v] else -1 for k, v in enumerate(nodes)],

@@ -199,5 +199,5 @@ def _recognised(graph: ComputationGraph) -> UnitChain | None:
         and (memory.backward[1:] == beside).all()
         and memory.backward[0] <= beside
     )
-    forward = int(memory.following.max() + memory.gradients.max())
+    forward = int(memory.again.following.max() + memory.gradients.max())
     return UnitChain(stages, size, cost, beside) if equal and size and forward <= size + beside else None
