@@ -8,7 +8,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, get_family
 from remat_algos.plan import fit as room
-from remat_algos.plan.solve import solve
+from remat_algos.plan.solve import answered, solve
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.text.units import parse_bytes
 from tests.test_cli_questions import complains
@@ -127,12 +127,12 @@ def test_nothing_fits_is_infeasible_and_says_why(remat):
 
 
 def test_an_interrupt_leaves_what_was_found(remat, monkeypatch):
-    def interrupted(graph, budget, *, solver, **options):
-        if solver == "chen_sqrt":
+    def interrupted(request, clock):
+        if request.name == "chen_sqrt":
             raise KeyboardInterrupt
-        return solve(graph, budget, solver=solver, **options)
+        return answered(request, clock)
 
-    monkeypatch.setattr(room, "solve", interrupted)
+    monkeypatch.setattr(room, "answered", interrupted)
     said = remat(*ASK, *FEW)
     assert (said.code, said.err) == (130, "")
     assert said.lines[-1] == "interrupted; these are the largest values found so far"

@@ -18,6 +18,7 @@ from remat_algos.models.registry import build
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.solve import answered as solve_anew
 from tests.strategies import graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -37,11 +38,11 @@ def solved(monkeypatch):
     """The arguments of each solve that the cache did not save."""
     calls = []
 
-    def solve(*args, **options):
-        calls.append(args)
-        return ra.solve(*args, **options)
+    def answered(request, clock):
+        calls.append(request)
+        return solve_anew(request, clock)
 
-    monkeypatch.setattr(plan_cache, "solve", solve)
+    monkeypatch.setattr(plan_cache, "answered", answered)
     return calls
 
 
@@ -190,7 +191,7 @@ def test_a_file_is_verified(solved, folder, damage):
 def test_a_stopped_search_is_not_cached(monkeypatch, folder):
     graph = training()
     stopped = replace(ra.solve(graph, "70%"), report=SearchReport(stop=Stop.DEADLINE))
-    monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: stopped)
+    monkeypatch.setattr(plan_cache, "answered", lambda request, clock: stopped)
     assert solve_cached(graph, "70%") is stopped
     assert not list(folder.iterdir())
 

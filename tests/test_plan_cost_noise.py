@@ -403,7 +403,7 @@ def test_samples_that_need_too_much_memory_leave_the_plan_of_least_compute(monke
     def exhausting(problem, candidates, noise):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.plan.plan_search.choose_robust", exhausting)
+    monkeypatch.setattr("remat_algos.plan.criterion.choose_robust", exhausting)
     plan, usual = solve(CHAIN, "70%", cost_noise=0.2), solve(CHAIN, "70%")
     assert plan.overhead == usual.overhead
     assert plan.report.robust is None
@@ -418,7 +418,7 @@ def test_quantiles_are_printed_of_the_plan_that_has_them(monkeypatch):
         fitting = [each for each in candidates if problem.fits(each)]
         return max(fitting, key=lambda each: each.figures[1]), {"noise": 0.2}
 
-    monkeypatch.setattr("remat_algos.plan.plan_search.choose_robust", dearest)
+    monkeypatch.setattr("remat_algos.plan.criterion.choose_robust", dearest)
     start = solve(CHAIN, "50%").schedule
     plan = solve(CHAIN, "50%", cost_noise=0.2, start=start)
     assert plan.report.robust == {"noise": 0.2}

@@ -17,7 +17,7 @@ from remat_algos.models.random import chain
 from remat_algos.plan import fit as room
 from remat_algos.plan.fit import CACHED_GRAPHS, fit
 from remat_algos.plan.search_report import SearchReport
-from remat_algos.plan.solve import solve
+from remat_algos.plan.solve import answered, solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
 
@@ -44,11 +44,11 @@ def asked(monkeypatch):
     """The (solver, number of nodes) that were solved, in their order."""
     calls = []
 
-    def spy(graph, budget, *, solver, **options):
-        calls.append((solver, graph.n_nodes))
-        return solve(graph, budget, solver=solver, **options)
+    def spy(request, clock):
+        calls.append((request.name, request.graph.n_nodes))
+        return answered(request, clock)
 
-    monkeypatch.setattr(room, "solve", spy)
+    monkeypatch.setattr(room, "answered", spy)
     return calls
 
 
@@ -221,12 +221,12 @@ def test_what_there_is_no_memory_for_is_too_much(monkeypatch):
     (found,) = fit(build_some, 64, solvers=["no_remat"])
     assert (found.value, found.too_much, found.reason) == (20, 21, "not enough memory to build the graph")
 
-    def solve_some(graph, budget, **options):
-        if graph.n_nodes > 20:
+    def answer_some(request, clock):
+        if request.graph.n_nodes > 20:
             raise MemoryError
-        return solve(graph, budget, **options)
+        return answered(request, clock)
 
-    monkeypatch.setattr(room, "solve", solve_some)
+    monkeypatch.setattr(room, "answered", answer_some)
     (found,) = fit(training, 64, solvers=["no_remat"])
     assert (found.value, found.too_much, found.reason) == (10, 11, "not enough memory for no_remat")
 
@@ -234,13 +234,13 @@ def test_what_there_is_no_memory_for_is_too_much(monkeypatch):
 def test_an_interrupt_leaves_what_was_found(monkeypatch):
     calls = []
 
-    def interrupted(graph, budget, *, solver, **options):
-        calls.append(solver)
+    def interrupted(request, clock):
+        calls.append(request.name)
         if calls.count("chen_sqrt") == 3:
             raise KeyboardInterrupt
-        return solve(graph, budget, solver=solver, **options)
+        return answered(request, clock)
 
-    monkeypatch.setattr(room, "solve", interrupted)
+    monkeypatch.setattr(room, "answered", interrupted)
     found = fit(training, 9, solvers=["auto", "no_remat", "chen_sqrt"])
     assert [entry.solver for entry in found] == ["auto", "no_remat", "chen_sqrt"]
     assert [entry.stop.complete for entry in found] == [False, True, False]
@@ -252,11 +252,11 @@ def test_an_interrupt_leaves_what_was_found(monkeypatch):
 
 
 def test_a_plan_that_was_cut_short_counts_and_ends_the_search(monkeypatch):
-    def cut_short(graph, budget, **options):
-        plan = solve(graph, budget, **options)
-        return replace(plan, report=SearchReport(stop=Stop.INTERRUPTED)) if graph.n_nodes == 6 else plan
+    def cut_short(request, clock):
+        plan = answered(request, clock)
+        return replace(plan, report=SearchReport(stop=Stop.INTERRUPTED)) if request.graph.n_nodes == 6 else plan
 
-    monkeypatch.setattr(room, "solve", cut_short)
+    monkeypatch.setattr(room, "answered", cut_short)
     (found,) = fit(training, 9, solvers=["no_remat"], values=[1, 3, 5, 7, 9])
     assert (found.value, found.stop.complete, found.at_least) == (3, False, True)
 

@@ -1,14 +1,14 @@
 """All solvers on one graph and one budget."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import or_
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
-from remat_algos.arguments import as_seed, checked_arguments
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST
@@ -19,13 +19,11 @@ from remat_algos.plan.infeasible import RULED_OUT, budget_error
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_search import BOUNDING
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
-from remat_algos.plan.problem import Problem
-from remat_algos.plan.request import allocator_options
-from remat_algos.plan.solve import solve
+from remat_algos.plan.request import Request
+from remat_algos.plan.solve import answered
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.solvers.registry import BASELINE, Solver, default_solvers, get_solver
-from remat_algos.solvers.task import Task
+from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
 
@@ -210,31 +208,39 @@ def compare(
     >>> [(entry.solver, entry.reached if entry.plan is None else entry.plan.peak_memory) for entry in found.entries]
     [('chen_greedy', 7), ('no_remat', 11)]
     """
-    budget_requested, allocator, seed = Budget.of(budget), get_allocator(allocator).name, as_seed(seed)
-    chosen = [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph)
-    clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
-    if allocator == PEAK:
-        allocator_options(get_allocator(PEAK), alignment)
-        problem = Problem.of(graph, budget_requested, constraints=constraints)
-        problem.check_regions()
-        shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
-
-        def lowest(report: Progress | None) -> Portfolio:
-            """The run for the budget "least": below its peak nothing is reached."""
-            return lowest_run(problem, chosen, shared.share(LOWEST_SHARE, report), task, guard=False, polish=polish)
-
-        portfolio = Portfolio(problem, shared, task, polish=polish, lowest=lowest)
-        portfolio.run(chosen)
-        entries, stop = _entries(portfolio, chosen, clock), portfolio.stop
-    else:
-        options: dict[str, Any] = {"seed": seed, "effort": effort, "polish": polish}
-        options |= {"allocator": allocator, "alignment": alignment, "constraints": constraints}
-        entries, stop = _one_by_one(graph, budget_requested, chosen, clock, options)
+    request = Request.of(
+        graph,
+        budget,
+        solvers=solvers,
+        effort=effort,
+        seed=seed,
+        raw=True,
+        polish=polish,
+        allocator=allocator,
+        alignment=alignment,
+        constraints=constraints,
+    )
+    clock = Clock(time_limit, progress)
+    entries, stop = (_together if request.criterion.allocator.name == PEAK else _one_by_one)(request, clock)
     if stop is not Stop.INTERRUPTED:
         clock.finish()
-    by_peak = Problem.of(graph, budget_requested).minimizes_peak
-    ordered = sorted(entries, key=partial(_rank, by_peak))
-    return Comparison(graph, budget_requested, tuple(ordered), stop, allocator)
+    ordered = sorted(entries, key=partial(_rank, request.problem().minimizes_peak))
+    return Comparison(graph, request.budget, tuple(ordered), stop, allocator)
+
+
+def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
+    """Entries of the solvers of one run, and how that ended."""
+    problem = request.problem()
+    problem.check_regions()
+    shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
+
+    def lowest(report: Progress | None) -> Portfolio:
+        """The run for the budget "least": below its peak nothing is reached."""
+        return lowest_run(request, problem, shared.share(LOWEST_SHARE, report))
+
+    portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
+    portfolio.run(request.solvers)
+    return _entries(portfolio, request.solvers, clock), portfolio.stop
 
 
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
@@ -275,22 +281,15 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
     return Entry(solver.name, None, str(error), error.reached)
 
 
-def _one_by_one(
-    graph: ComputationGraph,
-    budget: Budget,
-    solvers: Sequence[Solver],
-    clock: Clock,
-    options: dict[str, Any],
-) -> tuple[list[Entry], Stop]:
+def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Entries of solvers whose plans must fit an allocator, and how the search ended."""
-    entries = list[Entry]()
+    entries, solvers = list[Entry](), request.solvers
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
             part = 1 / (len(solvers) - i)
             own = clock.share(part, clock.within_stage(part, f"method {i + 1} of {len(solvers)}, "))
-            limits: dict[str, Any] = {"time_limit": own.left, "progress": own.report}
             try:
-                plan = solve(graph, budget, solver=solver.name, raw=True, **limits, **options)
+                plan = answered(replace(request, named=(solver,)), own)
             except BudgetError as error:
                 entries.append(Entry(solver.name, None, str(error), error.reached))
             except (GraphError, ScheduleError) as error:

@@ -15,8 +15,8 @@ from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.infeasible import budget_error
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.problem import Problem
-from remat_algos.plan.solve import solve
+from remat_algos.plan.request import Request
+from remat_algos.plan.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
 
 CACHED_GRAPHS = 32
@@ -245,12 +245,12 @@ def _plan(
     graph = build(value)
     if isinstance(graph, str):
         return graph
-    problem = Problem.of(graph, budget)
+    request = Request.of(graph, budget, solver=solver, seed=seed)
+    problem = request.problem()
     if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(budget_error(problem, [], {}))
-    limits: dict[str, Any] = {"time_limit": clock.left, "progress": clock.report}
     try:
-        return solve(graph, budget, solver=solver, seed=seed, **limits)
+        return answered(request, clock.share(progress=clock.report))
     except (BudgetError, GraphError, ScheduleError) as error:
         return str(error)
     except MemoryError:

@@ -17,12 +17,12 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
+from remat_algos.plan.request import Request
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import pareto
-from remat_algos.solvers.registry import BASELINE, default_solvers, get_solver
-from remat_algos.solvers.task import Task
+from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
 
@@ -214,19 +214,17 @@ def frontier(
     """
     if points < 2:
         raise ValueError(f"points is {shortened(points)}; give a whole number, 2 or more")
-    problem = Problem.of(graph, Budget(), constraints=constraints)
-    problem.check_regions()
-    chosen = (
-        [get_solver(name) for name in dict.fromkeys(solvers)] if solvers is not None else default_solvers(graph, effort)
+    request = Request.of(
+        graph, solvers=solvers, effort=effort, seed=seed, raw=True, polish=True, constraints=constraints
     )
-    clock, task = Clock(time_limit, progress), Task(seed=seed, effort=effort)
-    shared = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
-    lowest = lowest_run(problem, chosen, shared, task, guard=False)
-    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.95)), task, budgets=int(points))
+    problem, clock = request.problem(), Clock(time_limit, progress)
+    problem.check_regions()
+    lowest = lowest_run(request, problem, clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE)))
+    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.95)), request.task, budgets=int(points))
     least = portfolio.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
     if lowest.stop is not Stop.INTERRUPTED:
-        portfolio.run(chosen)
+        portfolio.run(request.solvers)
     shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
@@ -234,7 +232,7 @@ def frontier(
     bounding = clock.share() if interrupted else clock  # who interrupts is told no more
     bounds = bound_curve(graph, shown, bounding, effort=BEST if Effort.of(effort).bounds_last else FAST)
     curves, reasons = {}, {}
-    for solver in chosen:
+    for solver in request.solvers:
         result = portfolio.results.get(solver.name)
         if result is not None and result.candidates:
             seconds = result.seconds / len(result.candidates)

@@ -12,16 +12,19 @@ import numpy as np
 
 import remat_algos.kernels as kernels
 import remat_algos.plan as package
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.cache_folder import cache_folder
+from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
-from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.plan import BOUND, Plan
+from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
-from remat_algos.plan.solve import near_lowest, solve
+from remat_algos.plan.solve import answered, near_lowest
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import AUTO, list_solvers
@@ -29,6 +32,7 @@ from remat_algos.solvers.registry import AUTO, list_solvers
 MAX_PLANS = 200  # in the folder
 
 
+@checked_arguments
 def solve_cached(
     graph: ComputationGraph, budget: Budget | Amount | None = None, *, solver: str = AUTO, effort: str = DEFAULT
 ) -> Plan:
@@ -61,22 +65,26 @@ def solve_cached(
     >>> solve_cached(chain, 7)
     <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
     """
-    check_graph(graph)
-    budget = Budget.of(budget)
+    return answered_before(Request.of(graph, budget, solver=solver, effort=effort))
+
+
+def answered_before(request: Request) -> Plan:
+    """The best plan for a request that has no more than a solver and an effort, from the cache or for it."""
+    graph, budget = request.graph, request.budget
     if budget.above_lowest is not None:
-        return near_lowest(budget, lambda budget, lowest: solve_cached(graph, budget, solver=solver, effort=effort))
+        return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
     canonical = _canonical(graph)
     limits = _in_bytes(budget, graph, canonical)
-    file = _cache_file(canonical, limits, solver, effort)
+    file = _cache_file(canonical, limits, request)
     if file is None:
-        return solve(graph, budget, solver=solver, effort=effort)
+        return answered(request, Clock())
     with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
         found = Plan.load(file, canonical)
-        if (found.budget, found.solver) == (limits, solver):
+        if (found.budget, found.solver) == (limits, request.name):
             with contextlib.suppress(OSError):  # a read-only folder
                 os.utime(file)  # the least recently used are removed first
             return _carried_over(found, graph, budget)
-    plan = solve(graph, budget, solver=solver, effort=effort)
+    plan = answered(request, Clock())
     if plan.report.stop.complete:
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -121,7 +129,7 @@ def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
     )
 
 
-def _cache_file(canonical: ComputationGraph, limits: Budget, solver: str, effort: str) -> Path | None:
+def _cache_file(canonical: ComputationGraph, limits: Budget, request: Request) -> Path | None:
     """The file of a plan, named by a hash of all that decides about it; None if it cannot be cached."""
     if not all(each.function.__module__.startswith("remat_algos.") for each in list_solvers()):
         return None
@@ -129,7 +137,8 @@ def _cache_file(canonical: ComputationGraph, limits: Budget, solver: str, effort
     if folder is None:
         return None
     labels = canonical.labels  # the hash of a graph has neither
-    key = (_source_state(), canonical.hash, labels.ops, labels.compute_scale, limits.record(), solver, effort)
+    asked = limits.record(), request.name, request.task.effort
+    key = (_source_state(), canonical.hash, labels.ops, labels.compute_scale, *asked)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 

@@ -3,14 +3,11 @@
 from collections import Counter
 from dataclasses import replace
 
-from remat_algos.allocate.reservation import PEAK
-from remat_algos.bounds.compute import MOMENTS, ComputeBound
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
-from remat_algos.effort import DEFAULT, FAST
+from remat_algos.effort import DEFAULT, FAST, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
-from remat_algos.plan.cost_noise import choose_robust, n_compared
 from remat_algos.plan.infeasible import budget_error, lowest_plan
-from remat_algos.plan.plan import TOLERANCE
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
@@ -20,8 +17,6 @@ from remat_algos.solvers.registry import ANY_ORDER, Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first
-SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # of the progress: then comes the bound, or before it addresses
-NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
 BOUNDING = "lower bound: "  # in the words of the progress
@@ -39,30 +34,27 @@ class BoundSearch:
 
     def __init__(self, request: Request, problem: Problem, clock: Clock) -> None:
         self.request, self.problem, self.clock = request, problem, clock
+        self.effort = Effort.of(request.task.effort)
         quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
         self.closure, self.stop = problem.compute_bound(quick, effort=FAST)
         self.best = self.closure
         pays = self.closure.price is not None and request.graph.n_nodes > SMALL
-        if request.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
+        if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
             longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
             self.best, self.stop = problem.compute_bound(longer, effort=DEFAULT, closure=self.closure)
 
     @property
     def goal(self) -> int | None:
         """Compute at which the search may end; None where it is not alone what counts."""
-        request, one_pass = self.request, self.request.graph.needed_compute
-        if request.allocator.candidates > 1 or request.raw:
-            return None
-        if request.noise is not None:
-            return one_pass  # nothing else is the best at other costs too
-        return self.best.compute + (int(TOLERANCE * one_pass) if self.best.source == MOMENTS else 0)
+        request = self.request
+        return None if request.raw else request.criterion.goal(request.graph, self.best)
 
     def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
         """The bound after a search that ended so, raised up to the compute of its best in the time that is left."""
         problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
         proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
-        untried = self.request.effort.bounds_last or self.best is self.closure
+        untried = self.effort.bounds_last or self.best is self.closure
         if not untried or compute <= max(self.best.compute, proven or 0):
             return self.best
         tighter, self.stop = problem.compute_bound(
@@ -90,16 +82,13 @@ class PlanSearch:
         self.request, self.problem, self.clock, self.bounds = request, problem, clock, bounds
         self.out_of_memory: list[str] = []  # beside solvers and allocators
         self._lowest: Portfolio | None = None
-        self._part = request.effort.search_share * (NOISE_SHARE if request.noise is not None else 1.0)
+        self._part = bounds.effort.search_share * request.criterion.search_share
 
     def lowest(self, report: Progress | None) -> Portfolio:
         """The run for the budget "least"."""
         if self._lowest is None:
-            request, clock = self.request, self.clock.share(LOWEST_SHARE * self._part, report)
-            settings = {"polish": request.polish, "bound": self.bounds.goal}
-            self._lowest = lowest_run(
-                self.problem, request.solvers, clock, request.task, request.options, guard=not request.raw, **settings
-            )
+            clock = self.clock.share(LOWEST_SHARE * self._part, report)
+            self._lowest = lowest_run(self.request, self.problem, clock, bound=self.bounds.goal)
         return self._lowest
 
     def within(self, problem: Problem, stop: Stop) -> tuple[Portfolio, Candidate]:
@@ -119,40 +108,42 @@ class PlanSearch:
         portfolio = self._portfolio(problem)
         if interrupted:
             portfolio.ending.stop, portfolio.lowest = stop, None
-        portfolio.run(request.starts if interrupted else request.solvers, request.options)
-        if request.solver is not None and not interrupted:
-            _check_served(request.solver, portfolio)
+        portfolio.run(request.start if interrupted else request.solvers, request.options)
+        if request.named is not None and not interrupted:
+            _check_served(request.named[0], portfolio)
         if not request.raw:
             with until_stopped() as ending:
                 portfolio.guard()
             portfolio.ending.stop |= ending.stop
-        best = _best(portfolio, self.bounds.closure)
-        return portfolio, best if request.noise is None else self._robust(portfolio, best)
+        return portfolio, self._chosen(portfolio)
 
     def _portfolio(self, problem: Problem) -> Portfolio:
         request = self.request
-        done = min(request.effort.search_share, SEARCHING if request.allocator.name == PEAK else SEARCHING_FIRST)
+        done = min(self.bounds.effort.search_share, request.criterion.progress_share)
         clock = self.clock.share(self._part, self.clock.within_stage(done))
         # the same again for what an allocator adds: it improves what was found
         task = request.task if problem is self.problem else replace(request.task, effort=FAST)
-        compared = 0 if request.noise is None else n_compared(request.graph)
-        goal = self.bounds.goal
         return Portfolio(
-            problem, clock, task, polish=request.polish, bound=goal, n_fitting=compared, lowest=self.lowest
+            problem,
+            clock,
+            task,
+            polish=request.polish,
+            bound=self.bounds.goal,
+            n_fitting=request.criterion.n_compared(request.graph),
+            lowest=self.lowest,
         )
 
-    def _robust(self, portfolio: Portfolio, best: Candidate) -> Candidate:
-        """The best for costs that are not exact, or the best for those of the graph if that cannot be found."""
-        assert self.request.noise is not None
+    def _chosen(self, portfolio: Portfolio) -> Candidate:
+        """The candidate that the criterion chooses, or the one that ranks first if it cannot."""
+        best = _best(portfolio, self.bounds.closure)
         with until_stopped(memory=True) as ending:
             compared = [*portfolio.candidates, *portfolio.fitting]
-            best, record = choose_robust(portfolio.problem, compared, self.request.noise)
-            portfolio.robust = best, record
+            portfolio.robust = self.request.criterion.choose(portfolio.problem, compared)
         if ending.stop is Stop.OUT_OF_MEMORY:
             self.out_of_memory.append(SAMPLES)
         else:
             portfolio.ending.stop |= ending.stop
-        return best
+        return best if portfolio.robust is None else portfolio.robust[0]
 
 
 def _check_served(solver: Solver, portfolio: Portfolio) -> None:

@@ -14,6 +14,7 @@ from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
 from remat_algos.plan.polishing import polished
 from remat_algos.plan.problem import Problem
+from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
@@ -455,21 +456,12 @@ class Portfolio:
         return forward
 
 
-def lowest_run(
-    problem: Problem,
-    solvers: Sequence[Solver],
-    clock: Clock,
-    task: Task,
-    options: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    guard: bool = True,
-    **settings: Any,
-) -> Portfolio:
-    """The run for the budget "least", with the settings of a portfolio; `guard` as `Portfolio.guard`."""
+def lowest_run(request: Request, problem: Problem, clock: Clock, **settings: Any) -> Portfolio:
+    """The run of a request for the budget "least", with settings of the portfolio."""
     least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-    portfolio = Portfolio(least, clock, task, **settings)
-    portfolio.run(solvers, options)
-    if guard:
+    portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
+    portfolio.run(request.solvers, request.options)
+    if not request.raw:
         with until_stopped() as ending:
             portfolio.guard()
         portfolio.ending.stop |= ending.stop

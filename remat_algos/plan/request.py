@@ -1,20 +1,18 @@
-"""What is asked of `solve`."""
+"""What is asked of `solve`, and of the functions that run it several times."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from remat_algos.allocate.allocators.registry import Allocator, get_allocator
-from remat_algos.allocate.buffers import is_alignment
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed
 from remat_algos.context import Clock
-from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import AllocationError, GraphError, ScheduleError
+from remat_algos.effort import DEFAULT
+from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.cost_noise import CostNoise
+from remat_algos.plan.criterion import Criterion
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, as_schedule
@@ -37,38 +35,37 @@ from remat_algos.text.wording import listed, quoted, shortened
 class Request:
     """What is asked of `solve`, whose arguments these are, checked.
 
+    `compare` and `frontier` ask the same of several solvers.
+
     Parameters
     ----------
     graph : ComputationGraph
     budget : Budget
-    solver : Solver, optional
-        The one that was named; None for "auto".
+    named : tuple of Solver, optional
+        Those that were named; None for "auto".
     options : mapping
-        Of that solver.
+        Of the one solver that was named.
     task : Task
         Seed and effort of all solvers.
     raw : bool
     polish : bool
-    allocator : Allocator
-    alignment : int
+    criterion : Criterion
+        By what a plan is chosen among those that fit, and whose bytes the memory budget limits.
     constraints : Constraints, optional
-    noise : CostNoise, optional
-    start : Solver, optional
-        It yields the schedule of the user's own.
+    start : tuple of Solver
+        One that yields the schedule of the user's own; empty without.
     """
 
     graph: ComputationGraph
     budget: Budget
-    solver: Solver | None
+    named: tuple[Solver, ...] | None
     options: Mapping[str, Any]
     task: Task
     raw: bool
     polish: bool
-    allocator: Allocator
-    alignment: int
+    criterion: Criterion
     constraints: Constraints | None
-    noise: CostNoise | None
-    start: Solver | None
+    start: tuple[Solver, ...] = ()
 
     @classmethod
     def of(
@@ -77,6 +74,7 @@ class Request:
         budget: Budget | Amount | None = None,
         *,
         solver: str | Callable[..., Any] = AUTO,
+        solvers: Sequence[str] | None = None,
         effort: str = DEFAULT,
         seed: int = 0,
         raw: bool = False,
@@ -88,7 +86,7 @@ class Request:
         start: Order | None = None,
         **options: Any,
     ) -> "Request":
-        """From the arguments of `solve`, and with its errors.
+        """From the arguments of `solve`, and with its errors; `solvers` are the names of several.
 
         Examples
         --------
@@ -97,85 +95,53 @@ class Request:
         >>> request.name, str(request.budget), request.polish
         ('auto', 'memory 50%', True)
         """
-        budget, single = Budget.of(budget), _single_solver(solver)
-        if single is None and options:
+        budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
+        if named is None and options:
             raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
-        if not is_alignment(alignment):
-            raise AllocationError(
-                f"alignment is {quoted(alignment)}, which is not a power of two below 2**53; give 1, 2, 4, ..."
-            )
-        seed, own_start = as_seed(seed), None if start is None else _as_solver(graph, start, single)
+        criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
+        own_start = () if start is None else (_as_solver(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
-        if single is not None:
-            single.check_options(options)
-        reserving = get_allocator(allocator)
-        noise = None if cost_noise is None else CostNoise.of(graph, cost_noise, seed)
-        if noise is not None and reserving.name != PEAK:
-            raise ValueError(f"cost_noise goes with allocator={PEAK!r}; leave out allocator={quoted(allocator)}")
-        allocator_options(reserving, int(alignment))
+        for each in named or ():
+            each.check_options(options)
         return cls(
             graph,
             budget,
-            single,
+            named,
             options,
             Task(seed=seed, effort=effort),
             raw,
             not raw if polish is None else polish,
-            reserving,
-            int(alignment),
+            criterion,
             Constraints.of(graph, constraints),
-            noise,
             own_start,
         )
 
     @property
     def name(self) -> str:
         """The solver that was asked for."""
-        return AUTO if self.solver is None else self.solver.name
+        return AUTO if self.named is None else listed([each.name for each in self.named])
 
     @property
-    def effort(self) -> Effort:
-        """The numbers of the effort."""
-        return Effort.of(self.task.effort)
-
-    @property
-    def starts(self) -> list[Solver]:
-        """The user's own schedule, as a solver."""
-        return [] if self.start is None else [self.start]
-
-    @property
-    def solvers(self) -> list[Solver]:
+    def solvers(self) -> tuple[Solver, ...]:
         """All solvers that run."""
-        named = default_solvers(self.graph, self.task.effort) if self.solver is None else [self.solver]
-        return [*self.starts, *named]
-
-    @property
-    def allocator_options(self) -> dict[str, int]:
-        """Options of the allocator."""
-        return allocator_options(self.allocator, self.alignment, self.task.seed)
+        named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named
+        return (*self.start, *named)
 
     def started(self, schedule: Order) -> "Request":
         """The same with a schedule to begin at."""
-        return replace(self, start=_as_solver(self.graph, schedule, self.solver))
+        return replace(self, start=(_as_solver(self.graph, schedule, self.named),))
 
     def problem(self) -> Problem:
         """The limits that a plan must meet."""
-        return Problem.of(self.graph, self.budget, self.allocator, self.constraints)
+        return Problem.of(self.graph, self.budget, self.criterion.allocator, self.constraints)
 
 
-def allocator_options(allocator: Allocator, alignment: int, seed: int = 0) -> dict[str, int]:
-    """Options of an allocator; ValueError for an alignment that it does not take."""
-    if alignment != 1 and "alignment" not in allocator.options:
-        raise ValueError(f"alignment={alignment} goes with allocator='arena'; give that too")
-    given = {"alignment": alignment, "seed": seed}
-    return {name: value for name, value in given.items() if name in allocator.options}
-
-
-def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) -> Solver:
+def _as_solver(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Solver:
     """A solver that gives one schedule; ValueError beside one that begins at nothing."""
-    if single is not None and not single.improves:
+    unable = [each.name for each in named or () if not each.improves]
+    if unable:
         able = listed([each.name for each in list_solvers() if each.improves])
-        raise ValueError(f"{shortened(single.name)} takes no start; name one of {able}, or leave out the solver")
+        raise ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
     try:
         simulation = simulate(graph, as_schedule(graph, schedule, "start"))
     except ScheduleError as error:
@@ -189,17 +155,18 @@ def _as_solver(graph: ComputationGraph, schedule: Order, single: Solver | None) 
     return Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0)
 
 
-def _single_solver(solver: str | Callable[..., Any]) -> Solver | None:
-    if isinstance(solver, str) and solver == AUTO:
-        return None
-    if not isinstance(solver, str) and not callable(solver):
+def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
+    """The solvers that were named; None for "auto"."""
+    if solvers is not None:
+        return tuple(get_solver(name) for name in dict.fromkeys(solvers))
+    if isinstance(solver, str):
+        return None if solver == AUTO else (get_solver(solver),)
+    if not callable(solver):
         raise TypeError(f"solver is {quoted(solver)}; give the name of one, such as 'echo', or leave it out")
-    if callable(solver):
-        name = getattr(solver, "__name__", "")
-        known = get_solver(name) if name else None
-        if known is None:
-            raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver and give that")
-        if known.function is not solver:
-            raise ValueError(f"{shortened(name)} is the name of another solver; register the function with @solver")
-        return known
-    return get_solver(solver)
+    name = getattr(solver, "__name__", "")
+    if not name:
+        raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver and give that")
+    known = get_solver(name)
+    if known.function is not solver:
+        raise ValueError(f"{shortened(name)} is the name of another solver; register the function with @solver")
+    return (known,)

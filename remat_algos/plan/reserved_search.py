@@ -1,22 +1,21 @@
 """Searches for lower and lower peaks, until what an allocator reserves fits."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
-from remat_algos.allocate.allocators.registry import Allocator
 from remat_algos.allocate.limits import NO_LIMIT
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import Clock, Interrupted, Stop, until_stopped
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST
+from remat_algos.plan.criterion import Criterion
 from remat_algos.plan.infeasible import budget_error, lowest_plan, reserved_error
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import BASELINE, START
+from remat_algos.solvers.registry import START
 
 MAX_SEARCHES = 6  # for one limit, each for another peak
 MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
@@ -42,22 +41,13 @@ class ReservedSearch:
     search : callable
         Of a problem the portfolio after its run, and the best candidate; BudgetError if nothing fits. If it is told of
         an interrupt, of the start and the run without rematerialization alone; Interrupted if neither fits.
-    allocator : Allocator
+    criterion : Criterion
     clock : Clock
-    options : mapping
-        Of the allocator.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        search: Search,
-        allocator: Allocator,
-        clock: Clock,
-        options: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, problem: Problem, search: Search, criterion: Criterion, clock: Clock) -> None:
         self.problem, self.search, self.clock = problem, search, clock
-        self.allocator, self.options = allocator, options
+        self.criterion, self.allocator = criterion, criterion.allocator
         self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
         self.reports: dict[bytes, SearchReport] = {}  # of the searches that found the orders
@@ -84,7 +74,7 @@ class ReservedSearch:
         self.out_of_memory = isinstance(failure, MemoryError)
         if self.best is not None:
             return self.best
-        if isinstance(failure, BudgetError) and failure.plan is not None and self.allocator.candidates > 1:
+        if isinstance(failure, BudgetError) and failure.plan is not None and self.criterion.repeats:
             self._until_stopped(self._run_lowest)  # no peak fits
             if self.lowest is not None:
                 failure.plan = lowest_plan(self.problem, [self.lowest[0]], self.lowest[1], self._lowest_report)
@@ -129,7 +119,7 @@ class ReservedSearch:
         if not self.problem.minimizes_peak:
             if self.problem.limit is not None and self._within(self.problem.limit):
                 return
-            if self.allocator.candidates == 1 or self._done:
+            if not self._goes_on:
                 return
         self._run_lowest()
 
@@ -139,9 +129,7 @@ class ReservedSearch:
         if not problem.minimizes_peak:
             lowest = replace(problem, budget=replace(problem.budget, memory=LEAST), limit=None)
         self._reserve_best(lowest, self._searched(lowest))
-        if self.allocator.candidates == 1 or self._done or self.lowest is None:
-            return
-        if problem.minimizes_peak or self.best is None:
+        if self._goes_on and self.lowest is not None and (problem.minimizes_peak or self.best is None):
             unmet = problem.minimizes_peak and self.best is None
             self._within(problem.limit if unmet and problem.limit is not None else self.lowest[1].memory)
 
@@ -149,7 +137,7 @@ class ReservedSearch:
         """Reserve for the start, where it may be better; after an interrupt for the best that needs no search."""
         problem, start, best = self.problem, self.start, self.best
         if start is not None:
-            by_reservation = problem.minimizes_peak and self.allocator.candidates > 1
+            by_reservation = self.criterion.repeats and problem.minimizes_peak
             if best is None or by_reservation or problem.rank(start) < problem.rank(best[0]):
                 self._reserve(start)
         limit = NO_LIMIT if problem.limit is None else problem.limit
@@ -163,6 +151,11 @@ class ReservedSearch:
     def _done(self) -> bool:
         """Whether the search ends with what it has."""
         return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether lower peaks are searched beside those within the limit."""
+        return self.criterion.repeats and not self._done
 
     def _within(self, limit: int) -> bool:
         """Search for candidates whose reservation fits; True if the best of the first search does."""
@@ -236,23 +229,16 @@ class ReservedSearch:
         key = _key(candidate)
         if key in self.reserved:
             return False
-        reservation = self.allocator.reserve(candidate.simulated, self.clock, **self.options)
+        reservation = self.allocator.reserve(candidate.simulated, self.clock, **self.criterion.options)
         self.reserved[key] = reservation.memory
         self.stop |= reservation.stop
         if self.lowest is None or reservation.memory < self.lowest[1].memory:
             self.lowest = candidate, reservation
         if self.problem.limit is None or reservation.memory <= self.problem.limit:
-            rank = self._rank(candidate, reservation)
-            if self.best is None or rank < self._rank(*self.best):
+            rank = self.criterion.rank
+            if self.best is None or rank(self.problem, candidate, reservation) < rank(self.problem, *self.best):
                 self.best = candidate, reservation
         return True
-
-    def _rank(self, candidate: Candidate, reservation: Reservation) -> tuple[bool | int, ...]:
-        """Sort key of candidates that fit: the reservation first where the budget is "least"."""
-        if not self.problem.minimizes_peak or self.allocator.candidates == 1:
-            return self.problem.rank(candidate)
-        peak, compute = candidate.figures
-        return reservation.memory, compute, peak, candidate.solver != BASELINE
 
 
 def _key(candidate: Candidate) -> bytes:

@@ -138,25 +138,30 @@ def solve(
             start=start,
             **options,
         )
-    if request.budget.above_lowest is None:
-        return answered(request, clock)
-
-    def half(part: Budget, lowest: Plan | None) -> Plan:
-        share = 0.5 if lowest is None else 1.0
-        begun = request if lowest is None or request.solver is not None else request.started(lowest.schedule)
-        return answered(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
-
-    return near_lowest(request.budget, half)
+    return answered(request, clock)
 
 
 def answered(request: Request, clock: Clock) -> Plan:
     """The best plan for a request; the errors are those of `solve`."""
+    if request.budget.above_lowest is None:
+        return _searched(request, clock)
+
+    def half(part: Budget, lowest: Plan | None) -> Plan:
+        share = 0.5 if lowest is None else 1.0
+        begun = request if lowest is None or request.named is not None else request.started(lowest.schedule)
+        return _searched(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
+
+    return near_lowest(request.budget, half)
+
+
+def _searched(request: Request, clock: Clock) -> Plan:
+    """The same for a budget that is no share above the lowest peak."""
     with interrupted_as(STOPPED):
         problem = request.problem()
         problem.check_regions()
         bounds = BoundSearch(request, problem, clock)
     runs = PlanSearch(request, problem, clock, bounds)
-    searches = ReservedSearch(problem, runs.within, request.allocator, clock, request.allocator_options)
+    searches = ReservedSearch(problem, runs.within, request.criterion, clock)
     if bounds.stop is Stop.INTERRUPTED:
         searches.stop = bounds.stop
     try:
@@ -175,7 +180,7 @@ def answered(request: Request, clock: Clock) -> Plan:
         solver=request.name,
         options=request.options,
         seconds=clock.elapsed,
-        report=searches.report(best, request.solver is None, runs.out_of_memory, stop),
+        report=searches.report(best, request.named is None, runs.out_of_memory, stop),
         bound=bound,
         reservation=reservation,
     )

@@ -23,6 +23,7 @@ from remat_algos.interop.torch import inductor  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
 from remat_algos.interop.torch.joint import captured, tidied  # noqa: E402
 from remat_algos.plan import plan_cache  # noqa: E402
+from remat_algos.plan.solve import answered  # noqa: E402
 from remat_algos.text.units import format_bytes  # noqa: E402
 from tests.interop.torch_models import MODELS, SMALL, make  # noqa: E402
 
@@ -129,7 +130,7 @@ SOLVED = [("small unet", "auto"), ("unet", "auto"), ("resnet50", "auto"), ("lstm
 def test_models_are_solved_once_for_both_ways(name, solver, tmp_path, monkeypatch):
     monkeypatch.setattr(plan_cache, "cache_folder", lambda *names: tmp_path)
     solved = []
-    monkeypatch.setattr(plan_cache, "solve", lambda *args, **options: solved.append(args) or ra.solve(*args, **options))
+    monkeypatch.setattr(plan_cache, "answered", lambda *asked: solved.append(asked) or answered(*asked))
     model, inputs = make(name)
     backend = remat.backend("50%", solver=solver)
     torch.compile(model, backend=backend, dynamic=False)(*inputs)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from remat_algos.context import Clock
 from remat_algos.cost.roofline import Cost
 from remat_algos.errors import BudgetError, warn
 from remat_algos.interop.torch.costs import price
@@ -40,10 +41,10 @@ from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
-from remat_algos.plan.plan_cache import solve_cached
-from remat_algos.plan.solve import solve
+from remat_algos.plan.plan_cache import answered_before
+from remat_algos.plan.request import Request
+from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import AUTO
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
@@ -148,14 +149,14 @@ class TrainingRequest:
         """
         budget = self._in_bytes(references)
         limit = None if budget.above_lowest else budget.memory_limit(0, graph.resident_memory)
-        plan, failed = None, None
+        plan, failed, request = None, None, Request.of(graph, budget, solver=self.solver, effort=self.effort)
         try:
-            plan = solve_cached(graph, budget, solver=self.solver, effort=self.effort)
+            plan = answered_before(request)
         except BudgetError as error:
             plan, failed = error.plan, error
-        start = references.better(plan, limit) if self.solver == AUTO else None
+        start = references.better(plan, limit) if request.named is None else None
         if start is not None:
-            return solve(graph, budget, effort=self.effort, start=start.schedule)
+            return answered(request.started(start.schedule), Clock())
         if failed is None:
             assert plan is not None
             return plan
