@@ -8,7 +8,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, get_family
 from remat_algos.plan import fit as room
-from remat_algos.plan.solve import answered
+from remat_algos.plan.solve import answered, solve
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.text.units import parse_bytes
 from tests.test_cli_questions import complains
