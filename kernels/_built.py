@@ -1,11 +1,11 @@
-"""Whether the compiled kernels are those of the sources beside them."""
+"""Check that the compiled kernels were built from the sources beside them."""
 
 import hashlib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-STAMP = "_built.txt"  # setup.py leaves it beside what it compiled
-SHARED = "_cyutility"  # what all kernels need of Cython, compiled once
+STAMP = "_built.txt"  # written by setup.py beside the compiled kernels
+SHARED = "_cyutility"  # helpers of Cython for all kernels, compiled once
 
 
 def source_hash(folder: Path) -> str:
@@ -17,7 +17,7 @@ def source_hash(folder: Path) -> str:
 
 
 def build_fault(folder: Path) -> str | None:
-    """What is wrong with the compiled kernels in a folder, or None."""
+    """The fault of the compiled kernels in a folder, or None."""
     files = {file.name for file in folder.iterdir()}
     names = [SHARED, *(file.stem for file in folder.glob("*.pyx"))]
     if STAMP not in files or not all(any(name + end in files for end in EXTENSION_SUFFIXES) for name in names):

@@ -35,7 +35,7 @@ _DIGEST_SIZE = hashlib.sha256().digest_size
 def njit(function=None, **options):
     """`numba.njit` with nogil and a cache that knows all kernel sources; usable with or without options.
 
-    Functions without a file (of a prompt) and closures (their values are part of the code) are not cached.
+    Functions without a file (at a prompt) and closures (their values are part of the code) are not cached.
     """
     if function is None:
         return functools.partial(njit, **options)
@@ -62,7 +62,7 @@ class _Cache(NullCache):
         _hash_at_import(self.sources)
 
     def load_overload(self, sig, target_context):
-        """The function as another process compiled it, or None."""
+        """The function as compiled by another process, or None."""
         target_context.refresh()
         file = self._file(sig, target_context.codegen())
         parts = None if file is None else _read(file)
@@ -75,7 +75,7 @@ class _Cache(NullCache):
             _write(file, dumps(data._reduce()))
 
     def _file(self, sig, codegen):
-        """Where the code of a signature lies; None if it is not cached. The name has all that changes the code."""
+        """The file for the code of a signature, named by all that changes the code; None if it is not cached."""
         folder, sources = cache_folder("numba", "compiled kernels"), _hash_at_import(self.sources)
         if folder is None or sources is None or sources != source_hash(self.sources):  # edited since
             return None
@@ -94,11 +94,11 @@ def source_hash(folder):
     return hashlib.sha256(repr(sources).encode()).hexdigest()
 
 
-_hash_at_import = functools.cache(source_hash)  # as it was when this process imported its first kernel of the folder
+_hash_at_import = functools.cache(source_hash)  # at the import of the first kernel of the folder in this process
 
 
 def _digest(file, data):
-    """Of the name too: the code of another function or signature is no use."""
+    """Digest of the name and the data: the code of another function or signature is useless."""
     return hashlib.sha256(file.name.encode() + b"\0" + data).digest()
 
 
@@ -114,7 +114,7 @@ def _read(file):
 
 
 def _write(file, data):
-    """Put a file in its place whole, or not at all: on a full disk, in a folder that is gone or read-only."""
+    """Write a whole file, or none: on a full disk, in a missing or read-only folder."""
     with contextlib.suppress(OSError):
         handle, part = tempfile.mkstemp(dir=file.parent)
         try:

@@ -73,5 +73,5 @@ cdef inline uint64_t mix_word(uint64_t word) noexcept nogil:
 
 
 cdef inline uint64_t random_word(uint64_t bit) noexcept nogil:
-    """The word that stands for a bit in the hash of a set."""
+    """The word of a bit in the hash of a set."""
     return mix_word(bit * <uint64_t>0x9E3779B97F4A7C15)

@@ -1,23 +1,23 @@
 # distutils: language = c++
-"""Peak, cached bytes and recomputed work of one block of a canonical schedule, for pairs of lower sets L -> L'.
+"""Peak, cached bytes and recomputed compute of a block of a canonical schedule, for pairs of lower sets L -> L'.
 
-`block_borders` says what each lower set borders on; `BlockGraph` holds the graph, `PairFigures` computes the figures.
+`block_borders` computes the borders of each lower set, `BlockGraph` holds the graph, `PairFigures` gives the figures.
 
-While a pair is looked at, each node has a state:
+For the current pair, each node has a state:
 
 | state | nodes | when it is read |
 | --- | --- | --- |
-| outside | not in L' | it is at hand, is recomputed in passing, or L and L' do not tell: see `need` |
+| outside | not in L' | it is live, is recomputed in passing, or L and L' do not determine it: see `need` |
 | unsure | in L; whether it is kept depends on the chain | the pair is unusable |
 | missing | in the block, not kept | it is recomputed first |
-| charged | in L and kept | at hand; its bytes are counted in the block that it is of |
-| kept | in the block, kept | at hand, from the forward part on |
-| again | in the block, was recomputed | at hand until the block ends, longer where later blocks read it |
-| passing | outside, was recomputed for a node of the block | at hand for its own readers alone |
-| gradient | of the backward part | at hand: gradients are not recomputed |
+| charged | in L and kept | live; its bytes are counted in its own block |
+| kept | in the block, kept | live from the forward part on |
+| again | in the block, was recomputed | live until the block ends, longer if later blocks read it |
+| passing | outside, was recomputed for a node of the block | live only for its own readers |
+| gradient | of the backward part | live: gradients are not recomputed |
 
 A new L sets outside, unsure and charged; a new L' missing and kept; `append` turns missing into again and outside into
-passing; `leave` undoes what L' and the order have changed.
+passing; `leave` undoes the changes of L' and of the order.
 """
 
 import numpy as np
@@ -31,11 +31,12 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def block_borders(const uint64_t[:, ::1] words, Int32s reader, Int32s source, Int64s pinned):
-    """What each lower set borders on, along the edges source -> reader.
+    """The borders of each lower set, along the edges source -> reader.
 
     words : uint64[k, w], reader, source : int32[e], pinned : int64[m] bytes of each node that stay to the end
     Returns (boundary uint64[k, w], d+(L) outside L uint64[k, w], d-(d+(L)) outside L uint64[k, w],
     bytes of all pinned values outside L int64[k]).
+    Cost: O(k (e + m)) time, O(k w) memory: quadratic with a lower set for each node.
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, v
     cdef int64_t e
@@ -67,7 +68,7 @@ cdef enum NodeState:
     outside = 0                           # not in L'
     unsure = 1                            # in L; whether it is kept depends on the chain
     missing = 2                           # in the block, not kept; from here on it can be read
-    charged = 3                           # in L and kept: counted in the block that it is of
+    charged = 3                           # in L and kept: counted in its own block
     kept = 4                              # in the block
     again = 5                             # in the block, was recomputed
     passing = 6                           # not in L', was recomputed, if it was not kept
@@ -75,7 +76,7 @@ cdef enum NodeState:
 
 cdef enum Need:
     at_hand = -1
-    unknown = -2                          # the pair does not determine whether it is there
+    unknown = -2                          # the pair does not determine if it is live
 
 cdef enum:
     for_good = 0x7FFFFFFF                 # a mark of all pairs: gradients that are live to the end of the block
@@ -83,23 +84,23 @@ cdef enum:
 
 @cython.final
 cdef class BlockGraph:
-    """A training graph as figures of blocks need it.
+    """A training graph for the figures of blocks.
 
-    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1, in its stead, is one more that runs
-    nothing and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
+    A graph of n nodes, of which the first m - 1 hold its forward part; node m - 1 is an extra one that runs nothing
+    and owns the gradients of all others. `..._indptr` and the indices of that name are compressed rows.
 
-    owner : int32[n] the node whose gradient each node is, -1: of the forward part
+    owner : int32[n] the forward node of each gradient, -1 in the forward part
     row : int32[n], row_indptr : int64[<= n + 1], row_values : unpinned forward values that each node reads; equal rows
         are stored once
     upstream_indptr : int64[n + 1], upstream_values : unpinned values of gradients that each node reads
     owned_indptr : int64[m + 1], owned_indices : gradients of each node, the first in the order first
     reader_indptr : int64[n_values + 1], reader_indices : forward nodes that read each value
-    claim_indptr : int64[n + 1], claim_indices : of what v is and reads, the nodes with a gradient that reads v
+    claim_indptr : int64[n + 1], claim_indices : among v and its predecessors, the nodes with a gradient that reads v
     external_indptr : int64[n + 1], external_indices : nodes whose gradients a gradient reads, which may run later
-    runs, fixed, never : uint8[m] nodes that run at all, are kept, or are not kept, whatever the chain
+    runs, fixed, never : uint8[m] nodes that run at all, are always kept, or are never kept
     awaited : int64[m] bytes of each node that its own gradients read
     gradient_reads : uint8[n_values] values that gradients read
-    lazy : whether a node is recomputed right before the first gradient that reads it
+    lazy : True if a node is recomputed right before the first gradient that reads it
 
     Reads are of unpinned values: `row` is the row of forward values that a node reads, which gradients of one reader
     share.
@@ -171,13 +172,13 @@ cdef class BlockGraph:
 
 
 cdef class _BlockOrder:
-    """What the lower sets of a pair border on, and the order of its block.
+    """The borders of the lower sets of a pair, and the order of its block.
 
     A mark equal to `pair` is set; nothing is cleared between pairs but states.
     """
     cdef BlockGraph graph
     cdef int64_t max_peak, max_recompute    # bounds of a pair, for each L
-    # rows: of L, of L', and of what they border on
+    # rows of L, of L', and of their borders
     cdef const uint64_t *inside
     cdef const uint64_t *upto
     cdef const uint64_t *edge_upto        # boundary(L')
@@ -208,7 +209,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint gather(self, Py_ssize_t w, bint keep_all) except -1 nogil:
-        """The nodes of the block, which of them are kept, their gradients; False if a boundary is not kept."""
+        """Collect the nodes of the block, those kept, and their gradients; False if a boundary is not kept."""
         cdef Py_ssize_t i, v
         cdef int64_t j
         cdef uint64_t word
@@ -250,7 +251,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claimed_outside(self, int u) noexcept nogil:
-        """Whether a gradient outside L', of u or of what u reads, reads a value of u: its block has left u."""
+        """True if a gradient outside L', of u or of what u reads, reads a value of u: its block has left u."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[u], self.graph.claim_indptr[u + 1]):
             if not has_bit(self.upto, self.graph.claim_indices[j]):
@@ -259,7 +260,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint claims(self, int u, int w) noexcept nogil:
-        """Whether a gradient of u reads a value of w."""
+        """True if a gradient of u reads a value of w."""
         cdef int64_t j
         for j in range(self.graph.claim_indptr[w], self.graph.claim_indptr[w + 1]):
             if self.graph.claim_indices[j] == u:
@@ -268,7 +269,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef int need(self, int v, int u) noexcept nogil:
-        """The node to run before v can read u, which is not at hand by its state."""
+        """The node to run before v can read u, whose state does not make it live."""
         if self.state[u] == missing:
             return u
         if self.state[u] == unsure:
@@ -281,7 +282,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint run(self, int v) except -1 nogil:
-        """Append v to the sequence, preceded by what it misses; False if the pair does not determine that."""
+        """Append v to the sequence, preceded by the nodes it misses; False if the pair does not determine these."""
         cdef int u = at_hand
         cdef int64_t j = self.graph.row_indptr[self.graph.row[v]]
         while True:
@@ -310,11 +311,11 @@ cdef class _BlockOrder:
         self.sequence[self.steps] = v
         self.steps += 1
         self.spent += self.graph.compute[v] if self.state[v] != gradient else 0
-        if self.state[v] != outside:                           # what a transient reads need not be there for others
+        if self.state[v] != outside:                           # reads of a transient need not be live for others
             self.answered[self.graph.row[v]] = self.pair
         if self.state[v] == missing:
             self.state[v] = again
-            self.first_need += 0 if self.begun else self.graph.awaited[v]  # all is there when the first gradient runs
+            self.first_need += 0 if self.begun else self.graph.awaited[v]  # all are live when the first gradient runs
         elif self.state[v] == outside:
             self.state[v] = passing
             self.transient = True
@@ -322,7 +323,7 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint too_early(self, int b) noexcept nogil:
-        """Whether b reads a gradient of a node of L, which would then run in this block."""
+        """True if b reads a gradient of a node of L, which would then run in this block."""
         cdef int64_t j
         for j in range(self.graph.external_indptr[b], self.graph.external_indptr[b + 1]):
             if self.state[self.graph.external_indices[j]] in (charged, unsure):
@@ -331,12 +332,12 @@ cdef class _BlockOrder:
 
     @cython.final
     cdef bint within_bounds(self) noexcept nogil:
-        """Whether the pair is within its bounds so far."""
+        """True if the pair is within its bounds so far."""
         return self.first_need <= self.max_peak and self.spent <= self.max_recompute
 
     @cython.final
     cdef bint emit(self) except -1 nogil:
-        """The sequence of the backward part of the block; False where the pair is unusable."""
+        """Build the sequence of the backward part of the block; False if the pair is unusable."""
         cdef Py_ssize_t i
         cdef int b
         cdef uint64_t word
@@ -357,7 +358,7 @@ cdef class _BlockOrder:
                     self.first_gradient = b
                 if any_external and self.too_early(b):
                     sound = False
-                elif self.answered[self.graph.row[b]] == self.pair:  # all that it reads is there
+                elif self.answered[self.graph.row[b]] == self.pair:  # all its reads are live
                     self.sequence[self.steps] = b
                     self.steps += 1
                 else:
@@ -370,11 +371,11 @@ cdef class _BlockOrder:
 cdef class PairFigures(_BlockOrder):
     """The figures of the blocks of a graph, for pairs of lower sets: PairFigures(graph).
 
-    Every call of `figures` begins anew, also after a MemoryError.
+    Every call of `figures` starts afresh, even after a MemoryError.
     """
     cdef int[::1] seen, marked, extender, shown, counted, read, first_read
     cdef vector[Py_ssize_t] hopeless      # for this L: sets whose block, and every larger one, exceeds a bound
-    cdef unsigned char[::1] later         # outside L, and read by gradients of L, or by what recomputes for them
+    cdef unsigned char[::1] later         # outside L, and read by gradients of L or by recomputations for them
     cdef int64_t[::1] extends, keeps        # bytes that a transient needs before it runs, and of its values
     cdef vector[int] later_values, todo
     cdef const uint64_t *first_row
@@ -407,16 +408,16 @@ cdef class PairFigures(_BlockOrder):
         int64_t[::1] cached_before not None,
         int64_t[::1] recompute_before not None,
     ):
-        """Peak of a block, bytes of it that stay live while later blocks run, and compute of what it recomputes.
+        """Peak of a block, its bytes that stay live while later blocks run, and its recomputed compute.
 
         words : uint64[k, w] over m nodes, boundary, after, beside, pinned : of these sets, from `block_borders`,
-        indptr : int64[k + 1], target : int32[p] pairs of rows, keep_all : uint8[k] whether a block that ends with the
+        indptr : int64[k + 1], target : int32[p] pairs of rows, keep_all : uint8[k] True if a block that ends with the
         set is kept, max_peak, max_recompute : bounds of a chain, cached_before, recompute_before : int64[k] minimum of
         the blocks before each set, -1: no chain reaches it; updated here, so targets come after their sources; of
         length 0, the bounds are those of each pair
-        Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 where the pair is unusable.
+        Returns (peak int64[p], cached int64[p], recompute int64[p]); peak is -1 if the pair is unusable.
         Cost: for each pair about the reads of its block and of the gradients that the block owns, and O(k w) words
-        where sets are compared; O(m + n_values + p) memory.
+        to compare sets; O(m + n_values + p) memory.
         """
         cdef Py_ssize_t k = words.shape[0], w = words.shape[1], source, t
         cdef bint along = cached_before.shape[0] > 0
@@ -484,7 +485,7 @@ cdef class PairFigures(_BlockOrder):
         return peaks, cached, recompute
 
     cdef void begin(self) noexcept nogil:
-        """States and marks as before the first pair."""
+        """Reset states and marks for the first pair."""
         cdef Py_ssize_t i, v
         cdef int64_t x
         self.later_values.clear()
@@ -502,7 +503,7 @@ cdef class PairFigures(_BlockOrder):
                 self.later[x] = False
 
     cdef int look_ahead(self, Py_ssize_t source, Py_ssize_t w) except -1 nogil:
-        """Values outside L that its own gradients need, directly or to recompute a reader."""
+        """Mark values outside L that its own gradients need, directly or to recompute a reader."""
         cdef Py_ssize_t v
         cdef int64_t j
         cdef size_t i
@@ -548,9 +549,9 @@ cdef class PairFigures(_BlockOrder):
         self.later_total += self.graph.memory[x]
 
     cdef bint goes_on(self, int u) noexcept nogil:
-        """Whether a value of u that is needed later, for a gradient of L, is left at the end of the block."""
+        """True if a value of u that is needed later, for a gradient of L, is left at the end of the block."""
         if not self.graph.lazy and self.state[u] != gradient and not self.graph.fixed[u]:
-            return self.state[u] != missing and has_bit(self.beside, u)  # to the letter, kept or not
+            return self.state[u] != missing and has_bit(self.beside, u)  # by the definition, kept or not
         return self.state[u] != missing and (self.state[u] != again or has_bit(self.beside, u))
 
     cdef int64_t end(self, int64_t pinned) noexcept nogil:
@@ -563,7 +564,7 @@ cdef class PairFigures(_BlockOrder):
         return live
 
     cdef int64_t release(self, int x) noexcept nogil:
-        """x is live whether the transient that reads it is kept or not: the change of the bytes counted."""
+        """Change of the counted bytes for x, which is live with or without a run of the transient that reads it."""
         cdef int w = self.extender[x]
         cdef int64_t before
         if w < 0:
@@ -593,10 +594,9 @@ cdef class PairFigures(_BlockOrder):
         return needs
 
     cdef int64_t backward_peak(self, int64_t live) noexcept nogil:
-        """The worst step on the way back, from the last one to the first; `live`: bytes at the end.
+        """The worst step of the backward part, from last to first; `live`: bytes at the end.
 
-        A transient may be a kept node, so before its run counts what it would hold, or what its run needs if that is
-        more.
+        A transient may be a kept node, so before its run the larger of its kept bytes and the needs of its run counts.
         """
         cdef int64_t peak = 0, scratch, produced, j
         cdef int x, v
@@ -606,7 +606,7 @@ cdef class PairFigures(_BlockOrder):
             scratch, produced = self.graph.workspace[v], 0
             if self.shown[self.graph.row[v]] != self.pair:
                 live += self.add_reads(v)
-            if self.state[v] == gradient:                      # without branches, which cannot be predicted
+            if self.state[v] == gradient:                      # without branches, which would be unpredictable
                 for j in range(self.graph.upstream_indptr[v], self.graph.upstream_indptr[v + 1]):
                     x = self.graph.upstream_values[j]
                     live += self.graph.memory[x] * (self.seen[x] < self.pair)
@@ -650,7 +650,7 @@ cdef class PairFigures(_BlockOrder):
         return change
 
     cdef int64_t stand_in(self, int v, int64_t produced) noexcept nogil:
-        """The change of what is counted before the run of a transient."""
+        """Change of the counted bytes before the run of a transient."""
         cdef int64_t needs = 0, j
         for j in range(self.graph.row_indptr[self.graph.row[v]], self.graph.row_indptr[self.graph.row[v] + 1]):
             if self.seen[self.graph.row_values[j]] == self.pair and self.extender[self.graph.row_values[j]] == v:
@@ -681,7 +681,7 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef int64_t forward_peak(self, int64_t live) noexcept nogil:
-        """The worst step on the way forward, from the last one to the first; `live`: bytes that stay."""
+        """The worst step of the forward part, from last to first; `live`: bytes that stay."""
         cdef int64_t peak = 0, scratch, produced, j
         cdef int v, x
         cdef Py_ssize_t i
@@ -703,13 +703,13 @@ cdef class PairFigures(_BlockOrder):
         return peak
 
     cdef bint exceeds_with_more(self, bint complete) noexcept nogil:
-        """Whether the block of every set that contains L' exceeds a bound too; `complete`: the sequence is.
+        """True if the block of every set that contains L' exceeds a bound too; `complete`: the sequence is complete.
 
-        A larger block keeps no node of L' that this one does not keep. So what is recomputed here is recomputed there
+        A larger block keeps no node of L' that this one does not keep. So a node recomputed here is recomputed there
         too, before the same gradient or an earlier one, and its values are live until the last gradient of this block,
         or of L, that reads them. Any other value outside L is live from the first to the last gradient of this block
         that reads it, and the gradients that this block reads from the time they are computed. Only these bytes are
-        counted: others may be freed, or not needed at all, in a larger block.
+        counted: others may be freed, or not needed, in a larger block.
         """
         cdef int64_t live = 0, produced, j
         cdef int v, x
@@ -754,19 +754,19 @@ cdef class PairFigures(_BlockOrder):
         return False
 
     cdef bint runs_early(self, int v) noexcept nogil:
-        """Whether the gradient v is of the block or runs before it, whatever larger block it is of."""
+        """True if the gradient v is in the block or runs before it, in every larger block."""
         cdef int owner = self.graph.owner[v]
         return not has_bit(self.inside, owner) and (v < self.first_gradient or has_bit(self.upto, owner))
 
     cdef int64_t count(self, int x) noexcept nogil:
-        """The bytes of x, once for each pair."""
+        """The bytes of x at its first count for this pair, else 0."""
         if self.counted[x] == self.pair:
             return 0
         self.counted[x] = self.pair
         return self.graph.memory[x]
 
     cdef bint is_hopeless(self, Py_ssize_t w) noexcept nogil:
-        """Whether L' contains a set whose block exceeded a bound for good."""
+        """True if L' contains a set whose block exceeded a bound for good."""
         cdef size_t i
         for i in range(self.hopeless.size()):
             if is_subset(self.first_row + self.hopeless[i] * w, self.upto, w):

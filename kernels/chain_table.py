@@ -1,6 +1,6 @@
 """The dynamic program over chains of stages (beaumont2019, theorem 1): one dense table of three dimensions.
 
-T[a][b][m] is the least compute of forward nodes to run stages a..b forward and backward with m free slots of memory,
+T[a][b][m] is the minimum compute of forward nodes to run stages a..b forward and backward with m free slots of memory,
 where the input of a is live already and not counted:
 
     T[a][a][m] = leaf[a]                                                          if m suffices for leaf and backward
@@ -8,11 +8,11 @@ where the input of a is live already and not counted:
                      min over a < j <= b of
                          sweep[a] + .. + sweep[j - 1] + T[j][b][m - link[j - 1]] + T[a][j - 1][m])       keep the link
 
-Rows [a][b], b >= a, lie one after the other; m is contiguous. An entry is a float32, infinite where nothing fits. There
-is no table of choices: on the path of one solution they are made once more.
+Rows [a][b], b >= a, lie one after the other; m is contiguous. An entry is a float32, infinite if nothing fits. There
+is no table of choices: they are made again on the path of a solution.
 
-Where b is the last stage, stages a..b run for the first time, otherwise once more: what of them is computed only once
-is then there, `fixed` bytes for each stage.
+If b is the last stage, stages a..b run for the first time, otherwise again: values computed only once, `fixed` bytes
+of each stage, are then already live.
 
 `costs` float64[3, n]: sweep, every, leaf. `memory` int64[12, n]: bytes as in `solvers.chain_stages.StageMemory`, in the
 order of the constants below. A slot is `unit` bytes; with `up` bytes are rounded up to slots, otherwise down.
@@ -27,14 +27,16 @@ LINK, KEEP, FIRST, FOLLOWING, ALL, OWN, BACK, GRADIENTS, FIXED, FIRST_ONCE, FOLL
 
 
 def rows_of_table(n):
-    """Rows of the table of n stages."""
+    """Number of rows of the table of n stages."""
     return n * (n + 1) // 2
 
 
 def fill_rows(table, width, costs, memory, unit, up, begin, end):
-    """Fill the rows [a][..] of stages begin..end - 1, the last first; those of later stages are there.
+    """Fill the rows [a][..] of stages begin..end - 1, the last first; those of later stages must be filled.
 
     table : float32[rows_of_table(n) * width], width : slots + 1
+    Cost: O(n^2 width) time for each stage, so O(n^3 width) in all, in a table of O(n^2 width) memory; for more than
+    some hundred stages take fewer slots or join stages.
     """
     _check(table, width, costs, memory, unit)
     n = costs.shape[1]
@@ -45,7 +47,7 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
         first = max(begin, last - TILE)
         stages, steps = np.arange(first, last)[:, None], np.arange(1, n + 1)
         one = steps == stages + 1
-        # bytes of the sweep from a to j - 1, and slots of its link; the former where the stages run for the first time
+        # bytes of the sweep from a to j - 1 (`late`: if the stages run for the first time), and slots of its link
         peaks = np.where(one, memory[FIRST, first:last, None], memory[FOLLOWING, steps - 1])
         before = fixed[steps - 1] - fixed[stages] + memory[GRADIENTS, -1]
         late = before + np.where(one, memory[FIRST_ONCE, first:last, None], memory[FOLLOWING_ONCE, steps - 1])
@@ -63,15 +65,16 @@ def fill_rows(table, width, costs, memory, unit, up, begin, end):
             b_last = min(b + TILE, n)
             for a in range(first, last):
                 table[row_offset(n, a, max(a, b), width) : row_offset(n, a, b_last, width)] = np.inf
-            # splits whose two rows are both in other tiles: each of those is read once for the whole tile
+            # splits with both rows in other tiles: each row is read once for the whole tile
             _splits(table, *rows, first, last, b, b_last, last, b + 1)
             _rest(table, *rows, last, b, b_last, costs, low, shift)
 
 
 def operations(table, width, costs, memory, unit, up, slots, most):
-    """The operations of an optimum within so many slots: int32[k] of 4 * stage + operation; None: over `most`.
+    """The operations of an optimum within `slots`: int32[k] of 4 * stage + operation; None if more than `most`.
 
     The entry [0][n - 1][slots] must be finite.
+    Cost: O(k n) time, O(n + k) memory; k may grow as n^2, so give `most`.
     """
     _check(table, width, costs, memory, unit)
     n = costs.shape[1]
@@ -97,7 +100,7 @@ def _check(table, width, costs, memory, unit):
 
 
 def row_offset(n, a, b, width):
-    """Where row [a][b] begins."""
+    """Offset of row [a][b]."""
     return (a * n - a * (a - 1) // 2 + b - a) * width
 
 
@@ -113,7 +116,7 @@ _offset, _slots = njit(row_offset), njit(in_slots)
 def _splits(
     table, width, unit, up, sweeps, peaks, late, shifts, beside, first, a, a_end, b_begin, b_end, j_begin, j_end
 ):
-    """Rows [a][b] of a tile, the minimum over splits before j: ranges of all three. `first` is the tile's first stage.
+    """Minimize rows [a][b] of a tile over splits before j, for ranges of all three. `first` is the tile's first stage.
 
     peaks, late, shifts : int64[TILE, n], for a and j - 1; beside : int64[TILE, n], for a and b
     """
@@ -138,7 +141,7 @@ def _splits(
 def _rest(
     table, width, unit, up, sweeps, peaks, late, shifts, beside, first, last, b_begin, b_end, costs, lows, shift_all
 ):
-    """Rows of a tile, what is left: the leaves, keeping all, and the splits that have a row in the tile."""
+    """Finish the rows of a tile: the leaves, keeping all, and the splits with a row in the tile."""
     n = sweeps.shape[0] - 1
     for a in range(last - 1, first - 1, -1):
         shift = shift_all[a]
@@ -158,7 +161,7 @@ def _rest(
 
 @njit
 def _operations(table, width, costs, memory, unit, up, slots, out):
-    """Number of operations; as many as `out` has room for are written."""
+    """Write operations while `out` has room, and return their total number."""
     n = costs.shape[1]
     stack = np.empty((3 * n + 3, 3), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2] = 0, n - 1, slots

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""The closure bound: what must be live or recomputed when a node runs first, priced, as minimum cuts.
+"""The closure bound: values live or nodes recomputed at the first run of a node, priced, as minimum cuts.
 
 A price is p / 2**shift units of scaled cost for a byte.
 """
@@ -17,7 +17,7 @@ from remat_algos.kernels.types cimport ENDLESS, Flags, Int32s, Int64s, int64_t
 cdef enum:
     UNMARKED, FORCED, READ_LATER, READ_AGAIN
     ANCESTOR = 1, DESCENDANT = 2
-    MAX_CUTS = 60                         # of one node; five are many
+    MAX_CUTS = 60                         # of one node; more than five are rare
 
 
 # ---------------------------------------------------------------- whole numbers
@@ -43,13 +43,13 @@ cdef inline int64_t priced(int64_t p, int64_t amount, int shift, int64_t most) n
 
 
 cdef inline bint no_larger(int64_t a, int64_t b, int64_t c, int64_t d) noexcept nogil:
-    """Whether a * b <= c * d; nothing is negative."""
+    """True if a * b <= c * d; nothing is negative."""
     cdef uint64_t high, other, low = product(a, b, &high), below = product(c, d, &other)
     return high < other or (high == other and low <= below)
 
 
 cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
-    """p of the price p / 2**shift just below a / b: at least 53 bits of it, or 62 behind the point."""
+    """p of the price p / 2**shift just below a / b: with at least 53 bits, or 62 fractional ones."""
     cdef int64_t p = a // b, rest = a % b
     shift[0] = 0
     while shift[0] < 62 and p < (<int64_t>1) << 52:
@@ -65,11 +65,11 @@ cdef inline int64_t quotient(int64_t a, int64_t b, int* shift) noexcept nogil:
 # ---------------------------------------------------------------- bytes
 
 def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t work):
-    """Bytes that are live, in every schedule, while each needed node runs for the first time; 0 of other nodes.
+    """Bytes live in every schedule during the first run of each needed node; 0 for others.
 
     single : uint8[n] nodes that run only once, pins : int32[*] nodes whose values may have to be live while others run,
-    those that matter most first; after about `work` reads the rest of them is left out
-    Returns (int64[n], number of pins that were counted).
+    the most important first; after about `work` reads the rest is left out
+    Returns (int64[n], number of counted pins).
     Cost: O(n + k) time for each pin, O(n) memory.
     """
     cdef Py_ssize_t n = graph.n_nodes, i, done
@@ -114,17 +114,17 @@ def forced_bytes(GraphArrays graph not None, Flags single, Int32s pins, int64_t 
 
 
 def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_t bound, int64_t work):
-    """The most bytes, above `bound`, that two nodes with paths to a third prove; see `two_path_bound`.
+    """The best lower bound above `bound` by two nodes with paths to a third; see `two_path_bound`.
 
-    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] those to pair, by falling bytes; pairs
-    of the first nodes come first, and none after about `work` reads
-    Returns (bytes, first node, second node); the nodes are -1 where no pair proves more than `bound`.
+    live : int64[n] bytes that are live whenever a node runs, nodes : int32[*] those to pair, by descending bytes;
+    pairs of the first nodes come first, and none after about `work` reads
+    Returns (bytes, first node, second node); the nodes are -1 if no pair proves more than `bound`.
     Cost: O(n + k) time for each pair, O(n + n_values) memory.
     """
     cdef Py_ssize_t n = graph.n_nodes, i, j
     cdef int s = -1, t = -1, v, first = -1, second = -1
     cdef int64_t largest = 0, done = 0, x
-    cdef vector[unsigned char] around      # of each value: whether it is read or made by the first, by the second
+    cdef vector[unsigned char] around      # of each value: bits for read or made by the first, by the second
     cdef vector[int64_t] from_first, from_second
     with nogil:
         assign(around, graph.n_values, <unsigned char>0)
@@ -169,9 +169,9 @@ cdef void surround(GraphArrays graph, int v, unsigned char bit, bint on, vector[
 
 cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned char avoided, vector[int64_t]& width,
                     vector[unsigned char]& around) noexcept nogil:
-    """Bytes of the smallest value on the path from `source` to v where that is largest; 0: there is none.
+    """Bytes of the smallest value on the widest path from `source` to v; 0 without a path.
 
-    Outputs and values with the bit `avoided` are on no path; nodes before `begin` neither.
+    Paths avoid outputs, values with the bit `avoided`, and nodes before `begin`.
     """
     cdef int64_t best = 0, j, here
     cdef int x
@@ -185,7 +185,7 @@ cdef int64_t widest(GraphArrays graph, int v, int source, int begin, unsigned ch
 
 @cython.final
 cdef class _Walk:
-    """Nodes below and above others, as lists and as marks; `work` reads were followed."""
+    """Descendants and ancestors of nodes, as lists and as marks; `work` counts the reads followed."""
     cdef vector[unsigned char] mark
     cdef vector[int] above, below
     cdef int64_t work
@@ -219,7 +219,7 @@ cdef class _Walk:
                 w = graph.reader_indices[j]
                 if graph.needed[w] and not self.mark[w] & DESCENDANT:
                     self.mark[w] |= DESCENDANT
-                    self.below.push_back(w)    # room was reserved
+                    self.below.push_back(w)    # capacity was reserved
             self.work += 1 + graph.reader_indptr[graph.value_indptr[v + 1]] - graph.reader_indptr[graph.value_indptr[v]]
             if at == self.below.size():
                 return
@@ -227,7 +227,7 @@ cdef class _Walk:
             at += 1
 
     cdef void ascend(self, GraphArrays graph, int v, bint among_descendants) noexcept nogil:
-        """Mark v and all that it needs, among all nodes or among those below another."""
+        """Mark v and its ancestors, among all nodes or among the descendants of another."""
         cdef size_t at = self.above.size()
         cdef int64_t j
         cdef int u
@@ -250,7 +250,7 @@ cdef class _Walk:
 
 @cython.final
 cdef class _PricedNetwork:
-    """Arcs whose capacity is fixed or the price of bytes, and their minimum cuts; most : of a price.
+    """Arcs whose capacity is fixed or the price of bytes, and their minimum cuts; most : the largest price.
 
     Vertex 0 is the source, 1 the sink. cut_cost and cut_bytes are those of the last cut, not rounded; `work` is in
     units of about a nanosecond.
@@ -266,7 +266,7 @@ cdef class _PricedNetwork:
         self.flow, self.most = FlowNetwork(2, none, none, 0, 1), most
 
     cdef void start(self, int n_vertices) noexcept nogil:
-        """Without arcs."""
+        """Begin a network without arcs."""
         self.tail.clear()
         self.head.clear()
         self.bytes.clear()
@@ -278,14 +278,14 @@ cdef class _PricedNetwork:
         return self.n_vertices - 1
 
     cdef int arc(self, int tail, int head, int64_t bytes, int64_t fixed) except -1 nogil:
-        """`fixed` is the capacity, or -1 where the bytes have a price."""
+        """Add an arc; `fixed` is its capacity, or -1 if its bytes have a price."""
         self.tail.push_back(tail)
         self.head.push_back(head)
         self.bytes.push_back(bytes)
         self.fixed.push_back(fixed)
 
     cdef int load(self) except -1 nogil:
-        """After the last arc."""
+        """Load the network after the last arc."""
         self.capacity.resize(self.tail.size())
         self.flow.load(self.n_vertices, self.tail.size(), self.tail.data(), self.head.data(), 0, 1)
         self.work += 20 * <int64_t>self.tail.size()
@@ -313,7 +313,7 @@ cdef class _PricedNetwork:
         return self.flow.value()
 
     cdef int64_t fewest_bytes(self) noexcept nogil:
-        """The bytes that must be live beside those that are forced, whatever is recomputed."""
+        """Minimum live bytes beside the forced ones, with any recomputation."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else self.fixed[i]
@@ -322,7 +322,7 @@ cdef class _PricedNetwork:
         return self.finish()
 
     cdef int64_t bytes_of_one_pass(self) noexcept nogil:
-        """The fewest bytes beside those that are forced where nothing is recomputed that costs anything."""
+        """Minimum live bytes beside the forced ones if only nodes without cost are recomputed."""
         cdef size_t i
         for i in range(self.tail.size()):
             self.capacity[i] = min(self.bytes[i], self.most) if self.fixed[i] < 0 else ENDLESS if self.fixed[i] else 0
@@ -334,22 +334,22 @@ cdef class _PricedNetwork:
 cdef class ClosureSearch:
     """ClosureSearch(graph, single, cost, bits=, step=, most=).
 
-    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : whole units of
-    compute; every overhead is a multiple.
+    single : uint8[n] nodes that run only once, cost : int64[n] in units of 2**-bits, rounded down, step : every
+    overhead is a multiple, in whole units of compute.
     (sum of the cost + 1) * (n_values + 2) and most * (n_values + 2) are at most 2**61, which keeps sums below 2**62.
 
-    When node v runs first, its ancestors have run and its descendants have not; other nodes, here called free, may
-    have. Of the values that are made before and read afterwards, some are live in every schedule; each other one is
-    live too, or its node is recomputed. Vertices of the network are the source, the sink, for each node that may run
-    afterwards one (on the source's side: it does), for each free node another (on the source's side: it has not run
-    before), and one for each value that several nodes may read afterwards. An arc into a node is cut where its bytes
-    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, where it is
+    When node v runs first, its ancestors have run and its descendants have not; other nodes, called free,
+    may have. Of the values that are made before and read afterwards, some are live in every schedule; each other one
+    is live too, or its node is recomputed. Vertices of the network are the source, the sink, one for each node that
+    may run afterwards (on the source's side: it does), another for each free node (on the source's side: it has not
+    run before), and one for each value that several nodes may read afterwards. An arc into a node is cut if its bytes
+    are live; an arc from a node into the sink, or from the first vertex of a free node into its second, if it is
     recomputed.
     A cut of cost c that has k more bytes live than `forced` bounds the value D of each price from above: it is at most
     c + price * (forced + k - limit), and D is at most the overhead. D is concave in the price.
 
-    Cost: for each moment O(n + k) time for the network and a few minimum cuts in it, each of which takes about as long,
-    sometimes many times as long; O(n + k) memory.
+    Cost: for each moment O(n + k) time for the network and for each of a few minimum cuts, which sometimes take many
+    times longer; O(n + k) memory.
     """
     cdef GraphArrays graph
     cdef Flags single
@@ -365,11 +365,11 @@ cdef class ClosureSearch:
     cdef vector[int] not_before            # of each of `vertices`, the second vertex of a free node; 0: it is not free
     cdef vector[int] pinned                # needed nodes with an output
     cdef bint any_free
-    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, how many may read it again
+    cdef vector[int] marked, junction, times   # values with a state; of each, its vertex, number of nodes that may read it again
     cdef vector[int64_t] later             # bytes from the source into each vertex
     cdef int64_t forced
-    cdef int64_t passing, all_cost, single_bytes    # of the first two lines, where no node is free
-    cdef int64_t looked                    # at nodes and values, of the work
+    cdef int64_t passing, all_cost, single_bytes    # of the first two lines, without free nodes
+    cdef int64_t looked                    # work on nodes and values
 
     def __init__(self, GraphArrays graph not None, Flags single not None, Int64s cost not None, *, int bits,
                  int64_t step, int64_t most):
@@ -394,19 +394,19 @@ cdef class ClosureSearch:
         self.aim(0)
 
     def aim(self, int64_t limit):
-        """Start with another limit on the bytes, 0 or more."""
+        """Start again with another limit on the bytes, 0 or more."""
         self.limit, self.overhead, self.threshold = limit, 0, 0
         self.node, self.price, self.shift, self.too_large, self.excessive = -1, 0, 0, -1, 0
 
     cdef int check(self, int v) except -1:
         if not 0 <= v < self.graph.n_nodes:
-            raise ValueError(f"node {v} is none of {self.graph.n_nodes}")
+            raise ValueError(f"node {v} is not one of {self.graph.n_nodes}")
         return 0
 
     def visit(self, Int32s nodes, Py_ssize_t begin, int64_t work):
-        """Improve the bound with the moments of nodes[begin:], in portions; returns where to go on.
+        """Improve the bound with the moments of nodes[begin:], in portions; returns the place to continue.
 
-        nodes : int32[*] needed ones. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
+        nodes : int32[*] needed nodes. `work` is in units of about a nanosecond. Afterwards `overhead` is a lower bound,
         proved by the moment `node` at `price` / 2**shift; or at `too_large` at least `excessive` bytes are live.
         """
         cdef Py_ssize_t i
@@ -421,11 +421,11 @@ cdef class ClosureSearch:
 
     @property
     def work(self):
-        """Of the last `visit`."""
+        """Work of the last `visit`."""
         return self.looked + self.network.work
 
     def start(self, int v, int64_t price, int shift):
-        """One moment at one price, 0 to 2**62; `overhead` and `too_large` are set as by `visit`."""
+        """Evaluate one moment at one price, 0 to 2**62; sets `overhead` and `too_large` like `visit`."""
         self.check(v)
         with nogil:
             self.build(v)
@@ -436,10 +436,9 @@ cdef class ClosureSearch:
                 self.evaluate(v, price, shift)
 
     def side(self, int v, int64_t price, int shift):
-        """What the cut of one moment at one price stands for.
+        """The cut of one moment at one price.
 
-        Returns (forced bytes, values among them, nodes that are recomputed, further values that are live, free nodes
-        that have run).
+        Returns (forced bytes, forced values, recomputed nodes, other live values, free nodes that have run).
         """
         self.check(v)
         self.build(v)
@@ -469,7 +468,7 @@ cdef class ClosureSearch:
     # ------------------------------------------------------------ the moment of a node
 
     cdef int build(self, int v) except -1 nogil:
-        """What is forced, and which nodes may run afterwards. `connect` makes a network of it."""
+        """Collect forced values and nodes that may run afterwards, for `connect`."""
         cdef size_t i
         cdef int64_t j, x
         cdef int u
@@ -502,7 +501,7 @@ cdef class ClosureSearch:
                 self.read_later(self.graph.read_indices[j])
         self.any_free = False
         i = 0
-        while i < self.vertices.size():    # grows meanwhile
+        while i < self.vertices.size():    # grows in the loop
             u = self.vertices[i]
             i += 1
             if self.is_free(u):
@@ -523,7 +522,7 @@ cdef class ClosureSearch:
             self.forced += self.graph.memory[x]
 
     cdef inline bint is_free(self, int u) noexcept nogil:
-        """Whether a needed node is neither an ancestor nor a descendant."""
+        """True if a needed node is neither an ancestor nor a descendant."""
         return self.walk.mark[u] == UNMARKED
 
     cdef int read_later(self, int x) except -1 nogil:
@@ -562,7 +561,7 @@ cdef class ClosureSearch:
         return self.vertex[u]
 
     cdef int connect(self) except -1 nogil:
-        """Arcs: source 0, sink 1, nodes, free nodes again, values that several nodes read."""
+        """Make arcs between source 0, sink 1, nodes, second vertices of free nodes, and values with several readers."""
         cdef size_t k
         cdef int64_t j, x, output_bytes, cost, first, last
         cdef int u, v, w
@@ -610,7 +609,7 @@ cdef class ClosureSearch:
     # ------------------------------------------------------------ prices
 
     cdef void evaluate(self, int v, int64_t price, int shift) noexcept nogil:
-        """Take the moment and the price if they prove more than the best so far."""
+        """Keep the moment and the price if they prove more than the best so far."""
         cdef int64_t value = self.network.cut(price, shift) - priced(price, self.limit - self.forced, shift, ENDLESS)
         if value > self.threshold:
             self.node, self.price, self.shift = v, price, shift
@@ -626,14 +625,13 @@ cdef class ClosureSearch:
         return (value + self.step - 1) // self.step * self.step
 
     cdef int improve(self, int v) except -1 nogil:
-        """Find the best price of a moment, or leave it as soon as it cannot prove more than the best so far.
+        """Find the best price of a moment, or stop as soon as it cannot prove more than the best so far.
 
-        The best price is where lines of two cuts meet: one under which more bytes than the limit are live, one under
-        which not.
+        The best price is where the lines of two cuts meet: one with more live bytes than the limit, one without.
         """
         cdef int64_t over, cost, other_cost, bytes, other_bytes
         cdef int shift, i
-        cdef bint met = self.price == 0                     # the price is where the lines meet, not that of the best
+        cdef bint met = self.price == 0                     # the price is at the meeting of lines, not the best one's
         self.build(v)
         if self.forced > self.limit:
             self.too_large, self.excessive = v, self.forced

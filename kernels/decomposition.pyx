@@ -1,12 +1,12 @@
 # distutils: language = c++
 """Decompositions of a graph into bags of vertices, as trees and as paths.
 
-Trees: from an elimination order, whether one is sound, without needless bags, balanced separators. A tree decomposition
+Trees: from an elimination order, checks, removal of redundant bags, balanced separators. A tree decomposition
 is bag_indptr : int64[b + 1], bag_indices : int32[total] the vertices of each bag, ascending, and parent : int32[b]
-the tree, -1 for the root; parents may stand anywhere.
+the tree, -1 for the root; parents in any order.
 
-Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it: the vertices that
-are placed and have a neighbour that is not. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
+Paths: layouts, which are orders of the vertices. Their bags are a vertex and the boundary before it: the placed
+vertices with an unplaced neighbour. Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the
 neighbours of each vertex.
 """
 
@@ -33,7 +33,8 @@ def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     """The tree of the bags of an elimination order: (bag_indices int32[total], each bag ascending; parent int32[b]).
 
     order : int32[b]; bag i holds order[i] and its neighbours at that time, the last bag all that are not in the order.
-    The parent of a bag is that of the first eliminated among its others; further roots hang on the first.
+    The parent of a bag is that of the first eliminated among its others; other roots get the first as parent.
+    Cost: O(n + total log(largest bag)) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = order.shape[0], i
     cdef int64_t j
@@ -60,9 +61,10 @@ def bags_to_tree(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
-    """(NOT_ASCENDING, bag), (NO_TREE, a bag that does not hang on one root), or (0, -1).
+    """(NOT_ASCENDING, bag), (NO_TREE, a bag not connected to the only root), or (0, -1).
 
     bag_indptr and parent fit each other; vertices below 0 count as not ascending.
+    Cost: O(b + total) time, O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i, x
     cdef int64_t j
@@ -88,7 +90,7 @@ def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
         while not known[x]:
             walk.push_back(<int>x)
             if <Py_ssize_t>walk.size() > b:
-                return NO_TREE, i                              # round and round
+                return NO_TREE, i                              # a cycle
             x = parent[x]
         for x in walk:
             known[x] = 1
@@ -96,7 +98,10 @@ def first_fault(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def root_tree(Py_ssize_t b, const int[:, ::1] edges):
-    """The parents int32[b] of a tree of edges int32[b - 1, 2], rooted at bag 0; -2 where the edges do not reach."""
+    """The parents int32[b] of a tree of edges int32[b - 1, 2], rooted at bag 0; -2 for unreachable bags.
+
+    Cost: O(b) time and memory.
+    """
     cdef Py_ssize_t i, at = 0
     cdef int64_t j
     cdef int x
@@ -129,9 +134,9 @@ def root_tree(Py_ssize_t b, const int[:, ::1] edges):
 
 
 def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s indptr, Int32s indices):
-    """The first law that the decomposition of a graph breaks, and by whom; (0, -1, -1, -1) if none.
+    """The first law that the decomposition of a graph breaks, and where; (0, -1, -1, -1) if none.
 
-    indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; the bags hold no vertex above
+    indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex; all vertices of bags are below n
     Returns (VERTEX, v, -1, -1): v is in no bag; (CONNECTED, v, bag, bag): v is in both bags, not in all between;
     (EDGE, u, v, -1): no bag holds both.
     Cost: O(n + (b + m) log(largest bag)) time for b entries of bags, O(n) memory.
@@ -158,7 +163,7 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
             return VERTEX, v, -1, -1
     if twice >= 0:
         return CONNECTED, twice, first, second
-    for v in range(n):                                         # an edge stands in the lower of its two tops, or nowhere
+    for v in range(n):                                         # an edge is in the lower of its two tops, or in no bag
         for j in range(indptr[v], indptr[v + 1]):
             u = indices[j]
             if (u > v and not _holds(bags, bag_indptr[top[v]], bag_indptr[top[v] + 1], u)
@@ -168,9 +173,10 @@ def broken_law(Int64s bag_indptr, Int32s bag_indices, Int32s parent, *, Int64s i
 
 
 def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
-    """Merges bags that stand inside a neighbour, in one pass over the tree's edges.
+    """Merge bags inside a neighbour, in one pass over the tree's edges.
 
-    Returns (kept int32[k]: the bags that stay, ascending, parent int32[k]: their tree); of equal bags the first.
+    Returns (kept int32[k]: remaining bags, ascending, parent int32[k]: their tree); of equal bags the first.
+    Cost: O(b s log s) time at most for bags of up to s vertices, mostly O(b log s); O(b) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], i
     cdef int x, y, k = 0
@@ -208,19 +214,20 @@ def shrink_bags(Int64s bag_indptr, Int32s bag_indices, Int32s parent):
 
 
 def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memory):
-    """A tree of separators: each removes a bag from its part of the tree; its children are those of the pieces left.
+    """A tree of separators: each removes a bag from its part of the tree; its children those of the remaining pieces.
 
     memory : int64[n] of each vertex, above every vertex of a bag. The bag with the least memory not yet owned is chosen
     among those that leave pieces of at most two thirds; without memory one that leaves at most half.
     Returns (end int32[b], above int32[b], owner int32[n], n_bags int32[b], bag int32[b]): separators in preorder,
     above -1 for the first; owner -1 for a vertex in no bag.
+    Cost: O(n + total + b log b) time, O(n + total) memory.
     """
     cdef Py_ssize_t b = parent.shape[0], n = memory.shape[0], i
     cdef int64_t j, jj
     cdef int s = 0, x, v
     cdef _Forest forest = _Forest(parent)
     cdef vector[int64_t] bags_start
-    cdef vector[int] bags_of, begins, aboves                   # of parts still to do: a bag, the separator above
+    cdef vector[int] bags_of, begins, aboves                   # of remaining parts: a bag, the separator above
     end, tree, owner = np.empty(b, np.int32), np.full(b, -1, np.int32), np.full(n, -1, np.int32)
     n_bags, bag, unowned = np.empty(b, np.int32), np.empty(b, np.int32), np.zeros(b, np.int64)
     cdef int[::1] out_end = end, above = tree, owned = owner, count = n_bags, chosen = bag
@@ -266,7 +273,10 @@ def separators(Int64s bag_indptr, Int32s bag_indices, Int32s parent, Int64s memo
 
 
 def balanced_bag(Int32s parent):
-    """The bag that leaves pieces of at most half of the bags (lowest id), -1 where there is no bag."""
+    """The bag that leaves pieces of at most half of the bags (lowest id), -1 without bags.
+
+    Cost: O(b) time and memory.
+    """
     cdef _Forest forest = _Forest(parent)
     if not parent.shape[0]:
         return -1
@@ -277,10 +287,11 @@ def balanced_bag(Int32s parent):
 # Layouts.
 
 def breadth_first_layout(Int64s indptr, Int32s indices, int start):
-    """Vertices by their distance from one, the earlier reached first; other components from their lowest vertex.
+    """Vertices in breadth-first order from one; other components from their lowest vertex.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
+    Cost: O(n + m) time, O(n) memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, head = 0, tail = 1, lowest = 0
     cdef int64_t j
@@ -306,10 +317,11 @@ def breadth_first_layout(Int64s indptr, Int32s indices, int start):
 
 
 def place_early(Int64s indptr, Int32s indices, Int32s order):
-    """An order made better: a vertex that adds nothing to the boundary is placed at once, else the next of the order.
+    """Improve an order: place vertices that add nothing to the boundary at once, else the next of the order.
 
     indptr : int64[n + 1], indices : int32[2 m], order : int32[n]
     Returns (layout int32[n], the size of its largest boundary).
+    Cost: O(n + m) time and memory.
     """
     cdef Py_ssize_t n = order.shape[0], at = 0, first = 0
     cdef int64_t size = 0, largest = 0
@@ -344,10 +356,11 @@ def place_early(Int64s indptr, Int32s indices, Int32s order):
 
 
 def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
-    """From its own place to that of its last neighbour: when each vertex is in the bags of a layout.
+    """First and last bag of each vertex in a layout: from its own place to that of its last neighbour.
 
     indptr : int64[n + 1], indices : int32[2 m], layout : int32[n]
     Returns (first int64[n], last int64[n]), by vertex.
+    Cost: O(n + m) time, O(n) memory.
     """
     cdef Py_ssize_t n = layout.shape[0], v
     cdef int64_t j
@@ -364,14 +377,15 @@ def layout_spans(Int64s indptr, Int32s indices, Int32s layout):
 
 
 def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
-    """The vertices of an elimination tree from its root, one branch after the other, the one that needs most last.
+    """The vertices of an elimination tree from its root, branch by branch, the one that needs most last.
 
-    What its bag shares with the vertices above it is all that a branch leaves open, so with bags of at most k vertices
-    a branch needs the larger of: the maximum that a child needs; k plus the second largest. That is at most
+    A branch leaves open only the vertices that its bag shares with those above it, so with bags of at most k vertices
+    a branch needs the larger of: the maximum need of a child; k plus the second largest. That is at most
     k (1 + log2 n), and no boundary of the order is larger.
 
-    order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and what is left beside it
+    order : int32[n], bag_indptr : int64[n + 1], bag_indices : int32[k] bag i: order[i] and its remaining neighbours
     Returns int32[n].
+    Cost: O(n log n + k) time, O(n) memory.
     """
     cdef Py_ssize_t n = order.shape[0], i, at = 0
     cdef int64_t j, top, size
@@ -382,10 +396,10 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
     with nogil:
         assign(place, n, 0)
         assign(need, n + 1, 0)
-        children.resize(n + 1)                                  # the last one: above all roots
+        children.resize(n + 1)                                  # the last entry is above all roots
         for i in range(n):
             place[order[i]] = i
-        for i in range(n):                                      # children come before what they hang on
+        for i in range(n):                                      # children come before parents
             size = bag_indptr[i + 1] - bag_indptr[i]
             sort(children[i].begin(), children[i].end())
             need[i] = size
@@ -412,16 +426,17 @@ def branch_layout(Int32s order, Int64s bag_indptr, Int32s bag_indices):
 
 
 def minimum_layout(Int64s indptr, Int32s indices):
-    """A layout whose largest boundary is minimum, by the subset program: 2^n states.
+    """A layout whose largest boundary is minimum, by dynamic programming over subsets.
 
     indptr : int64[n + 1], indices : int32[2 m]
     Returns int32[n].
+    Cost: O(2^n n) time, 2^n bytes of memory; for more than some 20 vertices use `place_early`.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, v, last
     cdef int64_t j
     cdef uint64_t placed, left, states = <uint64_t>1 << n
     cdef vector[uint64_t] near
-    cdef vector[unsigned char] width                            # of each set: the largest boundary on the way to it
+    cdef vector[unsigned char] width                            # of each set: its minimum largest boundary
     cdef unsigned char boundary
     layout = np.empty(n, np.int32)
     cdef int[::1] out = layout
@@ -454,16 +469,17 @@ def minimum_layout(Int64s indptr, Int32s indices):
 
 def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s succ,
                        Int64s place):
-    """Next always, of the nodes whose predecessors are all placed, the one with the lowest place, ties to the lower id.
+    """Topological order that always takes the ready node of lowest place, ties by lower id.
 
     pred_indptr, succ_indptr : int64[n + 1], succ : int32[edges], place : int64[n]
     Returns int32[n].
+    Cost: O(n log n + edges) time, O(n) memory.
     """
     cdef Py_ssize_t n = place.shape[0], at = 0
     cdef int64_t j
     cdef int v
     cdef vector[int64_t] waits
-    cdef priority_queue[pair[int64_t, int]] queue                # the largest comes first: both are negated
+    cdef priority_queue[pair[int64_t, int]] queue                # largest first, so both are negated
     order = np.empty(n, np.int32)
     cdef int[::1] out = order
     with nogil:
@@ -486,13 +502,13 @@ def leftmost_topological_order(Int64s pred_indptr, Int64s succ_indptr, Int32s su
 # Bags inside bags.
 
 cdef inline bint _holds(const int* bags, int64_t begin, int64_t end, int v) noexcept nogil:
-    """Whether the vertex is among the ascending ones of a bag."""
+    """True if the vertex is in the ascending bag."""
     cdef const int* at = lower_bound(bags + begin, bags + end, v)
     return at != bags + end and at[0] == v
 
 
 cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, int64_t other_end) noexcept nogil:
-    """Whether every vertex of the first bag stands in the second; time grows with the first, hardly with the second."""
+    """True if the first bag is inside the second; time grows with the first, hardly with the second."""
     cdef int64_t j
     cdef const int* at = bags + other
     if end - begin > other_end - other:
@@ -505,18 +521,18 @@ cdef bint _inside(const int* bags, int64_t begin, int64_t end, int64_t other, in
 
 
 cdef inline int _merged_into(int* into, int x) noexcept nogil:
-    """The bag that x was merged into at last."""
+    """The bag into which x was finally merged."""
     while into[x] != x:
         into[x] = into[into[x]]
         x = into[x]
     return x
 
 
-# What separators leave of a tree.
+# A tree without its separators.
 
 @cython.final
 cdef class _Forest:
-    """A tree while bags are removed from it, and the sizes in the part that was visited last.
+    """A tree from which bags are removed, and sizes in the last visited part.
 
     near[start[x]:start[x + 1]] are the neighbours of bag x in the tree, removed or not.
     """
@@ -524,7 +540,7 @@ cdef class _Forest:
     cdef vector[int] near                                      # ascending for each bag
     cdef vector[char] removed
     cdef vector[int] walk                                      # the part, from its first bag outwards
-    cdef vector[int] above, size, largest                      # largest: bags of the largest piece that a bag leaves
+    cdef vector[int] above, size, largest                      # largest: bags of the largest piece without a bag
 
     def __cinit__(self, Int32s parent):
         cdef Py_ssize_t b = parent.shape[0], i
@@ -579,7 +595,7 @@ cdef class _Forest:
     cdef int separator(self, Int64s bytes_left) noexcept nogil:
         """The bag with the fewest bytes left among those of the part that leave pieces of at most two thirds.
 
-        Among equal ones that with the smallest pieces (at most half of the part where all are equal), then lowest id.
+        Ties go to the smallest pieces (at most half of the part if all are equal), then to the lowest id.
         """
         cdef int best = -1, x
         for x in self.walk:
@@ -593,15 +609,15 @@ cdef class _Forest:
         return best
 
 
-# What the next vertex of a layout adds.
+# Boundaries of layouts.
 
 @cython.final
 cdef class _Boundary:
-    """The boundary of a set of placed vertices that grows, and what each other vertex would add to it.
+    """The boundary of a growing set of placed vertices, and the vertices that each other one would add.
 
-    rest[v] is the number of neighbours of v that are not placed; closes[v], of a vertex not placed, for how many placed
-    ones it is the last such neighbour; `touched` are the vertices not placed whose counts the last call of place
-    changed, some of them twice.
+    rest[v] is the number of unplaced neighbours of v; closes[v], for an unplaced vertex, the number of placed ones of
+    which it is the last such neighbour; `touched` are the unplaced vertices with counts changed by the last call of
+    place, some of them twice.
     """
     cdef Int64s indptr
     cdef Int32s indices
@@ -618,7 +634,7 @@ cdef class _Boundary:
             self.rest.push_back(indptr[v + 1] - indptr[v])
 
     cdef int64_t change(self, int v) noexcept nogil:
-        """What placing a vertex adds to the boundary; it never grows while the vertex waits."""
+        """Growth of the boundary if a vertex is placed; it never increases while the vertex waits."""
         return (self.rest[v] > 0) - self.closes[v]
 
     cdef int place(self, int v) except -1 nogil:
@@ -637,7 +653,7 @@ cdef class _Boundary:
             self.close_by_last(v)
 
     cdef int close_by_last(self, int u) except -1 nogil:
-        """Find the one neighbour of a placed vertex that is not placed."""
+        """Find the only unplaced neighbour of a placed vertex."""
         cdef int64_t j = self.indptr[u]
         while self.placed[self.indices[j]]:
             j += 1

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""In which order to eliminate the vertices of a graph, and how small its treewidth can be.
+"""Elimination orders of graphs, and bounds on treewidth.
 
 Eliminating a vertex joins its neighbours to a clique and removes it; its bag is the vertex and these neighbours.
 Graphs are undirected: indptr : int64[n + 1], indices : int32[2 m] the neighbours of each vertex.
@@ -20,7 +20,7 @@ from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
 
 # Elimination orders.
 
-ctypedef pair[int64_t, int64_t] Key           # of a vertex, the greatest first; both entries at most 0
+ctypedef pair[int64_t, int64_t] Key           # of a vertex, largest first; both entries at most 0
 
 cdef enum:
     by_fill = 0
@@ -48,10 +48,12 @@ cdef class EliminationRun:
     """The elimination of a graph, always of the vertex with the minimum key.
 
     indptr : int64[n + 1], indices : int32[2 m], rank : int32[n] a permutation for ties, rule : one of the above,
-    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width from which on it is given up
-    After a MemoryError a run cannot go on: make a new one.
+    tie_by_degree : ties go to the minimum degree, then to the rank, below : the width at which to stop
+    After a MemoryError a run cannot continue: make a new one.
+    Cost: for each vertex the pairs in its bag and, unless by degree, the common neighbours for each added edge;
+    O(n + m + added edges + bags) memory. Meant for small width: bags of w vertices take about n w^2.
 
-    A vertex that is left has an entry `queued[v]` in the queue, its key or a greater one; older entries are ignored.
+    A remaining vertex has an entry `queued[v]` in the queue, its key or a larger one; older entries are ignored.
     """
     cdef _Eliminator graph
     cdef _Matrix matrix
@@ -59,7 +61,7 @@ cdef class EliminationRun:
     cdef bint tie_by_degree
     cdef Int32s rank
     cdef vector[int] ranked               # vertex of each rank
-    cdef vector[Key] queued               # the greatest key of each vertex that is in the queue
+    cdef vector[Key] queued               # the largest key of each vertex in the queue
     cdef priority_queue[Key] queue
 
     def __init__(self, Int64s indptr, Int32s indices, Int32s rank, int rule,
@@ -98,7 +100,7 @@ cdef class EliminationRun:
         return self.key(self.graph.fill[v], self.graph.degree[v], self.rank[v])
 
     def run(self, int64_t work):
-        """Go on until about so many entries have been read; the state then."""
+        """Continue for about `work` entries read; return the state."""
         cdef int state = going_on
         work += self.graph.work
         with nogil:
@@ -144,7 +146,7 @@ cdef class EliminationRun:
         return -1
 
     cdef int queue_touched(self) except -1 nogil:
-        """Keys that decreased go into the queue; those that grew are updated when they are removed."""
+        """Queue the changed vertices whose key improved; other keys are updated when they are removed."""
         cdef Py_ssize_t i
         cdef int v
         cdef Key key
@@ -167,9 +169,7 @@ cdef class EliminationRun:
         return best
 
     def result(self):
-        """(order int32[n], bag_indptr int64[n + 1], bags int32[b], number of edges added), once it is done.
-
-        Before, those of the vertices eliminated so far.
+        """(order int32[k], bag_indptr int64[k + 1], bags int32[b], added edges) of the k vertices eliminated so far.
         """
         return _ints(self.graph.order), _pointers(self.graph.bag_end), _ints(self.graph.bags), self.graph.added
 
@@ -177,8 +177,9 @@ cdef class EliminationRun:
 def elimination_bags(Int64s indptr, Int32s indices, Int32s order):
     """The bags of an elimination order of k vertices: (bag_indptr int64[k + 1], bags int32[b]).
 
-    The neighbours of a vertex when it is eliminated are its own that come later, and those in the bags whose first
-    eliminated member, beside their own vertex, it is. The last bag has all vertices that are not in the order.
+    The neighbours of a vertex when it is eliminated are its later ones, and those in the bags of which it is the first
+    eliminated member beside their own vertex. The last bag has all vertices that are not in the order.
+    Cost: O(n + m + b) time and memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, k = order.shape[0], j
     cdef int64_t i, child
@@ -233,6 +234,7 @@ def contraction_width(Int64s indptr, Int32s indices):
     """The largest minimum degree while a vertex of minimum degree is contracted repeatedly (MMD+).
 
     It goes into the neighbour with the fewest common neighbours; ties to the smaller degree, then to the smaller id.
+    Cost: for each contraction the rows of the neighbours, so up to O(n m) time in all; about O(n + m) memory.
     """
     cdef _Adjacency graph = _Adjacency()
     cdef priority_queue[pair[int, int]] queue
@@ -263,9 +265,11 @@ def contraction_width(Int64s indptr, Int32s indices):
 
 
 def reduce_safely(Int64s indptr, Int32s indices, int low):
-    """Eliminate vertices that cost no width: simplicial ones, and almost simplicial ones of degree `low` or less.
+    """Eliminate vertices without loss of width: simplicial ones, and almost simplicial ones of degree `low` or less.
 
-    Returns (order int32[k], low, vertices int32[n - k] what remains, edges int32[m, 2] between these, by vertex).
+    Returns (order int32[k], low, vertices int32[n - k] that remain, edges int32[m, 2] between these, by vertex).
+    Cost: counting triangles, then for each vertex tried the rows of its neighbours, again after a neighbour has changed
+    and for all when `low` rises; O(n + m) memory.
     """
     cdef _Eliminator graph = _Eliminator()
     cdef vector[int] queue, next_queue
@@ -301,6 +305,7 @@ def minimum_width_order(const uint64_t[::1] neighbours):
     neighbours : uint64[n] the bits of each vertex's neighbours
     TW(S) is the minimum width of eliminating the vertices of S first, and Q(S - v, v) the vertices outside S that v
     reaches through S - v. Returns int32[n].
+    Cost: O(2^n n^2) time, 2^(n + 1) bytes of memory; for more than some 20 vertices use `EliminationRun`.
     """
     cdef int n = <int>neighbours.shape[0], v, width, degree, lowest, choice
     cdef uint64_t chosen, rest, reached, seen, frontier, size = <uint64_t>1 << n
@@ -362,7 +367,7 @@ cdef int _fewest_common(_Adjacency graph, int v, const vector[int]& row) noexcep
 
 
 cdef bint _is_safe(_Eliminator graph, int v, int low) noexcept nogil:
-    """Whether the neighbours of v, perhaps without one of them, are a clique."""
+    """True if the neighbours of v, perhaps without one of them, are a clique."""
     cdef int i, missing, partner, d = graph.degree[v]
     cdef int* row
     if graph.fill[v] == 0:
@@ -438,25 +443,25 @@ cdef object _pointers(const vector[int64_t]& ends):
 # A graph that changes, as rows of neighbours.
 
 cdef enum:
-    skew = 16                             # a row this much longer than another is not read through
+    skew = 16                             # a row longer by this factor than another is not scanned
 
 
 cdef class _Adjacency:
     """Rows of neighbours that grow and shrink, and a table of all edges ever made, for pairs with a very long row.
 
     The row of v is arena[begin[v]:begin[v] + length[v]]; it has room for capacity[v] entries, and when it is full it
-    moves to the end of the arena. degree[v] of its entries are left; those that are gone stay until the row is read.
-    At most half of the table's mask + 1 slots are used; an edge stands in the first free one from its hash on.
+    moves to the end of the arena. degree[v] of its entries remain; removed ones stay until the row is read.
+    At most half of the table's mask + 1 slots are used; an edge is in the first free one from its hash on.
     No seen[v] is above stamp.
     """
     cdef Py_ssize_t n
-    cdef int64_t n_left, m_left             # vertices and edges that are left
-    cdef vector[int] arena, degree, length  # degree: neighbours left; length: entries of the row
+    cdef int64_t n_left, m_left             # remaining vertices and edges
+    cdef vector[int] arena, degree, length  # degree: remaining neighbours; length: entries of the row
     cdef vector[int64_t] begin, capacity, seen
     cdef vector[unsigned char] gone
     cdef vector[uint64_t] table
     cdef uint64_t n_pairs, mask
-    cdef int64_t stamp, work                # work: entries read, about
+    cdef int64_t stamp, work                # work: about the entries read
 
     cdef int load(self, Int64s indptr, Int32s indices) except -1 nogil:
         cdef Py_ssize_t v, j
@@ -480,7 +485,7 @@ cdef class _Adjacency:
         self.length.assign(self.degree.begin(), self.degree.end())
 
     cdef int* row(self, int v) noexcept nogil:
-        """The neighbours of v that are left, degree[v] many; good until an edge is added."""
+        """The degree[v] remaining neighbours of v; valid until an edge is added."""
         cdef int* entry = self.arena.data() + self.begin[v]
         cdef int i, kept = 0
         if self.length[v] > self.degree[v]:
@@ -492,7 +497,7 @@ cdef class _Adjacency:
         return entry
 
     cdef void mark(self, int v) noexcept nogil:
-        """Afterwards seen[w] == stamp for the neighbours of v alone."""
+        """Set seen[w] == stamp exactly for the neighbours of v."""
         cdef int* entry = self.row(v)
         cdef int i
         self.stamp += 1
@@ -530,7 +535,7 @@ cdef class _Adjacency:
         self.m_left -= self.degree[v]
 
     cdef bint before(self, int v, int w) noexcept nogil:
-        """By degree, then by id."""
+        """True if v is before w by degree, then by id."""
         return self.degree[v] < self.degree[w] or (self.degree[v] == self.degree[w] and v < w)
 
     cdef uint64_t slot(self, uint64_t pair) noexcept nogil:
@@ -557,20 +562,20 @@ cdef class _Adjacency:
 
 
 cdef inline uint64_t _pair(int u, int w) noexcept nogil:
-    """The edge as a word, never 0."""
+    """An edge as a word, never 0."""
     return (<uint64_t>min(u, w) << 32) | <uint64_t>(max(u, w))
 
 
 @cython.final
 cdef class _Eliminator(_Adjacency):
-    """A graph whose vertices are eliminated one after the other, and how many pairs of neighbours each has to join.
+    """A graph whose vertices are eliminated one by one, and the number of pairs of neighbours that each has to join.
 
     bags[bag_end[i - 1]:bag_end[i]] is the bag of order[i], which comes first in it. fill[v] is the number of pairs of
-    neighbours of v that are not joined; it has no meaning where it is not counted.
+    neighbours of v that are not joined; it is meaningless unless counted.
     """
-    cdef bint counting                    # whether fill is kept
+    cdef bint counting                    # True if fill is counted
     cdef vector[int64_t] fill, touched_at
-    cdef vector[int] touched              # whose fill or degree the last elimination changed
+    cdef vector[int] touched              # vertices whose fill or degree the last elimination changed
     cdef vector[int] order, bags
     cdef vector[int64_t] bag_end
     cdef int64_t added, time
@@ -583,7 +588,7 @@ cdef class _Eliminator(_Adjacency):
             self.count()
 
     cdef int count(self) except -1 nogil:
-        """Fill of all vertices: pairs of neighbours less triangles, each found from its first vertex by degree."""
+        """Count the fill of all vertices: pairs of neighbours minus triangles, each found from its first vertex."""
         cdef int v, w
         cdef int64_t i, j
         cdef int* row
@@ -614,7 +619,7 @@ cdef class _Eliminator(_Adjacency):
             self.touched.push_back(v)
 
     cdef int eliminate(self, int v) except -1 nogil:
-        """Write down the bag of v, join its neighbours, remove it."""
+        """Record the bag of v, join its neighbours, remove it."""
         cdef int i, u, d = self.degree[v]
         cdef int* bag = self.row(v)
         self.order.push_back(v)
@@ -634,9 +639,9 @@ cdef class _Eliminator(_Adjacency):
         self.remove(v)
 
     cdef int make_clique(self, int* bag, int d, int64_t until) except -1 nogil:
-        """Join what is not joined; where fill is kept, `until` so many edges have been added in all."""
+        """Join all pairs; if fill is counted, only until `until` edges have been added in all."""
         cdef int i, j, a, b
-        for i in range(d - 1):            # the longest row last: it need not be read
+        for i in range(d - 1):            # the longest row is last and need not be read
             if self.degree[bag[i]] > self.degree[bag[d - 1]]:
                 bag[i], bag[d - 1] = bag[d - 1], bag[i]
         for i in range(d - 1):
@@ -650,7 +655,7 @@ cdef class _Eliminator(_Adjacency):
                     self.join(a, b)
 
     cdef int join(self, int a, int b) except -1 nogil:
-        """Add the edge a b, where a is marked: it is missing no longer between neighbours that the two share."""
+        """Add the edge a b, with a marked: the fill of each common neighbour falls by one."""
         cdef int i, w, common = 0
         cdef int* row
         cdef bint long_row = self.degree[b] > skew * self.degree[a]
@@ -670,7 +675,7 @@ cdef class _Eliminator(_Adjacency):
         self.added += 1
 
 
-# The rest of the graph once it is dense, as rows of bits.
+# The remaining dense graph, as rows of bits.
 
 cdef enum:
     sparse = 16                           # a graph is dense if its vertices have more than n / sparse neighbours
@@ -679,9 +684,9 @@ cdef enum:
 
 @cython.final
 cdef class _Matrix:
-    """The graph that is left of an eliminator, whose order and bags it goes on with; its fill and work too.
+    """The remaining graph of an eliminator, whose order, bags, fill and work it continues.
 
-    Row v has a bit for each neighbour of v that is left, degree[v] many; vertex[v] is its name in the eliminator.
+    Row v has a bit for each of the degree[v] remaining neighbours of v; vertex[v] is its id in the eliminator.
     """
     cdef _Eliminator graph
     cdef Py_ssize_t n, w
@@ -761,7 +766,7 @@ cdef class _Matrix:
             b = next_bit(self.missing.data(), self.w, b + 1)
 
     cdef void recount(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-        """With the edge a b to come there is one pair less to join around each neighbour that the two share."""
+        """Count the new edge a b: each common neighbour has one pair less to join."""
         cdef Py_ssize_t i
         cdef uint64_t word, stored
         cdef uint64_t* left = self.row(a)

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""In which order the nodes of a graph run: as decisions on what is recomputed say, or each once with a low peak."""
+"""Orders of the nodes of a graph: by decisions on recomputation, or each node once with a low peak."""
 
 import numpy as np
 
@@ -13,14 +13,14 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
-# Forward once, then the gradients, each after what must be recomputed for it.
+# Forward once, then the gradients, each after the recomputations for it.
 
 def mirror_order(GraphArrays graph not None, Int32s owner, Int64s mirror_count):
     """The order of mirror counts: copy k of a node reads copy min(k, count) of its predecessors, gradients the last.
 
     owner : int32[n] (-1 forward), mirror_count : int64[n]
     Returns int32[m].
-    Cost: O(n + m + reads of all runs) time; O(n + sum of the counts) memory, whether the copies run or not.
+    Cost: O(n + m + reads of all runs) time; O(n + sum of the counts) memory.
     """
     cdef Int64s read_indptr = graph.read_indptr
     cdef Flags needed = graph.needed
@@ -86,8 +86,8 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
     kept, never_recomputed : uint8[n] (forward nodes that are not recomputed in their own block; of these, those that
     never are), co_input_from : int32[n] the first block whose gradients may still read the node as a co-input
     Returns int32[m].
-    Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay beyond theirs, which is O(n) a block
-    where co-inputs reach far; O(n + m) memory.
+    Cost: O(n + m + reads of all runs) time, and for each block the nodes that stay beyond their own, O(n) a block
+    if co-inputs reach far; O(n + m) memory.
     """
     cdef Int64s read_indptr = graph.read_indptr
     cdef Py_ssize_t n = graph.n_nodes, v, top, i, left, place
@@ -95,9 +95,9 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
     cdef int u, x, b
     cdef bint descended
     cdef vector[int] order
-    cdef vector[int] running                                     # forward nodes in memory that are to be dropped
+    cdef vector[int] running                                     # forward nodes in memory that will be dropped
     cdef vector[vector[int]] forward, backward                     # the nodes of each block
-    cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, once they have run
+    cdef unsigned char[::1] in_memory = np.array(kept, np.uint8)   # gradients too, after they have run
     cdef int[::1] path_node = np.empty(n + 1, np.int32)
     cdef int64_t[::1] path_read = np.empty(n + 1, np.int64)
     with nogil:
@@ -119,7 +119,7 @@ def canonical_order(GraphArrays graph not None, Int32s owner, *, Int32s block, F
                         continue
                 else:
                     v = backward[b][place - (0 if lazy else <Py_ssize_t>forward[b].size())]
-                    if in_memory[v]:                               # computed before, for the sum of a tied parameter
+                    if in_memory[v]:                               # already computed for the sum of a tied parameter
                         continue
                 top = 0
                 path_node[0] = <int>v
@@ -177,8 +177,8 @@ def beam_search_order(GraphArrays graph not None, Int32s nodes, Py_ssize_t beam)
 
     nodes : int32[m] the needed ones, ascending; beam : 1 or more
     Returns int32[m].
-    Cost: O(beam m^2) looks at whether a node is ready, and O(beam m) simulated steps for each of those that are; O(beam
-    m) memory. Too slow beyond some thousand nodes; there another start does better in the same time.
+    Cost: O(beam m^2) tests if a node is ready, and for each ready node a simulated step; O(beam m) memory. Too slow
+    beyond some thousand nodes; there another start does better in the same time.
     """
     cdef Py_ssize_t n = graph.n_nodes, m = nodes.shape[0], w = bit_words(n)
     cdef vector[uint64_t] done, after     # the states: sets of nodes, w words each
@@ -245,7 +245,7 @@ cdef struct _Extension:                  # of a state by one node
 
 
 cdef bint _is_better(const _Extension& a, const _Extension& b) noexcept nogil:
-    """Whether a comes first: by peak, then by live bytes; no two are equal."""
+    """True if a comes first: by peak, then by live bytes; no two are equal."""
     if a.peak != b.peak:
         return a.peak < b.peak
     if a.live != b.live:

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Maximum flow and minimum cuts, in integers: highest-label push-relabel, with global relabelling from time to time."""
+"""Integer maximum flow and minimum cuts: highest-label push-relabel with occasional global relabelling."""
 
 import numpy as np
 
@@ -14,9 +14,9 @@ def maximum_flow(int n, Int32s tail, Int32s head, Int64s capacity, int source, i
 
     tail, head : int32[m] vertices 0 to n - 1, capacity : int64[m] 0 or more; those of the arcs out of the source sum
     up to less than 2**62, and each one is less; source != sink
-    Returns (value, flow int64[m], source_side uint8[n] that the source can still send something to, sink_side uint8[n]
-    that can still send something to the sink); the arcs that leave the source's side, and those that enter the sink's,
-    are minimum cuts.
+    Returns (value, flow int64[m], source_side uint8[n] that the source can still reach, sink_side uint8[n] that can
+    still reach the sink); the arcs that leave the source's side, and those that enter the sink's, are minimum cuts.
+    Cost: O(n^2 sqrt(m)) time at worst, mostly a small multiple of n + m; O(n + m) memory.
     """
     cdef int64_t i, m = tail.shape[0]
     cdef int v
@@ -49,12 +49,12 @@ cdef class FlowNetwork:
     """FlowNetwork(n, tail, head, source, sink): tail, head : int32[m] vertices 0 to n - 1, source != sink.
 
     Arcs with their residual capacities, and a preflow: vertices may have an excess on its way to a target.
-    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is the way back; the i-th arc of
+    Arc a of vertex v, begin[v] <= a < begin[v + 1], goes to `to[a]`, and `sister[a]` is its reverse; the i-th arc of
     the caller is place[i]. Arcs of v before at[v] are not admissible until v is lifted. `height` is at most the
     distance to the target, n for vertices that cannot reach it, so an arc with residual capacity goes down by one at
     most. crowd[h] vertices have height h; no vertex above an empty height can reach the target, and none above `roof`
     can. Vertices of height h with an excess to discharge are a list: first[h], following[first[h]], ..., -1.
-    `work` arcs were read since the distances were exact, and up to `patience` may be.
+    `work` arcs were read since the distances were exact, at most `patience` before they are measured again.
     """
 
     def __cinit__(self, int n, Int32s tail, Int32s head, int source, int sink):
@@ -68,8 +68,9 @@ cdef class FlowNetwork:
         """A minimum cut for new capacities, or any flow of at least `enough`.
 
         capacity : int64[m] 0 or more; those of the arcs out of the source sum up to less than 2**62
-        Returns (value, uint8[n] 1 on the source's side); the sink's side is as small as it can be. Where `enough`
-        reached the sink, the value is that of a flow, a lower bound for every cut, and the side None.
+        Returns (value, uint8[n] 1 on the source's side); the sink's side is minimum. If `enough` reached
+        the sink, the value is that of a flow, a lower bound for every cut, and the side None.
+        Cost: as `maximum_flow`, without new memory.
         """
         check_length(capacity, self.m)
         cdef bint complete
@@ -85,7 +86,7 @@ cdef class FlowNetwork:
         return self.value(), side
 
     cdef int load(self, int n, int64_t m, const int* tail, const int* head, int source, int sink) except -1 nogil:
-        """Arcs by their tail. Nothing else takes memory."""
+        """Store arcs by their tail. Nothing else takes memory."""
         cdef int64_t i, a, b
         self.n, self.m, self.source, self.sink, self.patience = n, m, source, sink, 4 * n + 2 * m
         assign(self.begin, n + 2, 0)
@@ -105,7 +106,7 @@ cdef class FlowNetwork:
             self.begin[head[i] + 2] += 1
         for i in range(n):
             self.begin[i + 2] += self.begin[i + 1]
-        for i in range(m):                 # begin[v + 1] runs ahead to where the arcs of v end
+        for i in range(m):                 # begin[v + 1] moves to the end of the arcs of v
             a = self.begin[tail[i] + 1]
             self.begin[tail[i] + 1] += 1
             b = self.begin[head[i] + 1]
@@ -115,7 +116,7 @@ cdef class FlowNetwork:
             self.place[i] = a
 
     cdef void fill(self, const int64_t* capacity) noexcept nogil:
-        """New capacities; all of the source's arcs are saturated."""
+        """Set new capacities; all of the source's arcs are saturated."""
         cdef int64_t i, a
         cdef int v
         for v in range(self.n):
@@ -131,7 +132,7 @@ cdef class FlowNetwork:
                 self.push(self.source, a, self.residual[a])
 
     cdef bint cut(self, const int64_t* capacity, int64_t enough) noexcept nogil:
-        """Send as much to the sink as can be; excess may stay elsewhere. Returns False where `enough` came first."""
+        """Send the maximum to the sink; excess may stay elsewhere. Returns False if `enough` came first."""
         self.fill(capacity)
         return self.run(self.sink, enough)
 
@@ -139,7 +140,7 @@ cdef class FlowNetwork:
         return self.excess[self.sink]
 
     cdef bint on_source_side(self, int v) noexcept nogil:
-        """Whether a vertex cannot send anything to the sink, after a `cut` that is complete."""
+        """True if a vertex cannot reach the sink, after a complete `cut`."""
         return self.height[v] >= self.n
 
     cdef void push(self, int v, int64_t a, int64_t amount) noexcept nogil:
@@ -198,7 +199,7 @@ cdef class FlowNetwork:
         return self.highest >= 0
 
     cdef void lift(self, int v) noexcept nogil:
-        """Raise a vertex above the lowest of those that it can push to."""
+        """Raise a vertex above its lowest possible target."""
         cdef int lowest = self.n, old = self.height[v]
         cdef int64_t a
         self.work += self.begin[v + 1] - self.begin[v]
@@ -229,7 +230,7 @@ cdef class FlowNetwork:
         self.wake(v)
 
     cdef bint run(self, int target, int64_t enough) noexcept nogil:
-        """Bring every excess to the target that can reach it. Returns False where `enough` arrived before."""
+        """Bring every excess to the target that can reach it. Returns False if `enough` came first."""
         cdef int v
         self.target = target
         while self.measure():

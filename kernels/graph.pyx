@@ -1,7 +1,7 @@
 # distutils: language = c++
-"""What follows from the arrays of a graph: whether they are sound, other rows, orders, depths; its backward part.
+"""Arrays of graphs: checks, other rows, orders, depths, and the backward part.
 
-`GraphArrays` is the graph as all kernels take it. Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the
+`GraphArrays` is the graph argument of kernels. Rows are CSR: read_indptr : int64[n + 1], read_indices : int32[k] the
 values that each node reads, producer : int32[n_values] the node of each value.
 """
 
@@ -22,11 +22,11 @@ cdef class GraphArrays:
     value_indptr : int64[n + 1], read_indptr : int64[n + 1], read_indices : int32[k] values, memory : int64[n_values],
     output : uint8[n_values]
     compute, workspace : int64[n], by default 0; once : uint8[n], by default no node; needed : uint8[n], readers :
-    (int64[n_values + 1], int32[k] nodes, ascending), by default as the outputs and the reads say
+    (int64[n_values + 1], int32[k] nodes, ascending), by default from the outputs and the reads
 
-    Raises ValueError for arrays whose lengths do not go together.
+    Raises ValueError for arrays whose lengths do not match.
 
-    Cost: O(n + k) time, and memory for what is left out; given arrays are not copied.
+    Cost: O(n + k) time, and memory for omitted arrays; others are not copied.
     """
 
     def __init__(self, *, Int64s value_indptr not None, Int64s read_indptr not None, Int32s read_indices not None,
@@ -168,7 +168,7 @@ def depths(Int64s read_indptr, Int32s read_indices, Int32s producer):
 
 
 def topological_order(Int64s succ_indptr, Int32s succ_indices):
-    """Nodes in topological order, smallest id first; shorter than n where there is a cycle: int32[<= n].
+    """Nodes in topological order, smallest id first; shorter than n if there is a cycle: int32[<= n].
 
     Cost: O(n log n + k) time, O(n) memory.
     """
@@ -205,7 +205,7 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
     """Readers from the last to the first, the targets of each in order; a seed is the first node of its target.
 
     value_indptr, target_indptr : int64[n + 1], target_indices : int32[t], seed : uint8[n_targets] (values only)
-    Returns (target, reader): int32[g] each; reader is -1 for a seed. Nodes whose values lead to no seed have none.
+    Returns (target, reader): int32[g] each; reader is -1 for a seed. Nodes whose values lead to no seed are left out.
     Cost: O(n + n_targets) time and memory.
     """
     cdef Py_ssize_t n = value_indptr.shape[0] - 1, v, j, filled = 0, n_max = target_indices.shape[0]
@@ -220,7 +220,7 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
         for v in range(n - 1, -1, -1):
             leads = False
             for j in range(value_indptr[v], value_indptr[v + 1]):
-                if seed[j] and not begun[j]:  # it has no reader, or no gradient of a reader leads to a seed
+                if seed[j] and not begun[j]:  # no reader, or none that leads to a seed
                     target[filled], reader[filled], begun[j] = <int>j, -1, 1
                     filled += 1
                 leads = leads or begun[j]
@@ -238,12 +238,12 @@ def backward_order(Int64s value_indptr, Int64s target_indptr, Int32s target_indi
 
 def backward_reads(Int32s target, Int32s reader, *, Int64s value_indptr, Int64s saved_indptr, Int32s saved_indices,
                    Py_ssize_t n_targets):
-    """What gradients read: gradients of the values of their reader, what it saves, the sum so far.
+    """Reads of gradients: gradients of the values of their reader, its saved values, the sum so far.
 
-    A seed reads its value. target, reader : int32[g] (as `backward_order` gives them), value_indptr, saved_indptr :
+    A seed reads its value. target, reader : int32[g] (from `backward_order`), value_indptr, saved_indptr :
     int64[n + 1], saved_indices : int32[s] (values), n_targets : all values and parameters
     Returns (int64[g + 1], int32[k], last): gradient i is value n_values + i; last : int32[n_targets], the gradient
-    that is the complete sum of each target, -1 where there is none.
+    that is the complete sum of each target, or -1.
     Cost: O(g + k) time; the reads are counted, then filled in.
     """
     cdef Py_ssize_t size = target.shape[0], i, j, filled = 0

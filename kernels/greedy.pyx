@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Greedy rematerialization: one walk along the order; what does not fit is recomputed later (kumar2019, section 4)."""
+"""Greedy rematerialization: one walk along the order recomputes later what does not fit (kumar2019, section 4)."""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
     """An order with the recomputations that one walk along it under a limit inserts.
 
     order : int32[m], rerunnable : uint8[n] nodes that may run again; limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk
-    Returns (int32[k], the highest level of blocks that was tried, work). The level counts from 0 and is one more than
-    there is if some step had no block to postpone, two more if the walk was cut short.
-    Cost: O(m + reads of all runs) time and memory, and for each step above the limit a look at the live runs, and with
-    `max_block` above 1 at blocks that end with them: about m^2 in all on long orders with a tight limit.
+    Returns (int32[k], the highest level of blocks tried, work). The level counts from 0, and is one above the last if
+    some step had no block to postpone, two above if the walk was cut short.
+    Cost: O(m + reads of all runs) time and memory, and for each step above the limit a scan of the live runs, and with
+    `max_block` above 1 of blocks that end with them: about m^2 in all on long orders with a tight limit.
     """
     runs = _RunList(graph, order, rerunnable, max_block)
     blocks = _PostponableBlocks(runs, limit, max_block)
@@ -32,7 +32,7 @@ def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, 
     return runs.order(), reached, blocks.single_work + blocks.block_work
 
 
-# A schedule that changes while it is walked along.
+# A schedule that changes during the walk.
 
 cdef enum:
     GAP_BITS = 32                                  # between the labels of neighbours, at first
@@ -40,10 +40,10 @@ cdef enum:
 
 @cython.final
 cdef class _RunList:
-    """The runs of a schedule in a linked list, and for each value of each run the reads that are still to come.
+    """The runs of a schedule in a linked list, and for each value of each run the future reads.
 
-    A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so a run
-    that is inserted takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
+    A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so an
+    inserted run takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
     one. The values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
     awaited[r] of the slots of a placed run are live and could be computed by another run; known[r] levels of blocks
     that end with r have been looked at and have not changed since.
@@ -65,8 +65,8 @@ cdef class _RunList:
     # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
     cdef vector[int] original, latest, newest
     cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
-    cdef vector[int] touched                       # since the blocks were last looked at, in the order of time
-    cdef vector[char] is_touched                   # of each run: whether it stands there and was not looked at again
+    cdef vector[int] touched                       # since blocks were last examined, in order of time
+    cdef vector[char] is_touched                   # of each run: True if it is there and not yet examined again
     cdef int first, current
     cdef int64_t total_live                          # bytes of all live values, and of all values of the current run
     cdef int64_t window                              # maximum number of runs of a block
@@ -120,13 +120,13 @@ cdef class _RunList:
         return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
 
     cdef inline int64_t placed_slot(self, int64_t x) noexcept nogil:
-        """The slot that reads of a value were of so far."""
+        """The slot that served reads of a value so far."""
         cdef int v = self.producer[x]
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
         return self.first_slot[run] + x - self.value_indptr[v]
 
     cdef int new_run(self, int v) except -1 nogil:
-        """A run of a node, in no place yet, that reads nothing yet."""
+        """Create a run of a node, without a place and without reads."""
         cdef int run = <int>self.node.size()
         cdef int64_t i
         self.node.push_back(v)
@@ -177,7 +177,7 @@ cdef class _RunList:
             run = self.after[run]
 
     cdef int connect(self, int run) except -1 nogil:
-        """Each of its reads is of the newest run before it; what was dead is live again."""
+        """Make each of its reads use the newest run before it, which revives dead values."""
         cdef int v = self.node[run], source_run
         cdef int64_t edge = self.first_edge[run], j, slot
         cdef int x
@@ -202,7 +202,7 @@ cdef class _RunList:
         self.to_read[slot] = edge
 
     cdef int has_read(self, int64_t edge) except -1 nogil:
-        """A read is done; a value without reads to come dies."""
+        """Complete a read; a value without future reads dies."""
         cdef int64_t slot = self.source[edge]
         cdef int run = self.owner[slot]
         if self.previous_edge[edge] >= 0:
@@ -219,7 +219,7 @@ cdef class _RunList:
         return 0
 
     cdef int hand_over(self, int run, int other) except -1 nogil:
-        """All reads to come of a placed run are of another run of its node, but for what stays."""
+        """Transfer the future reads of a placed run to another run of its node, except those of values that stay."""
         cdef int64_t slot, edge, to
         for slot in range(self.first_slot[run], self.end_slot(run)):
             if self.to_read[slot] < 0 or self.pinned(slot):
@@ -233,7 +233,7 @@ cdef class _RunList:
         return 0
 
     cdef int gain(self, int64_t slot, int sign) except -1 nogil:
-        """A slot of a placed run has come to life (1) or died (-1); what stays is not counted."""
+        """Count a slot of a placed run that became live (1) or died (-1), unless it stays."""
         cdef int run = self.owner[slot], last
         cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
@@ -257,7 +257,7 @@ cdef class _RunList:
         return self.rerunnable[self.node[run]] and not self.denied[run]
 
     cdef int touch(self, int run) except -1 nogil:
-        """Blocks with this placed run have changed: nothing is known of those that end with it or a little later."""
+        """Forget the blocks that end with this placed run or shortly after: they have changed."""
         cdef int64_t i
         for i in range(self.window):
             if run < 0 or not self.placed[run] or not self.free_to_move(run):
@@ -280,7 +280,7 @@ cdef class _RunList:
         return 0
 
     cdef int newest_before(self, int v, int64_t label) noexcept nogil:
-        """The last run of a node before a place, -1 if there is none."""
+        """The last run of a node before a place, or -1."""
         cdef int run = self.newest[v], best = -1
         while run >= 0:
             if self.label[run] < label and (best < 0 or self.label[run] > self.label[best]):
@@ -289,7 +289,7 @@ cdef class _RunList:
         return best
 
     cdef int begin(self, int run) except -1 nogil:
-        """A run becomes the current one, all of whose values are live."""
+        """Make a run the current one, with all its values live."""
         cdef int64_t x
         self.current = run
         self.renew_latest(self.node[run], run)
@@ -306,7 +306,7 @@ cdef class _RunList:
         return 0
 
     cdef int end(self) except -1 nogil:
-        """The current run has been: it is placed, and what is not read any more is free."""
+        """End the current run: it is placed, and values without future reads are freed."""
         cdef int run = self.current
         cdef int64_t slot, edge
         self.current = -1
@@ -339,27 +339,27 @@ cdef class _RunList:
         return nodes
 
 
-# Which block of runs to run again later.
+# The choice of the block of runs to run again later.
 
 @cython.final
 cdef class _PostponableBlocks:
-    """Blocks of consecutive placed runs, and what each saves now.
+    """Blocks of consecutive placed runs, and the bytes that each saves now.
 
     Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
-    level is remembered until a run in reach changes; only whether the current run reads it is looked at each time.
+    level is remembered until a run in reach changes; only the test if the current run reads it is repeated.
     runs : _RunList, limit : bytes, max_block : maximum number of runs of a block,
-    from 2 on what has not been read yet is preferred
+    from 2 on blocks without reads so far are preferred
     """
     cdef _RunList runs
     cdef int64_t limit, max_block
     cdef readonly int levels
-    cdef readonly int64_t single_work, block_work    # runs and reads that were looked at
+    cdef readonly int64_t single_work, block_work    # runs and reads examined
     cdef vector[int64_t] busy, seen, charged_run, charged     # stamps, of runs and slots
     cdef int64_t clock, step
     cdef vector[int64_t] cost                        # of the best block of each end and level, -1 for none
     cdef vector[int] start, size
-    cdef vector[char] barren                       # levels at which there was nothing the last time
-    cdef vector[size_t] barren_since               # how many runs had been touched by then
+    cdef vector[char] barren                       # levels without a block the last time
+    cdef vector[size_t] barren_since               # number of runs touched by then
     cdef vector[int] passed                        # ends whose best block the current run reads
     cdef vector[int] chosen                        # the runs of the best block, its end first
 
@@ -371,7 +371,7 @@ cdef class _PostponableBlocks:
         self.single_work = self.block_work = self.clock = self.step = 0
 
     cdef int at_step(self) except -1 nogil:
-        """Another current run: what it reads cannot be moved now."""
+        """Note another current run: runs that it reads cannot be moved now."""
         cdef int64_t edge
         cdef int run = self.runs.current
         cdef size_t i
@@ -398,9 +398,9 @@ cdef class _PostponableBlocks:
         return 0
 
     cdef bint choose(self, int level) except -1 nogil:
-        """Find the block of a level that costs least, ties by its start, then its size; whether there is one.
+        """Find the cheapest block of a level, ties by its start, then its size; return True if there is one.
 
-        If there was none the last time, only ends are looked at that were touched since.
+        If there was none the last time, only ends touched since are examined.
         """
         cdef size_t i, first = self.barren_since[level] if self.barren[level] else 0
         cdef size_t many = self.runs.touched.size() if self.barren[level] else self.runs.live.size()
@@ -427,7 +427,7 @@ cdef class _PostponableBlocks:
         return best >= 0
 
     cdef int keep(self, int end, int level) except -1 nogil:
-        """What was chosen: the best block of an end."""
+        """Store the chosen block: the best one of an end."""
         cdef int i
         self.chosen.clear()
         if end >= 0:
@@ -453,7 +453,7 @@ cdef class _PostponableBlocks:
         return label < other or label == other and self.size[i] < self.size[k]
 
     cdef bint is_busy(self, int end, int level) noexcept nogil:
-        """Whether the current run reads something of the best block of an end."""
+        """True if the current run reads something of the best block of an end."""
         cdef int i, run = end
         for i in range(self.size[<int64_t>end * self.levels + level]):
             if self.busy[run] == self.step:
@@ -462,10 +462,10 @@ cdef class _PostponableBlocks:
         return False
 
     cdef void look(self, int end, int highest, bint careful) noexcept nogil:
-        """Find the best block of each level that ends with a run, by taking in one more run before it at a time.
+        """Find the best block of each level that ends with a run, extended by one earlier run at a time.
 
         A run counts if it is awaited or makes what the block reads; others are in the block, but do not run again.
-        careful : stop at what the current run reads, and forget it all after this step
+        careful : stop at runs that the current run reads, and forget the results after this step
         """
         cdef int run = end, level = 0
         cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
@@ -499,11 +499,11 @@ cdef class _PostponableBlocks:
         self.count(highest, work)
 
     cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
-        if self.cost[cell] < 0 or cost <= self.cost[cell]:           # of equal ones the one that starts first
+        if self.cost[cell] < 0 or cost <= self.cost[cell]:           # the first start among equals
             self.cost[cell], self.start[cell], self.size[cell] = cost, start, size
 
     cdef inline int64_t charge(self, int64_t x) noexcept nogil:
-        """Bytes that a block needs besides, once: of a value that it reads and that is dead, unless it makes it."""
+        """Bytes that a block needs in addition, counted once: of a dead value that it reads but does not make."""
         cdef int64_t slot = self.runs.placed_slot(x)
         if self.charged[slot] == self.clock or not self.runs.dead(slot):
             return 0
@@ -516,7 +516,7 @@ cdef class _PostponableBlocks:
 
 @cython.final
 cdef class _GreedyWalk:
-    """The walk for one limit.
+    """The walk within a limit.
 
     runs : _RunList, blocks : _PostponableBlocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
     created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
@@ -528,7 +528,7 @@ cdef class _GreedyWalk:
     cdef int64_t limit, max_runs, factor, min_work
     cdef vector[int] stack                         # runs to drop
     cdef readonly bint cut_short
-    cdef readonly int reached                      # the highest level that was tried; `levels` where all failed
+    cdef readonly int reached                      # the highest level tried; `levels` if all failed
 
     def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
                  int64_t min_work):
@@ -582,7 +582,7 @@ cdef class _GreedyWalk:
         return self.blocks.block_work > self.factor * self.blocks.single_work + self.min_work
 
     cdef int run_again(self, int run) except -1 nogil:
-        """Another run takes over its reads; a run without readers so far is moved by that, and only once."""
+        """Let another run take over its reads; this moves a run without readers so far, and only once."""
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.node[run])
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
@@ -593,7 +593,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef bint useless(self, int run) noexcept nogil:
-        """Whether none of its values was read, will be read, or is an output."""
+        """True if none of its values was read, will be read, or is an output."""
         cdef int64_t slot
         if self.runs.used[run] > 0 or not self.runs.placed[run]:
             return False
@@ -640,7 +640,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int place_for(self, int run) noexcept nogil:
-        """Before the first of: its readers to come; the last reader to come of each value that it reads."""
+        """The place before its first future reader and the last future reader of each value that it reads."""
         cdef int place = -1, last
         cdef int64_t slot, edge, x
         for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
@@ -661,7 +661,7 @@ cdef class _GreedyWalk:
         return one if one >= 0 and self.runs.label[one] < self.runs.label[other] else other
 
     cdef int last_reader(self, int64_t slot) noexcept nogil:
-        """The last run to come that reads a slot, -1 if there is none."""
+        """The last future run that reads a slot, or -1."""
         cdef int last = -1, reader
         cdef int64_t edge = self.runs.to_read[slot]
         while edge >= 0:

@@ -1,8 +1,8 @@
-# Growing C++ containers in functions without the GIL: libcpp declares these three calls without `except +`, so that
-# lack of memory would end the process. Here it raises MemoryError.
+# Growing C++ containers in functions without the GIL: libcpp declares these three calls without `except +`, so
+# running out of memory would end the process. Here it raises MemoryError.
 #
-# The first exception of a thread takes a few bytes for libstdc++'s own variables of that thread, and where there are
-# none left the C library ends the process (exit 127). So the thread that imports a kernel takes them at once.
+# The first exception of a thread allocates a few bytes for libstdc++'s variables of that thread, and without these the
+# C library ends the process (exit 127). So the thread that imports a kernel allocates them at once.
 
 cdef extern from *:
     """

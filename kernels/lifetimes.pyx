@@ -1,4 +1,4 @@
-"""The loop of the simulator: how long every instance lives, and the live bytes of each step."""
+"""The loop of the simulator: lifetimes of instances, and the live bytes of each step."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
 
     order : int32[m]
     Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
-    trace int64[m]); law 0 is sound; `about` is the value that is missing, or else the node.
+    trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
     Cost: O(n + m + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
@@ -100,10 +100,10 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
 
 
 def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1] mark, Int32s owner):
-    """The first step that goes against a mark.
+    """The first step that violates a mark.
 
     order : int32[m], mark : int8[n], owner : int32[n]
-    Returns (law, step, node); law 0 if none does.
+    Returns (law, step, node); law 0 if none.
     Cost: O(n + m + reads of all runs) time, O(n) memory.
     """
     cdef Py_ssize_t step, j

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""The cheapest, or the lowest, way through sets of live values: any order, any number of runs."""
+"""Best-first search for the cheapest (or lowest-peak) path through sets of live values, with any recomputation."""
 
 import numpy as np
 
@@ -35,17 +35,17 @@ cdef struct LiveSet:
     uint64_t low, high     # values, or nodes, 0 to 63 and 64 to 127
 
 cdef struct LiveNode:
-    LiveSet reads, values, replaced  # what it reads; makes; makes anew, so that an older copy is of no use: no outputs
+    LiveSet reads, values, replaced  # values that it reads, makes, and replaces (not outputs)
     int64_t bytes          # of all its values and its workspace
     int64_t compute
     LiveSet spoils         # nodes that must not run after it
-    LiveSet stops          # outputs that are made by nodes which it must not run after
+    LiveSet stops          # outputs of nodes after which it must not run
     bint once
 
 
 cdef struct Potential:
-    Py_ssize_t node        # whose first run is the moment
-    LiveSet later          # values that are not there before that run: its own, and of nodes that rest on it
+    Py_ssize_t node        # the node whose first run is the moment
+    LiveSet later          # values that do not exist before: of the node and its descendants
     LiveSet counted        # nodes with a share
     int64_t need
 
@@ -96,20 +96,20 @@ cdef class LiveSetSearch:
     """The search within a limit.
 
     Best first over sets of live values. A node whose reads are live may run, if live values and its `own` bytes are
-    within the limit; then its values are live. Values are freed, one by one, only in sets in which a node does not fit
-    that could run. The key of a set is the least overhead of a way to it: compute of all runs on the way and of one
-    run of each node that the set still needs, minus one run of each node. It never falls along a way. With `lowest`
-    the key is the peak of the way and compute is ignored. Of equal keys the set that came last is taken first.
+    within the limit; then its values are live. Values are freed, one by one, only in sets in which an otherwise ready
+    node does not fit. The key of a set is the minimum overhead of a path to it: compute of all runs of the path and
+    of one run of each node that the set still needs, minus one run of each node. It never falls along a path. With
+    `lowest` the key is the peak of the path and compute is ignored. Ties go to the newest set.
 
-    Every node of the graph must be needed, and values that no node reads, and that are no outputs, are left out: they
-    only count in `own`.
+    Every node of the graph must be needed, and values that are neither read nor outputs are left out: they only
+    count in `own`.
 
-    own : int64[n] bytes of all values of each node, those left out too, and its workspace, spoiled_indptr :
+    own : int64[n] bytes of all values of each node, even those left out, and its workspace, spoiled_indptr :
     int64[n + 1], spoiled : int32[k] the nodes that must not run after each node, limit : bytes, ceiling : keys are
     below it
 
-    Cost: a set costs O(n) time and about 40 bytes, 32 of them where there are up to 64 values; there may be
-    2**n_values of them. Beyond some forty nodes it seldom ends, but the key is a lower bound all the time.
+    Cost: O(n) time and about 40 bytes for each set, 32 with up to 64 values; there may be 2**n_values sets. Beyond
+    some forty nodes the search seldom ends, but the key is a lower bound all the time.
     """
     cdef vector[LiveNode] nodes
     cdef int64_t memory[VALUE_BITS]
@@ -117,7 +117,7 @@ cdef class LiveSetSearch:
     cdef LiveSet outputs, weightless
     cdef int64_t limit, ceiling
     cdef bint any_once, lowest
-    # states: their sets, keys, and where they come from (with the highest bit: closed, its moves were added)
+    # states: their sets, keys, and predecessors (with the highest bit: closed, their moves were added)
     cdef bint wide                        # sets have more than 64 values
     cdef vector[uint64_t] low, high
     cdef vector[uint32_t] key_low, key_high, before
@@ -130,11 +130,11 @@ cdef class LiveSetSearch:
     cdef readonly int verdict
     cdef uint32_t goal
     cdef bint begun
-    # lower bounds on the overhead to come
+    # lower bounds on the future overhead
     cdef vector[Potential] potentials
     cdef vector[int64_t] shares           # of each node, for each potential
     cdef int shift
-    # what may still be of use while these outputs are missing
+    # values and nodes that may be useful while these outputs are missing
     cdef LiveSet missing, alive, useful
 
     def __init__(self, GraphArrays graph not None, Int64s own not None, Int64s spoiled_indptr not None,
@@ -183,11 +183,11 @@ cdef class LiveSetSearch:
         self.begun = False
 
     def add_potential(self, Py_ssize_t node, int64_t need, Int64s share, int shift):
-        """Before the first step: a lower bound on what is recomputed after the first run of a node.
+        """Add a lower bound on recomputation after the first run of a node, before the first step.
 
-        share : int64[n], need and shares in units of 2**-shift. Before that run the overhead to come is at least `need`
-        minus the shares of the nodes that have to run, but not for this node. It may not fall along a move by more than
-        the cost of the move.
+        share : int64[n], need and shares in units of 2**-shift. Before that run the future overhead is at least `need`
+        minus the shares of the nodes that have to run, but not for this node. A move must not lower it by more than its
+        cost.
         """
         cdef Potential potential
         cdef Py_ssize_t v, n = <Py_ssize_t>self.nodes.size()
@@ -213,7 +213,7 @@ cdef class LiveSetSearch:
 
     @property
     def state_bytes(self):
-        """Bytes that the states take, with the table and the queue."""
+        """Bytes of the states, the table and the queue."""
         cdef Py_ssize_t i
         total = 8 * (self.low.capacity() + self.high.capacity()) + 4 * self.slots.capacity()
         total += 4 * (self.key_low.capacity() + self.key_high.capacity() + self.before.capacity())
@@ -225,7 +225,7 @@ cdef class LiveSetSearch:
         """Expand up to `n_steps` more sets, while there are fewer than `max_states`.
 
         Returns SOLVED: all outputs are live, and `key` is the minimum; RUNNING: `key` is a lower bound; EXHAUSTED: no
-        way within the limit has a key below the ceiling; FULL: as RUNNING, but there are too many sets.
+        path within the limit has a key below the ceiling; FULL: as RUNNING, but there are too many sets.
         """
         cdef uint32_t state
         cdef int64_t until = self.n_expanded + n_steps
@@ -252,7 +252,7 @@ cdef class LiveSetSearch:
         return FULL if full else self.verdict
 
     def order(self):
-        """int32[m]: the nodes that are run on the way that was found."""
+        """int32[m]: the runs of the path found."""
         cdef vector[int] runs
         cdef uint32_t state = self.goal, before
         cdef LiveSet new
@@ -273,7 +273,7 @@ cdef class LiveSetSearch:
     # ------------------------------------------------------------ moves
 
     cdef int expand(self, uint32_t state) except -1 nogil:
-        """Add the sets that one move leads to."""
+        """Add the sets after one move."""
         cdef LiveSet live = self.set_of(state), missing = without(self.outputs, live), after, freeable = LiveSet(0, 0)
         cdef LiveSet needed, needed_reads, needed_after, rest, runnable
         cdef int64_t key = self.key_of(state), live_bytes = self.bytes_of(live), roof = key if self.lowest else self.limit
@@ -322,7 +322,7 @@ cdef class LiveSetSearch:
                 if self.lowest:
                     more = 0
             self.insert(after, key + more, state, needed_after)
-        # the last one added is taken first: needed nodes, the latest of them
+        # the last one added is expanded first: the latest needed node
         rest = without(runnable, needed)
         while not is_empty(rest):
             v = first_of(rest)
@@ -337,7 +337,7 @@ cdef class LiveSetSearch:
 
     cdef int run(self, LiveSet live, LiveSet needed, LiveSet missing, Py_ssize_t v, int64_t key,
                  uint32_t state) except -1 nogil:
-        """Add the set after a run; values that are of no more use are left out."""
+        """Add the set after a run, without useless values."""
         cdef LiveSet after = either(live, self.nodes[v].values), left = without(missing, after), alive = self.alive
         cdef LiveSet useful
         if self.nodes[v].once or left.low != missing.low or left.high != missing.high:
@@ -358,7 +358,7 @@ cdef class LiveSetSearch:
         return needed
 
     cdef int64_t needed_without(self, Py_ssize_t x, LiveSet live, LiveSet* needed) noexcept nogil:
-        """Compute of the nodes that become needed when x is freed, which are added; -1 if one of them must not run."""
+        """Add the nodes that become needed when x is freed, and return their compute; -1 if one must not run."""
         cdef LiveSet todo = single(x)
         cdef int64_t compute = 0
         cdef Py_ssize_t v
@@ -381,7 +381,7 @@ cdef class LiveSetSearch:
     cdef void alive_while(self, LiveSet missing, LiveSet needed, LiveSet* alive, LiveSet* useful) noexcept nogil:
         """Values that may be read while outputs are missing, and the nodes that may run.
 
-        A node that runs once has run where it is not needed: no value is freed that it would have to make again.
+        A `once` node that is not needed has run: values that it would have to make again are never freed.
         """
         cdef LiveSet values = LiveSet(0, 0), nodes = LiveSet(0, 0), todo = missing
         cdef Py_ssize_t v
@@ -409,7 +409,7 @@ cdef class LiveSetSearch:
         return total
 
     cdef int64_t to_come(self, LiveSet live, LiveSet needed) noexcept nogil:
-        """The overhead to come, by the largest potential."""
+        """The future overhead by the largest potential."""
         cdef Py_ssize_t i, v
         cdef int64_t largest = 0, left
         cdef LiveSet before, todo, paid
@@ -449,7 +449,7 @@ cdef class LiveSetSearch:
         return key
 
     cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
-        if key >> 32 and self.key_high.empty():  # keys of more than 32 bits take more room from here on
+        if key >> 32 and self.key_high.empty():  # store keys of more than 32 bits from here on
             assign(self.key_high, self.low.size(), 0)
         self.key_low[state] = <uint32_t>key
         if not self.key_high.empty():
@@ -494,7 +494,7 @@ cdef class LiveSetSearch:
         return self.enqueue(state, key)
 
     cdef int grow(self) except -1 nogil:
-        """A table twice as large."""
+        """Double the table."""
         cdef uint32_t state
         cdef uint64_t at
         assign(self.slots, 2 * (self.mask + 1), NO_STATE)
@@ -511,7 +511,7 @@ cdef class LiveSetSearch:
         return 0
 
     cdef uint32_t pop(self) except? 0 nogil:
-        """Close the next set and return it, or NO_STATE. A set that was given a smaller key stands there twice."""
+        """Close the next set and return it, or NO_STATE. A set with a lowered key is queued twice."""
         cdef uint32_t state
         cdef Py_ssize_t i, j
         cdef int64_t least

@@ -1,11 +1,10 @@
 # distutils: language = c++
 """Dynamic programs over chains of lower sets (kusumoto2019, section 4).
 
-A step L -> L' of a chain has three figures: `need`, bytes beside what the chain has cached so far; `adds`, bytes that
-it adds to the cache; `cost`, what the objective counts. Bytes are doubles, which hold all sums below 2**53 exactly.
+A step L -> L' of a chain has three figures: `need`, bytes beside those cached by the chain so far; `adds`, bytes that
+it adds to the cache; `cost`, its term of the objective. Bytes are doubles, which hold all sums below 2**53 exactly.
 
-Searches go on in portions, `advance`, and share `ChainSteps`. What has raised MemoryError is half changed: it may be
-deleted, not used again.
+Searches run in portions, `advance`, and share `ChainSteps`. After a MemoryError an object must not be used again.
 """
 
 import numpy as np
@@ -30,15 +29,15 @@ cdef struct ChainStep:
 
 @cython.final
 cdef class ChainSteps:
-    """The steps from each lower set: stored, or computed when they are requested.
+    """The steps from each lower set, stored or computed on demand.
 
     words : uint64[k, w] rows by size, the last is the whole part, memory, compute : int64[n],
     set_memory, cost, beside : int64[k], boundary_indptr : int64[k + 1], boundary : int32[b] of `lower_set_figures`,
     covers : (int64[k + 1], int32[c]) or None: rows with one node more, along which the search goes,
-    kept : whether the objective is the compute of what is kept, instead of what runs again,
-    keep_last : whether the step to the whole part keeps what it adds
+    kept : True if the objective is the compute of kept nodes instead of recomputed ones,
+    keep_last : True if the step to the whole part keeps what it adds
 
-    Cost: O(k w) memory, and with stored steps 32 bytes for each; without them a step costs O(b / k) whenever it is read.
+    Cost: O(k w) memory, and with stored steps 32 bytes for each; else a step costs O(b / k) at each read.
     """
     cdef readonly Py_ssize_t size, nodes
     cdef Py_ssize_t w
@@ -54,7 +53,7 @@ cdef class ChainSteps:
     cdef vector[int] stack
     cdef vector[int64_t] stamp
     cdef int64_t clock                               # of searches; a row with its stamp has been seen
-    cdef int64_t visits                              # rows that searches have looked at
+    cdef int64_t visits                              # rows examined by searches
 
     def __init__(self, words, *, memory, compute, set_memory, cost, beside, boundary_indptr, boundary, covers, bint kept,
                  bint keep_last):
@@ -94,7 +93,7 @@ cdef class ChainSteps:
         return result
 
     def store(self, Int64s indptr, Int32s target):
-        """Store the steps of these pairs of rows: indptr int64[k + 1], target int32[p], rising in each row."""
+        """Store the steps of these pairs of rows: indptr int64[k + 1], target int32[p], ascending in each row."""
         cdef Py_ssize_t i
         cdef int64_t j
         with nogil:
@@ -107,7 +106,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     def store_figures(self, Int64s indptr, Int32s target, *, Int64s need, Int64s adds, Int64s cost, int64_t max_need):
-        """Store steps with figures of the caller's, those that need more than `max_need` left out."""
+        """Store steps with figures of the caller, without those that need more than `max_need`."""
         cdef Py_ssize_t i
         cdef int64_t j
         cdef ChainStep step
@@ -122,7 +121,7 @@ cdef class ChainSteps:
         self.stored_all = True
 
     cdef ChainStep between(self, Py_ssize_t source, Py_ssize_t target) noexcept nogil:
-        """The figures of one step; its target is -1 if there is no such step."""
+        """The figures of a step; its target is -1 for an unknown one."""
         cdef int64_t low, high, middle
         cdef ChainStep none
         none.target = -1
@@ -154,7 +153,7 @@ cdef class ChainSteps:
     cdef Py_ssize_t of(
         self, Py_ssize_t source, double room, double max_cost, const ChainStep** first
     ) except -1 nogil:
-        """How many steps a row has, and the first: among them all that need and cost at most `room` and `max_cost`.
+        """Number of steps of a row, and the first: they include all that need and cost at most `room` and `max_cost`.
 
         They are valid until the steps of another row are requested.
         """
@@ -175,7 +174,7 @@ cdef class ChainSteps:
         return self.matches.size()
 
     cdef int search(self, Py_ssize_t source, double room, double max_cost) except -1 nogil:
-        """Along the covers: 2 M(L' - L) grows on the way, and so does what runs again; `beside` does not."""
+        """Search along the covers: 2 M(L' - L) and recomputed compute grow along them; `beside` does not."""
         cdef int row = <int>source, c
         cdef int64_t j, clock = self.clock + 1
         cdef int64_t* stamp = self.stamp.data()
@@ -207,19 +206,19 @@ cdef class ChainSteps:
 
 @cython.final
 cdef class Completion:
-    """For each lower set and each cost up to a cap the largest cache from which the whole part is within reach.
+    """For each lower set and each cost up to a cap the largest cache from which the whole part can be reached.
 
-    steps : ChainSteps, all stored, budget : bytes, unit : what the costs are counted in,
-    cap : the highest cost, in units
+    steps : ChainSteps, all stored, budget : bytes, unit : unit of the costs, cap : the highest cost, in units
+    Cost: O(p cap) time for p steps, 8 k cap bytes of memory; a larger unit takes less of both.
     """
     cdef ChainSteps steps
     cdef readonly double budget
     cdef double unit
     cdef readonly int64_t cap
     cdef double[:, ::1] cache
-    cdef vector[int64_t] first                       # the minimum cost at which an empty cache does
-    cdef vector[int64_t] reach                       # a cost that every chain within the budget has spent by then
-    cdef vector[double] cached                     # the fewest bytes that a chain has cached by then
+    cdef vector[int64_t] first                       # the minimum cost for an empty cache
+    cdef vector[int64_t] reach                       # a lower bound of the cost of chains to the set within the budget
+    cdef vector[double] cached                     # minimum bytes cached by a chain to the set
 
     def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
         cdef Py_ssize_t source
@@ -277,7 +276,7 @@ cdef class Completion:
         self.first[source] = s if s <= last else self.cap + 1
 
     def best(self):
-        """The minimum cost of a chain, in units; -1 if there is none up to the cap."""
+        """The minimum cost of a chain, in units; -1 if it exceeds the cap."""
         return self.first[0] if self.first[0] <= self.cap else -1
 
 
@@ -293,12 +292,14 @@ cdef struct PartialChain:
 cdef class MinimumPeaks:
     """All minimum peaks of chains with a cost up to the completion's cap, in one pass of labels (cost, cache, peak).
 
-    A label that the completion cannot bring to the whole part within its budget and cap is dropped.
+    A label that the completion cannot extend to the whole part within its budget and cap is dropped.
+    Cost: a relaxation for each label and step, 40 bytes for each label. The number of labels is not bounded by the
+    size of the family: give `advance` its work.
     """
     cdef Completion completion
     cdef readonly Py_ssize_t current
-    cdef vector[vector[vector[PartialChain]]] waiting  # by row and cost: caches rising, peaks falling
-    cdef vector[PartialChain] pool                 # labels that no other of their row dominates, costs rising
+    cdef vector[vector[vector[PartialChain]]] waiting  # by row and cost: caches ascending, peaks descending
+    cdef vector[PartialChain] pool                 # undominated labels of rows, costs ascending
 
     def __init__(self, Completion completion):
         cdef PartialChain empty
@@ -310,7 +311,7 @@ cdef class MinimumPeaks:
         self.waiting[0][0].push_back(empty)
 
     def advance(self, int64_t work):
-        """Go on for about so many relaxations; whether the end is reached."""
+        """Run for about `work` relaxations; return True at the end."""
         with nogil:
             while work > 0 and self.current < self.completion.steps.size - 1:
                 work -= self.expand(self.current)
@@ -367,7 +368,7 @@ cdef class MinimumPeaks:
             front.erase(front.begin() + at + 1, front.begin() + until)
 
     cdef int keep_undominated(self, Py_ssize_t row) except -1 nogil:
-        """Put into the pool the labels that no label of the row with a lower cost dominates."""
+        """Move labels that no cheaper label of the row dominates into the pool."""
         cdef vector[PartialChain] best             # of lower costs
         cdef PartialChain label
         cdef int64_t cost, i, at
@@ -383,12 +384,12 @@ cdef class MinimumPeaks:
         vector[vector[PartialChain]]().swap(self.waiting[row])
 
     def chains(self):
-        """The rows of a chain for every minimum peak, costs rising."""
+        """The rows of a chain for every minimum peak, costs ascending."""
         cdef int64_t begin = self.pool.size(), i, at
         self.keep_undominated(self.completion.steps.size - 1)
         points = {}
         lowest = INFINITY
-        for i in range(begin, <int64_t>self.pool.size()):   # costs rise, and within a cost peaks fall
+        for i in range(begin, <int64_t>self.pool.size()):   # costs ascend, and within a cost peaks descend
             if self.pool[i].peak < lowest:
                 lowest = self.pool[i].peak
                 points[self.pool[i].cost] = i
@@ -403,7 +404,7 @@ cdef class MinimumPeaks:
         return chains
 
 
-# The least cost, cache or peak of a chain.
+# The minimum cost, cache or peak of a chain.
 
 cdef struct ChainLabel:
     double cached
@@ -412,17 +413,18 @@ cdef struct ChainLabel:
 
 @cython.final
 cdef class MinimumCost:
-    """For each lower set and each cost up to a cap the minimum cache with which a chain within the budget gets there.
+    """For each lower set and each cost up to a cap the minimum cache of a chain to it within the budget.
 
-    steps : ChainSteps, budget : bytes, unit : what the costs are counted in, cap : the highest cost, in units
+    steps : ChainSteps, budget : bytes, unit : unit of the costs, cap : the highest cost, in units
+    Cost: O(p cap) time for p steps, up to 12 k cap bytes of memory; a larger unit takes less of both.
     """
     cdef ChainSteps steps
     cdef double budget, unit
     cdef readonly int64_t cap, work                  # relaxations so far
-    cdef readonly Py_ssize_t current               # how many rows have been expanded
-    cdef vector[vector[double]] row                # empty: no chain gets there so far, or it has been expanded
+    cdef readonly Py_ssize_t current               # number of expanded rows
+    cdef vector[vector[double]] row                # empty: no chain to it so far, or already expanded
     cdef vector[int64_t] begin                       # of each front in the pool
-    cdef vector[int] cost                          # the pool: rising, the cache falling
+    cdef vector[int] cost                          # the pool: ascending, the cache descending
     cdef vector[double] cache
 
     def __init__(self, ChainSteps steps, int64_t budget, int64_t unit, int64_t cap):
@@ -435,7 +437,7 @@ cdef class MinimumCost:
         self.row[0][0] = 0
 
     def advance(self, int64_t work):
-        """Go on for about so many relaxations; whether the end is reached."""
+        """Run for about `work` relaxations; return True at the end."""
         cdef int64_t until = self.work + work, visits
         with nogil:
             while self.work < until and self.current < self.steps.size:
@@ -500,13 +502,13 @@ cdef class MinimumCost:
         return work + count
 
     def best(self):
-        """The minimum cost of a chain to the whole part, in units; -1 if there is none up to the cap."""
+        """The minimum cost of a chain to the whole part, in units; -1 if it exceeds the cap."""
         if self.begin[self.steps.size] == self.begin[self.steps.size - 1]:
             return -1
         return self.cost[self.begin[self.steps.size - 1]]
 
     def chain(self):
-        """The rows of that chain, rising, without the first: list of int."""
+        """The rows of that chain, ascending, without the first: list of int."""
         cdef Py_ssize_t at = self.steps.size - 1
         cdef int64_t label = self.begin[at]
         rows = []
@@ -518,7 +520,7 @@ cdef class MinimumCost:
         return rows[::-1]
 
     cdef int64_t parent(self, Py_ssize_t* at, int64_t label) noexcept nogil:
-        """The label that a label comes from, and its row."""
+        """The predecessor of a label, and its row."""
         cdef Py_ssize_t source
         cdef ChainStep step
         cdef int64_t j
@@ -538,7 +540,10 @@ cdef class MinimumCost:
 
 
 def cost_bound(ChainSteps steps, int64_t budget):
-    """A cost that no chain within the budget goes below; -1 if there is no such chain."""
+    """Lower bound on the cost of chains within the budget; -1 without such a chain.
+
+    Cost: O(p) time for p steps, O(k) memory.
+    """
     cdef Py_ssize_t k = steps.size, source, i, count
     cdef vector[double] cached, cost               # the minimum of each row by itself
     cdef const ChainStep* step
@@ -559,7 +564,10 @@ def cost_bound(ChainSteps steps, int64_t budget):
 
 @cython.final
 cdef class MinimumCache:
-    """The chain within a budget that caches fewest bytes, at most `max_cache`; ties go to less cost."""
+    """The chain within a budget that caches the fewest bytes, at most `max_cache`; ties go to less cost.
+
+    Cost: O(p) time for p steps, O(k) memory.
+    """
     cdef ChainSteps steps
     cdef double budget, max_cache
     cdef readonly Py_ssize_t current
@@ -576,7 +584,7 @@ cdef class MinimumCache:
         self.cache[0], self.cost[0] = 0, 0
 
     def advance(self, int64_t work):
-        """Go on for about so many relaxations; whether the end is reached."""
+        """Run for about `work` relaxations; return True at the end."""
         cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
@@ -602,7 +610,7 @@ cdef class MinimumCache:
         return count + 1
 
     def chain(self):
-        """The rows of that chain, rising, without the first; None if there is none."""
+        """The rows of that chain, ascending, without the first; None without a chain."""
         cdef Py_ssize_t at = self.steps.size - 1
         if self.parent[at] < 0:
             return None
@@ -615,11 +623,14 @@ cdef class MinimumCache:
 
 @cython.final
 cdef class MinimumBudget:
-    """The minimum budget that some chain meets, below a known one; one pass of labels (cache, peak) per lower set."""
+    """The minimum budget of a chain, below a known one; one pass of labels (cache, peak) per lower set.
+
+    Cost: a relaxation for each label and step, 16 bytes for each label; mostly few labels for each of the k sets.
+    """
     cdef ChainSteps steps
     cdef readonly double budget
     cdef readonly Py_ssize_t current
-    cdef vector[vector[ChainLabel]] front          # caches rising, peaks falling
+    cdef vector[vector[ChainLabel]] front          # caches ascending, peaks descending
 
     def __init__(self, ChainSteps steps, int64_t budget):
         cdef ChainLabel label
@@ -631,7 +642,7 @@ cdef class MinimumBudget:
         self.front[0].push_back(label)
 
     def advance(self, int64_t work):
-        """Go on for about so many relaxations; whether the end is reached."""
+        """Run for about `work` relaxations; return True at the end."""
         cdef int64_t visits = self.steps.visits
         with nogil:
             while work > self.steps.visits - visits and self.current < self.steps.size - 1:
@@ -651,7 +662,7 @@ cdef class MinimumBudget:
             return 1
         n = front.size()
         label = front.data()
-        # a chain must stay strictly below the budget that is known
+        # a chain must stay strictly below the known budget
         count = self.steps.of(source, self.budget - label[0].cached, INFINITY, &step)
         for i in range(count):
             at = 0
@@ -676,7 +687,7 @@ cdef class MinimumBudget:
     ) except -1 nogil:
         """Insert a label that caches no less than those before `at`.
 
-        Returns where to begin with the next label, which caches no less than this one.
+        Returns the place to start from for the next label, which caches no less.
         """
         cdef ChainLabel* other = front.data()
         cdef Py_ssize_t n = front.size(), until

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Lower sets of a graph: chains as rows of bits, all of them by layers, those of single nodes, and their figures."""
+"""Lower sets of a graph: chains as rows of bits, all lower sets by layers, those of single nodes, and figures."""
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def pack_rows(const unsigned char[:, ::1] members):
-    """Rows of flags as rows of words: uint64[k, ceil(n / 64)]."""
+    """Rows of flags as rows of words: uint64[k, ceil(n / 64)].
+
+    Cost: O(k n) time and memory.
+    """
     cdef Py_ssize_t k = members.shape[0], n = members.shape[1], i, v
     words = np.zeros((k, bit_words(n)), np.uint64)
     cdef uint64_t[:, ::1] out = words
@@ -25,7 +28,10 @@ def pack_rows(const unsigned char[:, ::1] members):
 
 
 def first_not_growing(const uint64_t[:, ::1] words):
-    """The first row that does not hold the row before it and one node more, or -1."""
+    """The first row that is not a proper superset of the row before it, or -1.
+
+    Cost: O(k w) time.
+    """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i
     for i in range(k):
         if i == 0:
@@ -47,12 +53,12 @@ NO_FORWARD_NODE, LEFT_OUT, NOT_LOWER = no_forward_node, left_out, not_lower
 
 
 def chain_on_graph(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s pred, Flags forward, Flags needed):
-    """What a chain makes of the nodes of a graph.
+    """The block, boundary and crossings of each node in a chain.
 
     words : uint64[k, w], pred_indptr : int64[n + 1], pred : int32[edges], forward, needed : uint8[n]
     Returns (law, node, source, block int32[n]: the first row that holds each node, -1 for none, kept uint8[n]: nodes
-    on a boundary, successor_from int32[n], co_input_from int32[n]: the least row of whose set the node is a
-    successor, or is read beside a member, k for none); law 0 if it is a chain of lower sets with all that is needed.
+    on a boundary, successor_from int32[n], co_input_from int32[n]: the first row of whose set the node is a
+    successor, or a co-input, k for none); law 0 if it is a chain of lower sets with all needed nodes.
     Cost: O(k n + edges) time at most, with a look at each word of each set; O(n) memory.
     """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], n = forward.shape[0], i, v
@@ -97,12 +103,14 @@ def chain_on_graph(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s p
 
 def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
                    int64_t cap):
-    """All lower sets, by size, and the sets with one node more.
+    """All lower sets by size, and for each the sets with one node more.
 
     pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges] both ways of a graph with topological ids,
     cap : maximum number of sets
     Returns (words uint64[k, w], cover_indptr int64[k + 1], cover int32[c]); past the cap the sets so
     far, with covers None.
+    Cost: O(w) time for each of the c covers and the reads of the successors for each set, O(k w + c) memory; k may be
+    exponential in the width of the graph, so give a cap.
     """
     cdef Py_ssize_t n = pred_indptr.shape[0] - 1, w = max(1, bit_words(n)), i, v, u
     cdef int64_t current = 0, count = 1, layer_end = 1, slot, place, j
@@ -180,10 +188,11 @@ def all_lower_sets(Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s s
 
 
 def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
-    """Each chosen node with all that it rests on, or with all that rests on it: uint64[c, w].
+    """Each chosen node with its ancestors, or with its descendants: uint64[c, w].
 
     indptr : int64[n + 1], indices : int32[edges] the predecessors of each node, or upwards the successors,
     chosen : int64[c]
+    Cost: O(c (n + edges)) time, O(c w) memory.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, w = max(1, bit_words(n)), i, step, v
     cdef int64_t j
@@ -192,7 +201,7 @@ def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
     with nogil:
         for i in range(chosen.shape[0]):
             set_bit(&out[i, 0], chosen[i])
-            for step in range(n):                              # what is reached comes later in the order of the walk
+            for step in range(n):                              # reached nodes come later in the order of the walk
                 v = step if upwards else n - 1 - step
                 if has_bit(&out[i, 0], v):
                     for j in range(indptr[v], indptr[v + 1]):
@@ -202,7 +211,7 @@ def closure_rows(Int64s indptr, Int32s indices, Int64s chosen, bint upwards):
 
 def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32s pred, Int64s succ_indptr, Int32s succ,
                       Int64s memory, Int64s compute):
-    """The figures of each lower set that the formulas need.
+    """The figures of each lower set in the formulas.
 
     words : uint64[k, w], pred_indptr, succ_indptr : int64[n + 1], pred, succ : int32[edges], memory, compute : int64[n]
     Returns (M int64[k], T int64[k], beside int64[k]: M(d+(L) - L) + M(d-(d+(L)) - L), boundary_indptr int64[k + 1],
@@ -255,7 +264,10 @@ def lower_set_figures(const uint64_t[:, ::1] words, *, Int64s pred_indptr, Int32
 
 
 def superset_rows(const uint64_t[:, ::1] words):
-    """For each row the rows behind it that are supersets of it: (indptr int64[k + 1], target int32[p])."""
+    """The later rows that are supersets of each row: (indptr int64[k + 1], target int32[p]).
+
+    Cost: O(k^2 w) time, O(k + p) memory, where p may be k^2 / 2: for some thousand sets.
+    """
     cdef Py_ssize_t k = words.shape[0], w = words.shape[1], i, j
     cdef vector[int] supersets
     indptr = np.zeros(k + 1, np.int64)
@@ -289,7 +301,7 @@ cdef class _Layer:
 
     cdef int64_t find(self, const uint64_t* row, uint64_t hashed, const vector[uint64_t]& words,
                     const vector[uint64_t]& hashes, Py_ssize_t w) noexcept nogil:
-        """The slot of a set: it has the set, or is empty."""
+        """The slot that has the set, or the empty one for it."""
         cdef uint64_t at = hashed & self.mask
         cdef int64_t stored
         cdef Py_ssize_t i
@@ -306,7 +318,7 @@ cdef class _Layer:
             at = (at + 1) & self.mask
 
     cdef int grow(self, int64_t count, const vector[uint64_t]& hashes) except -1 nogil:
-        """Room for sets begin .. count - 1 and as many more."""
+        """Make room for twice the sets begin .. count - 1."""
         cdef int64_t i
         cdef uint64_t at
         if <uint64_t>(2 * (count - self.begin)) <= self.mask:

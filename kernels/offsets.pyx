@@ -23,15 +23,14 @@ cdef class _UnplacedBlocks
 
 @cython.final
 cdef class GapFit:
-    """Each block in order goes to the lowest gap that fits it, or to the tightest one.
+    """Put each block in order into the lowest gap that fits it, or into the tightest one.
 
     GapFit(order, begin, end, size, low=, high=, best=): order : int64[n] a permutation of the blocks, begin, end : int64[n]
     half-open sections, size : int64[n] above 0, low, high : int64[n] the lowest and the highest offset of each
     A block without a gap there lies on top of all others, above its `high`.
-    After a MemoryError it is not to be used again.
+    After a MemoryError it must not be used again.
 
-    Cost: O(n log n) time to begin, and for each block the blocks that are placed in its sections: O(n^2) where all
-    overlap; O(n) memory.
+    Cost: for each block the placed blocks of its sections: O(n^2) time if all overlap; O(n) memory.
     """
     cdef const int64_t[:] order, begin, end, size, low, high
     cdef bint best
@@ -52,7 +51,7 @@ cdef class GapFit:
             self.first[at] = min(begin[order[at]], self.first[at + 1])
 
     def run(self, Py_ssize_t blocks):
-        """Place up to `blocks` more. Returns whether all are placed."""
+        """Place up to `blocks` more. Returns True if all are placed."""
         cdef int64_t b, offset
         cdef Py_ssize_t until = min(self.at + blocks, self.order.shape[0])
         with nogil:
@@ -66,17 +65,18 @@ cdef class GapFit:
         return self.at == self.order.shape[0]
 
     def offsets(self):
-        """int64[n], where all are placed."""
+        """int64[n], after all are placed."""
         return np.asarray(self.offset)
 
 
 @cython.final
 cdef class SkylineFit:
-    """The lowest place is filled first, by the block of minimum rank that fits between its walls.
+    """Fill the lowest place first, with the block of minimum rank that fits between its walls.
 
     SkylineFit(begin, end, size, rank, sections): begin, end : int64[n] half-open sections, `begin` ascending,
     size : int64[n], rank : int64[n] a permutation. A place that no block fits is skipped, up to its lower wall.
-    After a MemoryError it is not to be used again.
+    After a MemoryError it must not be used again.
+    Cost: O(log n) time, O(n) at worst, for each of at most about n + sections places; O(n + sections) memory.
     """
     cdef const int64_t[:] begin, end, size
     cdef Py_ssize_t left
@@ -93,7 +93,7 @@ cdef class SkylineFit:
         self.waiting.start(begin, end, rank)
 
     def run(self, Py_ssize_t places):
-        """Fill up to `places` more. Returns whether all blocks are placed."""
+        """Fill up to `places` more. Returns True if all blocks are placed."""
         cdef int64_t b, part
         with nogil:
             while self.left and places > 0:
@@ -108,18 +108,19 @@ cdef class SkylineFit:
         return self.left == 0
 
     def offsets(self):
-        """int64[n], where all are placed."""
+        """int64[n], after all are placed."""
         return np.asarray(self.offset)
 
 
 # Overlaps.
 
 def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] size, const int64_t[:] offset):
-    """Two buffers that share a byte at a step, those of the earliest such step; (-1, -1) if there are none.
+    """The first two buffers, by step, that share a byte at a step; (-1, -1) if none.
 
     begin, end : int64[k] half-open steps, size : int64[k] bytes, offset : int64[k] first byte
 
-    Buffers needed at a step do not overlap, so a new one can only clash with its neighbours by address.
+    Before the first clash live buffers do not overlap, so a new one can only clash with its neighbours by address.
+    Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0
     cdef int64_t i, j
@@ -177,7 +178,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
             i = instance_indptr[step] + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
-            # the last reader of a value that is no output computes one of the same size that is read or an output
+            # the last reader of a value, not an output, computes one of the same size that is read or an output
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
             possible = possible and memory[output_value[j]] == memory[read[j]]
             if demanded[j] and not possible:
@@ -200,7 +201,7 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
     begin, end : int64[k] half-open steps, size : int64[k] bytes, over : int64[k] -1 or the buffer written over,
     begins : int64[k] buffers in the order in which they request blocks, ends : in which they return them,
     match_range : a block of b bytes serves s bytes if s // match_range <= b <= s * match_range; 0: none does
-    Returns (int64[k], int64[blocks] bytes in the end).
+    Returns (int64[k], int64[blocks] final bytes).
     Cost: O(k log k) time, O(k) memory.
     """
     cdef Py_ssize_t k = begin.shape[0], at, gone = 0, n_ends = ends.shape[0]
@@ -249,10 +250,11 @@ def shared_blocks(const int64_t[:] begin, const int64_t[:] end, const int64_t[:]
 
 
 def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
-    """The smallest colour of no earlier overlapping interval, for each interval in order.
+    """The smallest colour unused by earlier overlapping intervals, for each interval in order.
 
     begin, end : int64[k] half-open
     Returns int64[k].
+    Cost: O(k^2) time, O(k) memory; for more than some ten thousand buffers use `shared_blocks`.
     """
     cdef Py_ssize_t k = begin.shape[0], i, j
     cdef int64_t first, last, c
@@ -272,7 +274,7 @@ def block_colours(const int64_t[::1] begin, const int64_t[::1] end):
     return colours
 
 
-# Placed blocks by address, in chunks that know which sections they cover.
+# Placed blocks by address, in chunks with the sections that they cover.
 
 cdef struct _PlacedBlock:
     int64_t offset, top, begin, end
@@ -366,7 +368,7 @@ cdef class _PlacedBlocks:
         return 0
 
     cdef int split(self, Py_ssize_t at) except -1 nogil:
-        """The upper half of a chunk becomes a new chunk."""
+        """Move the upper half of a chunk to a new chunk."""
         cdef Py_ssize_t low_row = self.chunks[at].row, high_row = <Py_ssize_t>self.rows.size()
         cdef Py_ssize_t half = <Py_ssize_t>self.rows[low_row].size() // 2
         cdef _BlockChunk upper = self.chunks[at]
@@ -397,7 +399,7 @@ cdef struct _SkylinePart:
 
 @cython.final
 cdef class _Skyline:
-    """Parts that are not gone cover the sections, each once, and know their neighbours; all of them are queued."""
+    """Remaining parts cover each section once and know their neighbours; all of them are queued."""
     cdef vector[_SkylinePart] parts
     cdef priority_queue[pair[int64_t, Py_ssize_t]] queue  # (-height, -part), removed parts included
     cdef vector[unsigned char] gone
@@ -438,7 +440,7 @@ cdef class _Skyline:
                               self.parts[at].before, self.parts[after].after))
 
     cdef int lift(self, Py_ssize_t at) except -1 nogil:
-        """Up to its lower wall."""
+        """Lift a part to its lower wall."""
         cdef _SkylinePart part = self.parts[at]
         cdef int64_t height = -1
         if part.before >= 0:
@@ -495,7 +497,7 @@ cdef class _UnplacedBlocks:
         self.min_end[at] = min(self.min_end[2 * at], self.min_end[2 * at + 1])
 
     cdef Py_ssize_t first_at(self, int64_t section) noexcept nogil:
-        """The first block that begins there or later."""
+        """The first block that begins at the section or later."""
         cdef Py_ssize_t low = 0, high = self.begin.shape[0], middle
         while low < high:
             middle = (low + high) // 2
@@ -506,7 +508,7 @@ cdef class _UnplacedBlocks:
         return low
 
     cdef Py_ssize_t take(self, int64_t begin, int64_t end) except -2 nogil:
-        """Remove the block of minimum rank inside these sections; -1 if there is none."""
+        """Remove and return the block of minimum rank inside these sections, or -1."""
         cdef Py_ssize_t low = self.leaves + self.first_at(begin), high = self.leaves + self.first_at(end)
         cdef Py_ssize_t chosen = -1, at
         self.stack.clear()
@@ -525,7 +527,7 @@ cdef class _UnplacedBlocks:
                 continue
             if at >= self.leaves:
                 chosen = at
-            else:  # the side with the minimum rank comes first
+            else:  # the side with the minimum rank first
                 low = 2 * at + (self.rank[2 * at] > self.rank[2 * at + 1])
                 self.stack.push_back(low ^ 1)
                 self.stack.push_back(low)

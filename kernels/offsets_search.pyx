@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Whether blocks fit in a capacity: an exact search over canonical placements."""
+"""Exact search over canonical placements for one within a capacity."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ cdef struct _SearchFrame:
     Py_ssize_t lo, hi     # the sections to be filled
     Py_ssize_t parent     # the frame whose choice created this part, -1 at the roots
     Py_ssize_t section    # of the choice
-    Py_ssize_t first, last  # the sections between the walls, all as low
+    Py_ssize_t first, last  # the sections between the walls, with the same floor
     int64_t above         # the floor there if no block lies on it, -1 if impossible
     Py_ssize_t begin, end, cursor  # of its choices
     int64_t placed        # -1 if none
@@ -32,13 +32,13 @@ cdef class PackingSearch:
     """PackingSearch(begin, end, size, low=, high=, sections=, bits=): begin, end, size : int64[n] are blocks over sections.
 
     low, high : int64[n] are the lowest and the highest offset of each; of a block at a fixed offset they are equal.
-    A choice is made in a section whose floor is lower than its neighbours: which block lies on the floor, or none; then
-    the floor rises to the next possible height. Parts without a common block are filled one after the other; when
-    one fails, so does the choice that created it. Failed parts are stored, up to 2^bits of them.
-    After a MemoryError the search is not to be used again.
+    A choice is the block on the floor of a section that is lower than its neighbours, or none; then the floor rises to
+    the next possible height. Parts without a common block are filled one by one; if one fails, so does the choice that
+    created it. Failed parts are stored, up to 2^bits of them.
+    After a MemoryError the search must not be used again.
 
-    Cost: exponential time in the worst case, so give `run` its work; O(n + sections) memory for each choice on the way,
-    and 16 bytes for each of 2^bits failed parts. Where greedy orders fit already it is not needed.
+    Cost: exponential time in the worst case, so give `run` its work; O(n + sections) memory for each open choice, and
+    16 bytes for each of 2^bits failed parts. Try greedy orders first.
     """
     cdef _PackingState state
     cdef _FailedStates failed
@@ -67,9 +67,9 @@ cdef class PackingSearch:
         self.state.capacity = capacity
 
     def restart(self, const int64_t[:] rank, bint lowest):
-        """Start again, blocks of small rank first; failed states stay known.
+        """Start again with blocks of small rank first; failed states stay known.
 
-        `lowest`: branch where the floor is lowest, with least room; else where there are fewest choices.
+        `lowest`: branch at the lowest floor with the least room; else at the section with the fewest choices.
         """
         cdef Py_ssize_t b
         while not self.frames.empty():
@@ -88,7 +88,7 @@ cdef class PackingSearch:
     def run(self, int64_t work):
         """Search for `work` more units.
 
-        Returns 1 if all blocks are placed, -1 if they cannot be, 0 if that is not known yet.
+        Returns 1 if all blocks are placed, -1 if they cannot be, 0 if still unknown.
         """
         cdef int64_t until = self.state.work + work
         with nogil:
@@ -97,11 +97,11 @@ cdef class PackingSearch:
         return self.verdict
 
     def offsets(self):
-        """int64[n], where all are placed."""
+        """int64[n], after all are placed."""
         return np.array(self.state.offset, np.int64)
 
     cdef int step(self) except -1 nogil:
-        """Begin the next part; where it fails, go on to the next remaining choice."""
+        """Begin the next part; if it fails, continue with the next remaining choice."""
         cdef _SectionRange part
         cdef Py_ssize_t at
         if self.waiting.empty():
@@ -121,7 +121,7 @@ cdef class PackingSearch:
         return 0
 
     cdef bint open(self, _SectionRange part) except -1 nogil:
-        """A frame for a part; False if it is known to fail."""
+        """Open a frame for a part; False if it is known to fail."""
         cdef _SearchFrame frame
         cdef Py_ssize_t i, j
         cdef int64_t b
@@ -154,7 +154,7 @@ cdef class PackingSearch:
         return 0 if self.frames.empty() else self.frames.back().end
 
     cdef bint next(self, Py_ssize_t at) except -1 nogil:
-        """The next choice of a frame that does not fail at once, False if there is none; later frames are undone."""
+        """Undo later frames, then make the next choice of a frame that does not fail at once; False if none is left."""
         cdef _SearchFrame* frame = &self.frames[at]
         cdef bint fits
         cdef int64_t b
@@ -185,9 +185,9 @@ cdef class PackingSearch:
         return False
 
     cdef bint bar(self, _SearchFrame* frame, Py_ssize_t tried) except -1 nogil:
-        """A block as wide as all between the walls that failed on the floor: it lies over one that crosses a wall.
+        """Raise a block as wide as the gap between the walls that failed on the floor over one that crosses a wall.
 
-        If only blocks between the walls lay below it, it could change places with them, unless one of them may not rise.
+        If only blocks between the walls lay below it, it could swap with them, unless one of them must not rise.
         """
         cdef Py_ssize_t i
         cdef int64_t b
@@ -199,7 +199,7 @@ cdef class PackingSearch:
         return self.state.propagate(fits)
 
     cdef bint repeats(self, _SearchFrame* frame, int64_t b) noexcept nogil:
-        """Whether a block like this one was tried already."""
+        """True if a block like this one was tried already."""
         cdef Py_ssize_t i
         cdef int64_t other
         for i in range(frame.begin, frame.cursor - 1):
@@ -210,7 +210,7 @@ cdef class PackingSearch:
         return False
 
     cdef int undo(self, Py_ssize_t at) except -1 nogil:
-        """Undo the choice of a frame; later frames have been undone before."""
+        """Undo the choice of a frame, after those of later frames."""
         cdef _SearchFrame* frame = &self.frames[at]
         if frame.placed >= 0:
             self.state.unplace(frame.placed)
@@ -239,7 +239,7 @@ cdef class PackingSearch:
 # Placed blocks, the floor over them, and lower bounds on the offsets of the others.
 
 cdef struct _OldValue:
-    int64_t* where        # in `low` or `floor`, which do not grow
+    int64_t* where        # an entry of `low` or `floor`, which do not grow
     int64_t value
 
 
@@ -249,16 +249,16 @@ cdef enum:
 
 @cython.final
 cdef class _PackingState:
-    """Which blocks are placed, where, and how low the others may lie.
+    """The placed blocks with their offsets, and lower bounds on the offsets of the others.
 
     rows[s][:count[s]] are the unplaced blocks of section s, `left` and `cross` are sums over them; placed ones follow,
     the last one first, so that they come back in that order. No unplaced block lies below its `low`, none of section s
-    below floor[s]. The trail holds what `low` and `floor` were before each change.
+    below floor[s]. The trail has the previous entries of `low` and `floor`.
     """
     cdef Py_ssize_t n, sections
     cdef int64_t capacity, work
     cdef vector[int64_t] begin, end, size, low, high, offset
-    cdef bint bounded                  # whether a block has a highest offset of its own
+    cdef bint bounded                  # True if a block has a highest offset
     cdef vector[int64_t] floor, left   # of each section: height below which no block fits, bytes not yet placed
     cdef vector[Py_ssize_t] count, cross  # unplaced blocks in each section; also in the one before
     cdef vector[vector[int64_t]] rows  # blocks of each section, unplaced ones first
@@ -297,7 +297,7 @@ cdef class _PackingState:
         return 0
 
     cdef bint may_fit(self) noexcept nogil:
-        """Whether no section needs more than the capacity, and each block has an offset within it."""
+        """True if no section needs more than the capacity, and each block has an offset within it."""
         cdef Py_ssize_t s, b
         for b in range(self.n):
             if self.low[b] > self.high[b] or self.low[b] + self.size[b] > self.capacity:
@@ -318,7 +318,7 @@ cdef class _PackingState:
             self.trail.pop_back()
 
     cdef bint place(self, int64_t b) except -1 nogil:
-        """Place a block as low as possible; False if the other blocks cannot fit then."""
+        """Place a block as low as possible; False if the other blocks then cannot fit."""
         cdef int64_t top = self.low[b] + self.size[b]
         cdef Py_ssize_t s, i
         cdef vector[int64_t]* row
@@ -349,7 +349,7 @@ cdef class _PackingState:
             self.cross[s] += s > self.begin[b]
 
     cdef bint lift(self, Py_ssize_t s, int64_t height) except -1 nogil:
-        """No block lies below this height in a section."""
+        """Raise a section, below whose new floor no block lies."""
         return self.propagate(self.raise_section(s, height))
 
     cdef bint raise_section(self, Py_ssize_t s, int64_t height) except -1 nogil:
@@ -397,8 +397,10 @@ cdef class _PackingState:
         return fits
 
     cdef bint tighten(self, Py_ssize_t s) except -1 nogil:
-        """A floor rises to the lowest unplaced block; a block that is too high to be the lowest lies on one that
-        is not. False if the unplaced blocks do not fit on top of each other then."""
+        """Raise a floor to the lowest unplaced block, and blocks too high to be the lowest above one that is not.
+
+        False if the unplaced blocks then do not fit on top of each other.
+        """
         cdef Py_ssize_t i
         cdef int64_t b, lowest = self.low[self.rows[s][0]], highest, top = self.capacity
         for i in range(1, self.count[s]):
@@ -422,7 +424,7 @@ cdef class _PackingState:
         return self.stacks()
 
     cdef bint stacks(self) noexcept nogil:
-        """Whether the blocks in `late` fit on top of each other, none below its own low."""
+        """True if the blocks in `late` fit on top of each other, none below its own low."""
         cdef Py_ssize_t i, j, n = <Py_ssize_t>self.late.size()
         cdef int64_t b, top = self.capacity
         for i in range(1, n):
@@ -433,14 +435,14 @@ cdef class _PackingState:
                 j -= 1
             self.work += i - j
             self.late[j] = b
-        for i in range(n):  # the highest first, from the top down
+        for i in range(n):  # from the top down
             top -= self.size[self.late[i]]
             if top < self.low[self.late[i]]:
                 return False
         return True
 
     cdef Py_ssize_t pick(self, Py_ssize_t lo, Py_ssize_t hi, bint lowest) noexcept nogil:
-        """The section of the next choice: one with fewest choices, or least room, between higher walls."""
+        """The section of the next choice, between higher walls: with the fewest choices, or with the least room."""
         cdef Py_ssize_t s, first = lo, best = -1, i
         cdef int64_t fewest = 0, n_choices = 0, height, bottom = self.capacity, room, min_room = 0
         cdef bint between
@@ -487,7 +489,7 @@ cdef class _PackingState:
         return s
 
     cdef int64_t over_walls(self, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
-        """The lowest top that a block may have that is both in these sections and outside, or has a highest offset."""
+        """The lowest possible top of blocks that are both in these sections and outside, or have a highest offset."""
         cdef int64_t lowest = self.capacity + 1, b
         cdef Py_ssize_t s = first, i, stride = 1
         if not self.bounded and last - first > 2:
@@ -502,7 +504,7 @@ cdef class _PackingState:
         return lowest
 
     cdef int64_t next_floor(self, Py_ssize_t s, Py_ssize_t lo, Py_ssize_t hi) noexcept nogil:
-        """The next height at which a block of a section may lie if none lies on the floor; -1 if that is too high."""
+        """The next possible offset in a section if no block lies on the floor; -1 if too high."""
         cdef int64_t height = self.floor[s], highest = self.capacity - self.left[s], lowest = highest + 1, b
         cdef Py_ssize_t at, i, first = s
         if height >= highest:
@@ -524,7 +526,7 @@ cdef class _PackingState:
         return lowest if lowest <= highest else -1
 
     cdef void keys(self, Py_ssize_t lo, Py_ssize_t hi, uint64_t* key, uint64_t* check) noexcept nogil:
-        """Hash of what decides whether a part can be filled, its floor and unplaced blocks, as two words."""
+        """Hash the floor and the unplaced blocks of a part, which determine if it can be filled, as two words."""
         cdef Py_ssize_t s
         cdef uint64_t word, first = 0, second = 0
         for s in range(lo, hi):

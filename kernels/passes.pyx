@@ -1,4 +1,4 @@
-"""Passes over an order: runs without readers, runs whose values may stay, runs that may come later."""
+"""Passes over an order: remove useless runs, keep values, move runs later."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 
 
 def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
-    """The steps of an order that serve a reader or an output.
+    """Remove the runs of an order that serve neither a reader nor an output.
 
     order : int32[m], fixed : uint8[n] nodes whose first run stays if a later one does
-    Returns int32[<= m], the order without the others.
+    Returns int32[<= m].
     Cost: O(n + m + reads and values of all runs) time, O(n_values + m) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr
@@ -49,7 +49,7 @@ def dead_runs(GraphArrays graph not None, Int32s order, Flags fixed):
 
 
 def run_prices(GraphArrays graph not None, Int32s order):
-    """What each run costs together with the runs that serve it alone.
+    """The compute of each run together with the runs that serve only it.
 
     order : int32[m]
     Returns int64[m].
@@ -64,14 +64,14 @@ def run_prices(GraphArrays graph not None, Int32s order):
     price = np.empty(m, np.int64)
     cdef int64_t[::1] out = price
     cdef int[::1] newest = np.full(n, -1, np.int32)         # the last run of each node
-    cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or not known
+    cdef int[::1] only = np.full(m, -1, np.int32)           # the step that reads a run; -2: several, or unknown
     with nogil:
         for step in range(m):
             v = order[step]
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if output[x]:
-                    continue                                # its first run does not serve this step alone
+                    continue                                # its first run serves other steps too
                 run = newest[graph.producer[x]]
                 if only[run] == -1:
                     only[run] = <int>step
@@ -91,12 +91,12 @@ def run_prices(GraphArrays graph not None, Int32s order):
 
 
 def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags fixed, int64_t limit):
-    """The order without runs whose values stay, as far as a limit has room for them.
+    """Remove runs of an order whose values can stay within a limit.
 
     order : int32[m], price : int64[m] of each run, fixed : uint8[n] nodes that keep their runs, limit : bytes
     Returns int32[<= m].
-    Cost: O(n + m + reads and values of all runs) time while there is room; each value that is let go costs a look at
-    every 64th of those that could be, and at all of some 64. O(n_values + m + reads of all runs) memory.
+    Cost: O(n + m + reads and values of all runs) time while there is room; each dropped value costs a look at every
+    64th candidate, and at all of some 64. O(n_values + m + reads of all runs) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
     cdef Int32s read_indices = graph.read_indices, producer = graph.producer
@@ -139,9 +139,9 @@ def replay_order(GraphArrays graph not None, Int32s order, Int64s price, Flags f
 
 
 def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t peak):
-    """The order with runs moved on, towards their first readers, while their values are as large as what they read.
+    """Move runs later, towards their first readers, while their values outweigh the reads that stay live for them.
 
-    Between no two steps more bytes are live than before, and no moved run needs more than the peak: it never rises.
+    Live bytes between steps never increase, and no moved run needs more than the peak, so the peak never rises.
 
     order : int32[m], between : int64[m + 1] bytes live right before each step, and after the last, peak : bytes
     Returns int32[m].
@@ -195,17 +195,17 @@ def sink_order(GraphArrays graph not None, Int32s order, Int64s between, int64_t
 cdef enum:
     BLOCK = 64
 
-# What becomes of a value during a replay.
+# States of a value during a replay.
 cdef enum ValueState:
     gone = 0
     required            # read before its node runs next
-    spare               # not read before that, but after it: it makes that run needless
+    spare               # read only after that: it makes that run unnecessary
     pinned              # an output
 
 
 @cython.final
 cdef class _Replay:
-    """An order run once more under a limit; what it would free but recompute stays while there is room."""
+    """A replay of an order within a limit; values that it would recompute stay while there is room."""
 
     cdef Int32s order
     cdef Int64s value_indptr
@@ -220,10 +220,10 @@ cdef class _Replay:
     cdef int[::1] coming_run        # the next run of each node
     cdef int[::1] coming_read       # the next read of each value
     cdef unsigned char[::1] state   # of each value
-    cdef unsigned char[::1] broken  # nodes that must run next time, whatever stays
+    cdef unsigned char[::1] broken  # nodes that must run next time in any case
     cdef int64_t live
     cdef Py_ssize_t now             # the step that is run
-    # nodes with spare bytes, in blocks; scores only fall, so that what a block's best was bounds what it is
+    # nodes with spare bytes, in blocks; scores only fall, so an old best score of a block bounds the new one
     cdef int n_spare
     cdef int[::1] node
     cdef int64_t[::1] bytes
@@ -233,7 +233,7 @@ cdef class _Replay:
     cdef int[::1] place             # where each node stands among them, or -1
 
     cdef void look_ahead(self) noexcept nogil:
-        """Fill in when nodes run and values are read again."""
+        """Compute when nodes run and values are read again."""
         cdef Py_ssize_t step, m = self.order.shape[0], at = self.next_read.shape[0]
         cdef int64_t j
         cdef int v, x
@@ -248,7 +248,7 @@ cdef class _Replay:
                 self.coming_read[x] = <int>step
 
     cdef bint needless(self, int v, int until) noexcept nogil:
-        """Whether all that is read of a node before a step, its next run, is there."""
+        """True if all values of a node that are read before a step, its next run, are live."""
         cdef int64_t x
         if self.fixed[v]:
             return False
@@ -258,7 +258,7 @@ cdef class _Replay:
         return True
 
     cdef void put_in(self, int v, int64_t size) noexcept nogil:
-        """Count bytes of a value to those that a node may give back."""
+        """Add bytes of a value to those that a node can free."""
         cdef int at = self.place[v], due = self.coming_run[v]
         if size == 0:
             return
@@ -284,7 +284,7 @@ cdef class _Replay:
         self.n_spare = last
 
     cdef void look_through(self, int block, double* best_score, int* v) noexcept nogil:
-        """Bring a block's bound up to date; its best node, where that is better than the best so far."""
+        """Update the bound of a block, and the best node if one of it is better."""
         cdef double score, best = -1.0
         cdef int i
         for i in range(block * BLOCK, min((block + 1) * BLOCK, self.n_spare)):
@@ -296,7 +296,7 @@ cdef class _Replay:
         self.bound[block] = best
 
     cdef int worst(self) noexcept nogil:
-        """The node that frees most bytes for longest at its price; of equals the lowest id."""
+        """The node that frees the most bytes for the longest time at its price; ties by lowest id."""
         cdef double best_score = -1.0
         cdef int block, first = 0, v = -1, n_blocks = (self.n_spare + BLOCK - 1) // BLOCK
         for block in range(1, n_blocks):
@@ -309,7 +309,7 @@ cdef class _Replay:
         return v
 
     cdef void give_up(self, int v) noexcept nogil:
-        """Let go of the spare values of a node."""
+        """Free the spare values of a node."""
         cdef int64_t x
         self.live -= self.bytes[self.place[v]]
         self.take_out(v)
@@ -319,7 +319,7 @@ cdef class _Replay:
                 self.state[x] = gone
 
     cdef void classify(self, int64_t x, int v) noexcept nogil:
-        """What becomes of a value of a node after a step that computed or read it, or did not have to."""
+        """Classify a value of a node after a step that computed or read it, or did not have to."""
         cdef int read = self.coming_read[x], run = self.coming_run[v]
         cdef int never = <int>self.order.shape[0]
         if self.state[x] == pinned:
@@ -334,7 +334,7 @@ cdef class _Replay:
             self.live -= self.memory[x]
 
     cdef void stay(self, int v) noexcept nogil:
-        """Require again what is spare of a node; what lacks for its next run makes that one needed."""
+        """Require the spare values of a node again; if values are missing, its next run is needed."""
         cdef int64_t x
         cdef int run = self.coming_run[v], after
         after = self.next_run[run] if run < self.order.shape[0] else run
@@ -347,7 +347,7 @@ cdef class _Replay:
                 self.broken[v] = True
 
     cdef void run(self, int v, int64_t size, int64_t limit) noexcept nogil:
-        """Run a node whose values and workspace have a size, in the room that can be freed."""
+        """Run a node with values and workspace of this size, in the room that can be freed."""
         cdef int64_t x
         while self.live + size > limit and self.n_spare:
             self.give_up(self.worst())
@@ -364,7 +364,7 @@ cdef class _Replay:
 
 @cython.final
 cdef class _Sinking:
-    """Where runs are moved to, from the last to the first: one moved to step t stands right before it."""
+    """New places of runs, from the last to the first: a run moved to step t is right before it."""
 
     cdef Int64s read_indptr
     cdef Int32s read_indices
@@ -372,11 +372,11 @@ cdef class _Sinking:
     cdef Flags output
     cdef Int64s memory
     cdef int[::1] next_run          # of each node
-    cdef int[::1] first_read        # of the copy of each value, where its readers are now; no step: not read
+    cdef int[::1] first_read        # of the copy of each value, by the new places of readers; m: not read
     cdef int[::1] last_read         # -1: not read
 
     cdef int latest(self, int v, int bound) noexcept nogil:
-        """The last step, at most `bound`, before which what a node reads does not run again."""
+        """The last step, at most `bound`, before which no node that it reads runs again."""
         cdef int64_t j
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
@@ -386,7 +386,7 @@ cdef class _Sinking:
         return bound
 
     cdef int64_t live_for(self, int v, int step, int* until) noexcept nogil:
-        """Bytes that only this node still reads after a step; and how far this goes without more of them."""
+        """Bytes that only this node still reads after a step, and the step until which these do not grow."""
         cdef int64_t j, size = 0
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):

@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""What a caching allocator of a GPU does with a trace: best fit, split, merge, a new segment where nothing fits."""
+"""Caching allocators of GPUs on a trace: best fit, split, merge, a new segment if nothing fits."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ cdef class _SegmentPool
 
 RELEASE_ALL = INT64_MIN  # the event at which free segments are released to the device
 
-# How ties between equal sizes are broken: by the time of the free, by address, at random; by address with the segments
+# Rules for ties between equal sizes: by the time of the free, by address, at random; by address with the segments
 # in order of allocation, in reverse, or at random.
 FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
     first, last, lowest, highest, random, rising, falling, shuffled
@@ -40,17 +40,17 @@ FIRST, LAST, LOWEST, HIGHEST, RANDOM, RISING, FALLING, SHUFFLED = \
 def run_pool(const int64_t[:] event, *, const int64_t[:] size, const int64_t[:] segment, const int64_t[:] arena,
              const int64_t[:] rest, const int64_t[:] max_size, const int64_t[:] address, int rule, uint64_t seed,
              int64_t limit, bint fail_first, int64_t oversize):
-    """One pass over the requests and frees.
+    """Run an allocator over requests and frees.
 
     event : int64[e] buffer b requests memory, ~b frees it, or RELEASE_ALL; size : int64[k] bytes of a chunk, 0
     for none, segment : int64[k] bytes of a new segment if nothing fits, arena : int64[k] chunks of other
     arenas are never used, rest : int64[k] minimum rest that is split off, max_size : int64[k] of a chunk, address :
-    int64[k] that the real allocator returned, or int64[0]; rule : one of the above, limit : bytes of all segments,
+    int64[k] from the real allocator, or int64[0]; rule : one of the above, limit : bytes of all segments,
     fail_first : a request above the limit fails before anything is released, oversize : chunks of at least this size
-    are released first where the limit is reached, INT64_MAX for none
-    Returns (used int64[e], total int64[e], tied uint8[e] whether the result depends on the rule, segment int64[k] and
+    are released first at the limit, INT64_MAX for none
+    Returns (used int64[e], total int64[e], tied uint8[e] True if the result depends on the rule, segment int64[k] and
     offset int64[k] of each buffer, -1 for none, the buffer whose real address these rules do not allow or -1).
-    Cost: O(log of the free chunks) time for each event, and all free segments where the limit is reached; O(e + k)
+    Cost: O(log of the free chunks) time for each event, and all free segments at the limit; O(e + k)
     memory.
     """
     cdef Py_ssize_t count = event.shape[0], k = size.shape[0], at, diverged = -1
@@ -100,19 +100,19 @@ cdef struct _Chunk:
 cdef class _SegmentPool:
     """The segments and chunks of one pass.
 
-    Every free chunk stands in `segments` or in `parts`, and no other does; neighbours in a segment are never both free.
-    After a MemoryError neither is sure: drop the pool.
+    Exactly the free chunks are in `segments` or `parts`; neighbours in a segment are never both free. After a
+    MemoryError neither is guaranteed: drop the pool.
     """
 
     cdef vector[_Chunk] chunks
     cdef vector[int64_t] base  # of each segment
-    cdef _FreeChunks segments, parts  # free chunks: those that are all of their segment, and the others
+    cdef _FreeChunks segments, parts  # free chunks: whole segments, and the others
     cdef ordered_map[_AddressKey, int64_t] placed  # all of them by address, if replayed
     cdef int rule
     cdef bint replayed
     cdef uint64_t seed
     cdef int64_t limit, used, total, clock
-    cdef bint tied  # whether the last result was one of several different ones
+    cdef bint tied  # True if the last result was one of several different ones
 
     def __cinit__(self, int rule, uint64_t seed, int64_t limit, bint replayed):
         self.rule, self.seed, self.limit, self.replayed = rule, seed, limit, replayed
@@ -122,7 +122,7 @@ cdef class _SegmentPool:
         return self.base[self.chunks[chunk].segment] + self.chunks[chunk].offset
 
     cdef bint whole(self, int64_t chunk) noexcept nogil:
-        """Whether it is all of its segment."""
+        """True if a chunk is its whole segment."""
         return self.chunks[chunk].before < 0 and self.chunks[chunk].after < 0
 
     cdef _Pair rank(self, int64_t chunk) noexcept nogil:
@@ -169,9 +169,9 @@ cdef class _SegmentPool:
             self.placed.erase(self.address_key(chunk))
 
     cdef int64_t fitting(self, int64_t arena, int64_t size, int64_t max_size, int64_t target) noexcept nogil:
-        """The smallest free chunk that is large enough, -1 if there is none.
+        """The smallest free chunk that is large enough, or -1.
 
-        Of several of one size it is the first by the rule, or the one at the target address.
+        Ties go to the first by the rule, or to the one at the target address.
         """
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN)), best
         cdef _FreeChunks.iterator segment = self.segments.lower_bound(lower), part = self.parts.lower_bound(lower)
@@ -187,18 +187,18 @@ cdef class _SegmentPool:
             return -1
         is_segment = is_segment and dereference(segment).first.first == best.first
         is_part = is_part and dereference(part).first.first == best.first
-        # free segments of one size are as good as each other; a part is not
+        # free segments of one size are equivalent; parts are not
         self.tied = is_part and (is_segment or self.several(part))
         return chosen if target < 0 else self.at(best.first, target, chosen)
 
     cdef bint several(self, _FreeChunks.iterator part) noexcept nogil:
-        """Whether it is the first of some parts of one size between which the rule decides."""
+        """True if a part is the first of several of one size between which the rule decides."""
         cdef _Pair like = dereference(part).first.first
         cdef int64_t segment = self.chunks[dereference(part).second].segment
         if self.rule < rising:
             preincrement(part)
             return part != self.parts.end() and dereference(part).first.first == like
-        # within a segment the order by address is known, and those of one segment lie side by side
+        # within a segment the order by address is known, and its parts are adjacent here
         part = self.parts.upper_bound(_SizeKey(like, _Pair(INT64_MAX, INT64_MAX)))
         predecrement(part)
         return self.chunks[dereference(part).second].segment != segment
@@ -224,7 +224,7 @@ cdef class _SegmentPool:
         return <int64_t>self.chunks.size() - 1
 
     cdef int take(self, int64_t chunk, int64_t size, int64_t rest) except -1 nogil:
-        """Allocate from a chunk; a large enough rest is split off."""
+        """Allocate from a chunk, and split off a large enough rest."""
         cdef _Chunk tail
         self.pick(chunk)
         if self.chunks[chunk].size - size >= rest:
@@ -262,7 +262,7 @@ cdef class _SegmentPool:
             self.chunks[self.chunks[chunk].after].before = chunk
 
     cdef bint room(self, int64_t arena, int64_t size, int64_t segment, int64_t oversize) noexcept nogil:
-        """Whether a segment may be requested, perhaps after others have been released."""
+        """True if a segment may be requested, perhaps after others have been released."""
         if segment <= self.limit - self.total:
             return True
         if oversize < INT64_MAX and self.release_oversize(arena, max(size, oversize), oversize):
@@ -277,7 +277,7 @@ cdef class _SegmentPool:
         self.pick(chunk)
 
     cdef bint release_oversize(self, int64_t arena, int64_t size, int64_t oversize) noexcept nogil:
-        """Release the smallest free segment that is enough, else the largest ones. Returns whether that was enough."""
+        """Release the smallest sufficient free segment, else the largest ones. Returns True if that was enough."""
         cdef _SizeKey lower = _SizeKey(_Pair(arena, size), _Pair(INT64_MIN, INT64_MIN))
         cdef _FreeChunks.iterator at = self.segments.lower_bound(lower)
         cdef int64_t freed = 0, chunk
@@ -289,7 +289,7 @@ cdef class _SegmentPool:
             if dereference(at).first.first < _Pair(arena, oversize):
                 break
             chunk = dereference(at).second
-            preincrement(at)  # before its place goes
+            preincrement(at)  # before its place is erased
             freed += self.chunks[chunk].size
             self.drop(chunk)
         return freed >= size

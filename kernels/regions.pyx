@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Which parts a graph and an order are cut into: Echo's regions, and segments of about equal memory."""
+"""Parts of graphs and orders: Echo's regions, and segments of about equal memory."""
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from remat_algos.kernels.types cimport Flags, Int32s, Int64s, int64_t
 # Echo's regions.
 
 def connected_components(int n, Int32s tail, Int32s head):
-    """The lowest vertex that each vertex is connected with, in either direction of the edges.
+    """The lowest vertex of the component of each vertex, ignoring directions.
 
     tail, head : int32[m] vertices 0 to n - 1
     Returns int32[n].
+    Cost: O((n + m) log n) time at most, O(n) memory.
     """
     cdef Py_ssize_t i
     cdef int v, w
@@ -33,13 +34,13 @@ def connected_components(int n, Int32s tail, Int32s head):
 
 
 def removed_regions(GraphArrays graph not None, Flags cheap, Flags read_back, Flags forced, Int32s roots):
-    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated by itself and exactly as printed.
+    """Cheap nodes whose values algorithm 1 of echo2020 stashes, each region evaluated separately, exactly as printed.
 
-    graph : with the reads of forward nodes alone, cheap : uint8[n], read_back : uint8[n_values] whether gradients read
+    graph : only with the reads of forward nodes, cheap : uint8[n], read_back : uint8[n_values] True if gradients read
     it, forced : uint8[n] must be recomputed, roots : int32[r]
     Returns uint8[n].
-    Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of the readers of what it reads; O(n +
-    n_values) memory. Regions that overlap are gone through once for each root: O(n r) where all roots share them.
+    Cost: O(n + k) time for each region, and for each of its cheap nodes the reads of all readers of its reads; O(n +
+    n_values) memory. Overlapping regions are walked once for each root: O(n r) if all roots share them.
     """
     cdef Py_ssize_t i, j
     cdef int s
@@ -67,6 +68,7 @@ def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end
 
     reached : int64[f + 1] memory before each place, places : int64[k] where a cut may fall, ascending
     Returns int64[<= segments - 1].
+    Cost: O(segments log k) time, O(segments) memory.
     """
     cdef vector[int64_t] chosen
     cdef Py_ssize_t i
@@ -81,11 +83,12 @@ def segment_cuts(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end
 
 
 def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
-    """Cuts at the first place where a segment is larger than a budget, one after the other.
+    """Cut repeatedly at the first place where a segment exceeds a budget.
 
     reached : int64[k] memory up to each place where a cut may fall, that of the place included, places : int64[k],
     memory : int64[f] of each place, budget : 0 or more
     Returns (places of the cuts, a list; their memory; the largest segment before a cut; the smallest).
+    Cost: O(log k) time for each cut, O(cuts) memory.
     """
     cdef vector[int64_t] cut_places
     cdef int64_t start = 0, total = 0, largest = 0, smallest = 0, size
@@ -93,7 +96,7 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
     with nogil:
         while at < k:
             stride, past = 1, at
-            while past < k and reached[past] - start <= budget:  # ever longer strides, then in between
+            while past < k and reached[past] - start <= budget:  # doubling strides, then bisection
                 at, past, stride = past + 1, past + stride, 2 * stride
             at = upper_bound(&reached[0] + at, &reached[0] + min(past, k), start + budget) - &reached[0]
             if at == k:
@@ -110,10 +113,11 @@ def greedy_cuts(Int64s reached, Int64s places, Int64s memory, int64_t budget):
 
 def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int64_t depth,
                 bint keep_last):
-    """How deep in the tree of splits each place is kept; what is alive across a cut is kept as the cut is.
+    """The depth in the tree of splits at which each place is kept; values alive across a cut are kept like it.
 
-    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads what is computed at each place
+    reached : int64[f + 1], places : int64[k], until : int64[f] last place that reads a value of each place
     Returns int64[f].
+    Cost: O(f depth + f log k) time, O(f) memory.
     """
     cdef Py_ssize_t f = until.shape[0], p, i, begin
     cdef int64_t level, deepest = 0
@@ -161,10 +165,10 @@ def keep_depths(Int64s reached, Int64s places, Int64s until, int64_t splits, int
     return result
 
 
-# What a region releases and allocates.
+# Released and allocated bytes of a region.
 
 cdef int _top(int[::1] above, int v) noexcept nogil:
-    """The lowest vertex of a component, as far as it is known; shortens the way there."""
+    """The lowest known vertex of a component; shortens the path to it."""
     while above[v] != v:
         above[v] = above[above[v]]
         v = above[v]
@@ -173,10 +177,10 @@ cdef int _top(int[::1] above, int v) noexcept nogil:
 
 @cython.final
 cdef class _Region:
-    """The nodes that run before a heavy one, as far as the next heavy ones, and what they read and compute.
+    """The nodes before a heavy one, up to the next heavy ones, with their reads and values.
 
     Nodes and values are those of the forward part. inside[u] == number for the nodes of the region; allocated[x] ==
-    look, and released[x] == look, where the gain that is computed has counted value x.
+    look, or released[x] == look, if the current gain has counted value x.
     """
     cdef GraphArrays graph
     cdef Flags cheap
@@ -186,7 +190,7 @@ cdef class _Region:
     cdef int64_t look                       # of the gain
 
     cdef int gather(self, int root) except -1 nogil:
-        """Go back from a root to the heavy nodes, which stay outside."""
+        """Collect the nodes from a root back to the heavy nodes, which stay outside."""
         cdef size_t done = 0
         cdef int64_t j
         cdef int u
@@ -203,7 +207,7 @@ cdef class _Region:
             done += 1
 
     cdef int64_t gain(self, int s, Flags read_back) noexcept nogil:
-        """Bytes released less bytes allocated if a node is not recomputed: lines 21 to 29."""
+        """Released minus allocated bytes if a node is not recomputed: lines 21 to 29."""
         cdef int64_t total = 0, i, j, k
         cdef int n, x
         self.look += 1
@@ -223,7 +227,7 @@ cdef class _Region:
         return total
 
     cdef int64_t first_time(self, vector[int64_t]& seen, int x) noexcept nogil:
-        """The bytes of a value, if this look has not counted it among those."""
+        """The bytes of a value at its first count in this look, else 0."""
         if seen[x] == self.look:
             return 0
         seen[x] = self.look
@@ -240,7 +244,7 @@ cdef struct _Segment:
 
 cdef int _cut_segment(Int64s reached, Int64s places, Py_ssize_t begin, Py_ssize_t end,
                       int64_t segments, vector[int64_t]& cuts) except -1 nogil:
-    """`segment_cuts` into a vector; there is one place at least."""
+    """`segment_cuts` into a vector, for at least one place."""
     cdef int64_t base = reached[begin], memory = reached[end] - base
     cdef int64_t whole = memory // segments, rest = memory % segments, j = 1, target, got
     cdef const int64_t* first = &places[0]

@@ -17,9 +17,9 @@ cdef class _SeparatorRecursion
 cdef enum:
     _PLAIN = -2
     _UNLIMITED = -1
-    SHORTEST_REPEAT = 16                  # runs of a visit that is remembered
+    SHORTEST_REPEAT = 16                  # runs of a remembered visit
     FEWEST_SLOTS = 1024
-    DENSE = 8                             # ids for each vertex up to which it is faster to read them all than to sort
+    DENSE = 8                             # ids per vertex up to which scanning all is faster than sorting
 
 PLAIN, UNLIMITED = _PLAIN, _UNLIMITED
 
@@ -32,9 +32,9 @@ def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targe
     pred_indptr : int64[n + 1], pred : int32[k], memory : int64[n], ids topological; targets : int32[t]; end, n_bags :
     int32[s], child_indptr : int64[s + 1], children : int32[s - 1], owner : int32[n] the tree in preorder;
     recursion_limit : components of fewer bags are run in one pass; batch : PLAIN, UNLIMITED, or the bytes that one
-    visit may add beyond what is needed at once; longest : runs at which to give up
+    visit may add beyond its immediate needs; longest : maximum number of runs
     Returns int32[m], or None if it would be longer.
-    Cost: O(m) memory, and about O(m + reads of all runs) time, as visits that come again are copied; m may be n^(log n)
+    Cost: O(m) memory, and about O(m + reads of all runs) time, as repeated visits are copied; m may be n^(log n)
     times as long as n on dense graphs, so give `longest`.
     """
     cdef _SeparatorRecursion r = _SeparatorRecursion.__new__(_SeparatorRecursion)
@@ -62,9 +62,10 @@ def recursive_order(Int64s pred_indptr, Int32s pred, Int64s memory, Int32s targe
 
 
 def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
-    """The chosen nodes and all that rest on one: uint8[n].
+    """The chosen nodes and their descendants: uint8[n].
 
     pred_indptr : int64[n + 1], pred : int32[k], chosen : uint8[n]
+    Cost: O(n + k) time, O(n) memory.
     """
     cdef Py_ssize_t n = chosen.shape[0], v, j
     result = np.array(chosen, np.uint8)
@@ -76,12 +77,12 @@ def dependent_nodes(Int64s pred_indptr, Int32s pred, Flags chosen):
     return result
 
 
-# The recursion, and what it remembers.
+# The recursion, and its remembered visits.
 
 cdef struct _ComponentRequest:
     int child                             # the component that holds the vertex
     int vertex
-    int first                             # which nodes of the separator read it: the first, the last
+    int first                             # the first and the last node of the separator that read it
     int last
     int level                             # the last node of the separator that must be run before it, -1: none
     bint live
@@ -90,13 +91,13 @@ cdef struct _ComponentRequest:
 cdef struct _Visit:
     uint64_t key                            # of the separator, of the targets and of what must be run for them
     uint64_t check                          # a second hash of the same; 0: no visit
-    int64_t begin                           # where its runs stand in the order
+    int64_t begin                           # place of its runs in the order
     int64_t past
 
 
 @cython.final
 cdef class _Visits:
-    """Visits so far: the same one consists of the same runs again, which are copied.
+    """Visits so far: the runs of a repeated visit are copied.
 
     At most half of the slots are used, so a free one ends every probe.
     """
@@ -108,7 +109,7 @@ cdef class _Visits:
         self.slots.resize(FEWEST_SLOTS)
 
     cdef _Visit* slot(self, uint64_t key, uint64_t check) noexcept nogil:
-        """The slot of a visit, or the free one where it would stand."""
+        """The slot of a visit, or the free one for it."""
         cdef uint64_t last = self.slots.size() - 1, i = key & last
         while self.slots[i].check and (self.slots[i].key != key or self.slots[i].check != check):
             i = (i + 1) & last
@@ -140,7 +141,7 @@ cdef bint _by_child(const _ComponentRequest& a, const _ComponentRequest& b) noex
 
 @cython.final
 cdef class _SeparatorRecursion:
-    """One schedule under construction. Its methods recurse as deep as the tree, which is a logarithm of its size.
+    """One schedule under construction. Recursion is as deep as the tree, the log of its size.
 
     level[v] is valid where seen[v] == calls, that is until the next call of `reach`. After a MemoryError the order is
     incomplete and n_keeping too high: drop the recursion.
@@ -156,21 +157,21 @@ cdef class _SeparatorRecursion:
     cdef int64_t recursion_limit, batch, longest
     cdef int[::1] seen                    # the call that reached a vertex last
     cdef int[::1] level
-    cdef int[::1] n_keeping               # calls that keep a vertex for a reader to come
+    cdef int[::1] n_keeping               # calls that keep a vertex for a later reader
     cdef int calls
     cdef bint stopped
     cdef _Visits visits
     cdef vector[int] order
 
     cdef int child_of(self, int s, int v) noexcept nogil:
-        """The child of s below which v is owned; there is one, so `children` is not empty."""
+        """The child of s below which v is owned, which must exist."""
         cdef const int* begin = &self.children[0] + self.child_indptr[s]
         cdef const int* past = &self.children[0] + self.child_indptr[s + 1]
         cdef const int* at = lower_bound(begin, past, self.owner[v])
         return at[0] if at != past and at[0] == self.owner[v] else (at - 1)[0]
 
     cdef int reach(self, int s, vector[int]& targets, vector[int]& reached) except -1 nogil:
-        """What must be run for the targets: they and their ancestors below s, except live ones; in any order."""
+        """Collect the nodes to run for the targets, in any order: they and ancestors below s, except live ones."""
         cdef int64_t i = 0, j
         cdef int v, u
         self.calls += 1
@@ -189,7 +190,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int ascending(self, vector[int]& reached) except -1 nogil:
-        """Sort what has just been reached; where it is dense, by reading off which vertices were seen."""
+        """Sort the reached vertices; if dense, by scanning the marks of all."""
         cdef int v, low, high
         cdef size_t i = 0
         if reached.empty():
@@ -207,7 +208,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int levels(self, int s, vector[int]& reached, vector[int]& own) except -1 nogil:
-        """The needed nodes of the separator, and for each reached vertex the last of them that it rests on."""
+        """Find the needed nodes of the separator, and for each reached vertex the last one that it depends on."""
         cdef int64_t j
         cdef int v, u, last
         for v in reached:
@@ -224,7 +225,7 @@ cdef class _SeparatorRecursion:
 
     cdef int requests(self, int s, vector[int]& targets, vector[int]& own,
                       vector[_ComponentRequest]& result) except -1 nogil:
-        """What the separator's nodes and the caller read below s, each once, by component and first reader."""
+        """Collect reads below s of the separator's nodes and of the caller, once each, by component and reader."""
         cdef vector[_ComponentRequest] each
         cdef _ComponentRequest request
         cdef int64_t i, j
@@ -255,7 +256,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit(self, int s, vector[int]& targets) except -1 nogil:
-        """Run what the targets need, all of them below s."""
+        """Run the nodes that the targets need, all of them below s."""
         cdef vector[int] reached, own
         cdef _Visit visit, known
         cdef uint64_t salted
@@ -274,7 +275,7 @@ cdef class _SeparatorRecursion:
         visit.key, visit.check = <uint64_t>s, <uint64_t>targets.size()
         for v in targets:                                    # none of them is live
             visit.key, visit.check = mix_word(visit.key ^ <uint64_t>v), mix_word(visit.check ^ <uint64_t>v)
-        if self.batch != _PLAIN:                             # live values are not reached: the rest of what counts
+        if self.batch != _PLAIN:                             # the live values, which are not reached, count too
             self.reach(s, targets, reached)
             for v in reached:
                 salted = mix_word(<uint64_t>v)
@@ -306,7 +307,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int plain(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """Algorithm 1: before each node of the separator its inputs, component by component; at the end the targets."""
+        """Algorithm 1: before each node of the separator its inputs, component by component; the targets last."""
         cdef vector[int] inputs
         cdef int64_t j
         cdef int v, u
@@ -326,7 +327,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int visit_children(self, int s, vector[int]& vertices) except -1 nogil:
-        """Visit the components that hold some vertices, each for its own."""
+        """Visit the components of some vertices, each for its own."""
         cdef vector[_ComponentRequest] each
         cdef vector[int] requested
         cdef _ComponentRequest request
@@ -347,7 +348,7 @@ cdef class _SeparatorRecursion:
         return 0
 
     cdef int batched(self, int s, vector[int]& targets, vector[int]& own) except -1 nogil:
-        """The same, but a visit to a component also computes what later readers request, as far as it can by now."""
+        """Like `plain`, but a visit to a component also computes requests of later readers, as far as possible."""
         cdef vector[_ComponentRequest] requests
         cdef int64_t i, begin, past, j
         self.requests(s, targets, own, requests)
@@ -376,7 +377,7 @@ cdef class _SeparatorRecursion:
         cdef int v
         cdef bint missing = False
         for j in range(begin, past):
-            missing |= requests[j].first == i                # if it is live, what else can be computed by now is added
+            missing |= requests[j].first == i                # if it is live, other computable values are added
         if not missing:
             return 0
         for j in range(begin, past):

@@ -1,4 +1,4 @@
-# The types of arrays that kernels take, and what they share of numbers.
+# Types of arrays and constants shared by kernels.
 #
 # Ids are int32, pointers into rows, steps, bytes and costs int64, flags uint8.
 
@@ -8,7 +8,7 @@ cdef extern from *:
     """
     #define REMAT_ENDLESS ((long long)1 << 62)
     """
-    const int64_t ENDLESS "REMAT_ENDLESS"   # more than any sum of bytes, of costs or of flows
+    const int64_t ENDLESS "REMAT_ENDLESS"   # above all sums of bytes, costs or flows
 
 ctypedef const int64_t[::1] Int64s
 ctypedef const int[::1] Int32s
