@@ -38,35 +38,43 @@ cdef enum:
     GAP_BITS = 32                                  # between the labels of neighbours, at first
 
 
+cdef struct _Run:
+    int node, before, after, older, used, where, known, awaited
+    int64_t label, first_slot, first_edge, live_bytes
+    bint placed, moved, denied
+    bint is_touched                                # True if it is in `touched` and not yet examined again
+
+
+cdef struct _Read:
+    int reader
+    int64_t source, next, previous                 # its slot; its neighbours among the edges to come of that
+
+
 @cython.final
 cdef class _RunList:
     """The runs of a schedule in a linked list, and for each value of each run the future reads.
 
     A run is to come, current or placed. Each read is of the newest run before it, as in the simulator; so an
     inserted run takes over all reads behind it. Outputs stay from the first run on, and reads of them are of that
-    one. The values of run r are the slots from first_slot[r], its reads are the edges from first_edge[r].
-    awaited[r] of the slots of a placed run are live and could be computed by another run; known[r] levels of blocks
-    that end with r have been looked at and have not changed since.
+    one. The values of a run are the slots from first_slot, its reads are the edges from first_edge.
+    `awaited` of the slots of a placed run are live and could be computed by another run; `known` levels of blocks
+    that end with a run have been looked at and have not changed since.
 
-    Along `after` the labels rise. The edges to come of a slot are a list: next_edge[previous_edge[e]] == e.
-    live[where[r]] == r for each run r with live bytes that may run again. After a MemoryError none of this holds: drop
+    Along `after` the labels rise. The edges to come of a slot are a list: reads[reads[e].previous].next == e.
+    live[all[r].where] == r for each run r with live bytes that may run again. After a MemoryError none of this holds: drop
     the list, and the blocks and the walk with it.
     """
     cdef Int64s value_indptr, read_indptr, reader_indptr, memory
     cdef Int32s read_indices, reader_indices, producer
     cdef Flags output, rerunnable
-    # of each run
-    cdef vector[int] node, before, after, older, used, where, known, awaited
-    cdef vector[int64_t] label, first_slot, first_edge, live_bytes
-    cdef vector[char] placed, moved, denied
-    # of each slot: its run, the first edge to come, -1 for none; of each edge: its reader, its slot, its neighbours
-    cdef vector[int] owner, reader
-    cdef vector[int64_t] to_read, source, next_edge, previous_edge
+    cdef vector[_Run] all                          # of each run
+    cdef vector[_Read] reads                       # of each edge
+    cdef vector[int] owner                         # of each slot: its run
+    cdef vector[int64_t] to_read                   # of each slot: the first edge to come, -1 for none
     # of each node: its first run, its newest one that is placed or current, the one created last, behind it the `older`
     cdef vector[int] original, latest, newest
     cdef vector[int] live                          # placed runs with live bytes that may run again, at where[run]
     cdef vector[int] touched                       # since blocks were last examined, in order of time
-    cdef vector[char] is_touched                   # of each run: True if it is there and not yet examined again
     cdef int first, current
     cdef int64_t total_live                          # bytes of all live values, and of all values of the current run
     cdef int64_t window                              # maximum number of runs of a block
@@ -92,29 +100,29 @@ cdef class _RunList:
                 run = self.new_run(nodes[i])
                 if self.original[nodes[i]] < 0:
                     self.original[nodes[i]] = run
-                self.label[run] = <int64_t>(i + 1) << GAP_BITS
-                self.before[run] = last
+                self.all[run].label = <int64_t>(i + 1) << GAP_BITS
+                self.all[run].before = last
                 if last < 0:
                     self.first = run
                 else:
-                    self.after[last] = run
+                    self.all[last].after = run
                 last = run
                 self.connect(run)
 
     cdef inline int64_t value_of(self, int64_t slot) noexcept nogil:
         cdef int run = self.owner[slot]
-        return self.value_indptr[self.node[run]] + slot - self.first_slot[run]
+        return self.value_indptr[self.all[run].node] + slot - self.all[run].first_slot
 
     cdef inline int64_t end_slot(self, int run) noexcept nogil:
-        cdef int v = self.node[run]
-        return self.first_slot[run] + self.value_indptr[v + 1] - self.value_indptr[v]
+        cdef int v = self.all[run].node
+        return self.all[run].first_slot + self.value_indptr[v + 1] - self.value_indptr[v]
 
     cdef inline int64_t end_edge(self, int run) noexcept nogil:
-        cdef int v = self.node[run]
-        return self.first_edge[run] + self.read_indptr[v + 1] - self.read_indptr[v]
+        cdef int v = self.all[run].node
+        return self.all[run].first_edge + self.read_indptr[v + 1] - self.read_indptr[v]
 
     cdef inline bint pinned(self, int64_t slot) noexcept nogil:
-        return self.output[self.value_of(slot)] and self.original[self.node[self.owner[slot]]] == self.owner[slot]
+        return self.output[self.value_of(slot)] and self.original[self.all[self.owner[slot]].node] == self.owner[slot]
 
     cdef inline bint dead(self, int64_t slot) noexcept nogil:
         return self.to_read[slot] < 0 and self.owner[slot] != self.current and not self.pinned(slot)
@@ -123,48 +131,34 @@ cdef class _RunList:
         """The slot that served reads of a value so far."""
         cdef int v = self.producer[x]
         cdef int run = self.original[v] if self.output[x] else self.latest[v]
-        return self.first_slot[run] + x - self.value_indptr[v]
+        return self.all[run].first_slot + x - self.value_indptr[v]
 
     cdef int new_run(self, int v) except -1 nogil:
         """Create a run of a node, without a place and without reads."""
-        cdef int run = <int>self.node.size()
+        cdef int run = <int>self.all.size()
         cdef int64_t i
-        self.node.push_back(v)
-        self.before.push_back(-1)
-        self.after.push_back(-1)
-        self.older.push_back(self.newest[v])
+        self.all.push_back(_Run(
+            node=v, before=-1, after=-1, older=self.newest[v], used=0, where=-1, known=0, awaited=0, label=0,
+            first_slot=<int64_t>self.owner.size(), first_edge=<int64_t>self.reads.size(), live_bytes=0, placed=False,
+            moved=False, denied=False, is_touched=False
+        ))
         self.newest[v] = run
-        self.used.push_back(0)
-        self.where.push_back(-1)
-        self.known.push_back(0)
-        self.awaited.push_back(0)
-        self.label.push_back(0)
-        self.live_bytes.push_back(0)
-        self.placed.push_back(0)
-        self.moved.push_back(0)
-        self.denied.push_back(0)
-        self.is_touched.push_back(0)
-        self.first_slot.push_back(<int64_t>self.owner.size())
-        self.first_edge.push_back(<int64_t>self.reader.size())
         for i in range(self.value_indptr[v], self.value_indptr[v + 1]):
             self.owner.push_back(run)
             self.to_read.push_back(-1)
         for i in range(self.read_indptr[v], self.read_indptr[v + 1]):
-            self.reader.push_back(run)
-            self.source.push_back(-1)
-            self.next_edge.push_back(-1)
-            self.previous_edge.push_back(-1)
+            self.reads.push_back(_Read(reader=run, source=-1, next=-1, previous=-1))
         return run
 
     cdef int insert(self, int run, int place) except -1 nogil:
         """Put a run before another, behind the current one."""
-        cdef int previous = self.before[place]
-        if self.label[place] - self.label[previous] < 2:
+        cdef int previous = self.all[place].before
+        if self.all[place].label - self.all[previous].label < 2:
             self.relabel()
-        self.label[run] = (self.label[place] + self.label[previous]) // 2
-        self.before[run], self.after[run] = previous, place
-        self.after[previous] = run
-        self.before[place] = run
+        self.all[run].label = (self.all[place].label + self.all[previous].label) // 2
+        self.all[run].before, self.all[run].after = previous, place
+        self.all[previous].after = run
+        self.all[place].before = run
         self.connect(run)
         return 0
 
@@ -173,46 +167,46 @@ cdef class _RunList:
         cdef int run = self.first
         while run >= 0:
             place += 1
-            self.label[run] = place << GAP_BITS
-            run = self.after[run]
+            self.all[run].label = place << GAP_BITS
+            run = self.all[run].after
 
     cdef int connect(self, int run) except -1 nogil:
         """Make each of its reads use the newest run before it, which revives dead values."""
-        cdef int v = self.node[run], source_run
-        cdef int64_t edge = self.first_edge[run], j, slot
+        cdef int v = self.all[run].node, source_run
+        cdef int64_t edge = self.all[run].first_edge, j, slot
         cdef int x
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             x = self.read_indices[j]
             source_run = self.original[self.producer[x]]
             if not self.output[x]:
-                source_run = self.newest_before(self.producer[x], self.label[run])
-            slot = self.first_slot[source_run] + x - self.value_indptr[self.node[source_run]]
-            if self.placed[source_run] and self.dead(slot):
+                source_run = self.newest_before(self.producer[x], self.all[run].label)
+            slot = self.all[source_run].first_slot + x - self.value_indptr[self.all[source_run].node]
+            if self.all[source_run].placed and self.dead(slot):
                 self.gain(slot, 1)
             self.add_read(edge, slot)
             edge += 1
         return 0
 
     cdef void add_read(self, int64_t edge, int64_t slot) noexcept nogil:
-        self.source[edge] = slot
-        self.previous_edge[edge] = -1
-        self.next_edge[edge] = self.to_read[slot]
+        self.reads[edge].source = slot
+        self.reads[edge].previous = -1
+        self.reads[edge].next = self.to_read[slot]
         if self.to_read[slot] >= 0:
-            self.previous_edge[self.to_read[slot]] = edge
+            self.reads[self.to_read[slot]].previous = edge
         self.to_read[slot] = edge
 
     cdef int has_read(self, int64_t edge) except -1 nogil:
         """Complete a read; a value without future reads dies."""
-        cdef int64_t slot = self.source[edge]
+        cdef int64_t slot = self.reads[edge].source
         cdef int run = self.owner[slot]
-        if self.previous_edge[edge] >= 0:
-            self.next_edge[self.previous_edge[edge]] = self.next_edge[edge]
+        if self.reads[edge].previous >= 0:
+            self.reads[self.reads[edge].previous].next = self.reads[edge].next
         else:
-            self.to_read[slot] = self.next_edge[edge]
-        if self.next_edge[edge] >= 0:
-            self.previous_edge[self.next_edge[edge]] = self.previous_edge[edge]
-        self.used[run] += 1
-        if self.used[run] == 1:
+            self.to_read[slot] = self.reads[edge].next
+        if self.reads[edge].next >= 0:
+            self.reads[self.reads[edge].next].previous = self.reads[edge].previous
+        self.all[run].used += 1
+        if self.all[run].used == 1:
             self.touch(run)
         if self.dead(slot):
             self.gain(slot, -1)
@@ -221,13 +215,13 @@ cdef class _RunList:
     cdef int hand_over(self, int run, int other) except -1 nogil:
         """Transfer the future reads of a placed run to another run of its node, except those of values that stay."""
         cdef int64_t slot, edge, to
-        for slot in range(self.first_slot[run], self.end_slot(run)):
+        for slot in range(self.all[run].first_slot, self.end_slot(run)):
             if self.to_read[slot] < 0 or self.pinned(slot):
                 continue
-            to = self.first_slot[other] + slot - self.first_slot[run]
+            to = self.all[other].first_slot + slot - self.all[run].first_slot
             while self.to_read[slot] >= 0:
                 edge = self.to_read[slot]
-                self.to_read[slot] = self.next_edge[edge]
+                self.to_read[slot] = self.reads[edge].next
                 self.add_read(edge, to)
             self.gain(slot, -1)
         return 0
@@ -237,40 +231,40 @@ cdef class _RunList:
         cdef int run = self.owner[slot], last
         cdef int64_t x = self.value_of(slot)
         self.total_live += sign * self.memory[x]
-        self.live_bytes[run] += sign * self.memory[x]
-        self.awaited[run] += sign
+        self.all[run].live_bytes += sign * self.memory[x]
+        self.all[run].awaited += sign
         self.touch(run)
         self.touch_readers(x)
-        if self.live_bytes[run] > 0 and self.where[run] < 0 and self.free_to_move(run):
-            self.where[run] = <int>self.live.size()
+        if self.all[run].live_bytes > 0 and self.all[run].where < 0 and self.free_to_move(run):
+            self.all[run].where = <int>self.live.size()
             self.live.push_back(run)
             self.mark(run)
-        elif self.live_bytes[run] == 0 and self.where[run] >= 0:
+        elif self.all[run].live_bytes == 0 and self.all[run].where >= 0:
             last = self.live.back()
-            self.live[self.where[run]] = last
-            self.where[last] = self.where[run]
+            self.live[self.all[run].where] = last
+            self.all[last].where = self.all[run].where
             self.live.pop_back()
-            self.where[run] = -1
+            self.all[run].where = -1
         return 0
 
     cdef inline bint free_to_move(self, int run) noexcept nogil:
-        return self.rerunnable[self.node[run]] and not self.denied[run]
+        return self.rerunnable[self.all[run].node] and not self.all[run].denied
 
     cdef int touch(self, int run) except -1 nogil:
         """Forget the blocks that end with this placed run or shortly after: they have changed."""
         cdef int64_t i
         for i in range(self.window):
-            if run < 0 or not self.placed[run] or not self.free_to_move(run):
+            if run < 0 or not self.all[run].placed or not self.free_to_move(run):
                 return 0
-            self.known[run] = 0
-            if not self.is_touched[run]:
+            self.all[run].known = 0
+            if not self.all[run].is_touched:
                 self.mark(run)
-            run = self.after[run]
+            run = self.all[run].after
         return 0
 
     cdef inline int mark(self, int run) except -1 nogil:
         self.touched.push_back(run)
-        self.is_touched[run] = 1
+        self.all[run].is_touched = 1
         return 0
 
     cdef int touch_readers(self, int64_t x) except -1 nogil:
@@ -283,17 +277,17 @@ cdef class _RunList:
         """The last run of a node before a place, or -1."""
         cdef int run = self.newest[v], best = -1
         while run >= 0:
-            if self.label[run] < label and (best < 0 or self.label[run] > self.label[best]):
+            if self.all[run].label < label and (best < 0 or self.all[run].label > self.all[best].label):
                 best = run
-            run = self.older[run]
+            run = self.all[run].older
         return best
 
     cdef int begin(self, int run) except -1 nogil:
         """Make a run the current one, with all its values live."""
         cdef int64_t x
         self.current = run
-        self.renew_latest(self.node[run], run)
-        for x in range(self.value_indptr[self.node[run]], self.value_indptr[self.node[run] + 1]):
+        self.renew_latest(self.all[run].node, run)
+        for x in range(self.value_indptr[self.all[run].node], self.value_indptr[self.all[run].node + 1]):
             self.total_live += self.memory[x]
         return 0
 
@@ -310,15 +304,15 @@ cdef class _RunList:
         cdef int run = self.current
         cdef int64_t slot, edge
         self.current = -1
-        self.placed[run] = 1
-        for slot in range(self.first_slot[run], self.end_slot(run)):
+        self.all[run].placed = 1
+        for slot in range(self.all[run].first_slot, self.end_slot(run)):
             if not self.pinned(slot):
                 self.total_live -= self.memory[self.value_of(slot)]
                 if self.dead(slot):
                     self.touch_readers(self.value_of(slot))
                 else:
                     self.gain(slot, 1)
-        for edge in range(self.first_edge[run], self.end_edge(run)):
+        for edge in range(self.all[run].first_edge, self.end_edge(run)):
             self.has_read(edge)
         return 0
 
@@ -328,14 +322,14 @@ cdef class _RunList:
         cdef int run = self.first
         while run >= 0:
             i += 1
-            run = self.after[run]
+            run = self.all[run].after
         nodes = np.empty(i, np.int32)
         cdef int[::1] out = nodes
         i, run = 0, self.first
         while run >= 0:
-            out[i] = self.node[run]
+            out[i] = self.all[run].node
             i += 1
-            run = self.after[run]
+            run = self.all[run].after
         return nodes
 
 
@@ -376,18 +370,18 @@ cdef class _PostponableBlocks:
         cdef int run = self.runs.current
         cdef size_t i
         for i in range(self.passed.size()):
-            if not self.runs.is_touched[self.passed[i]]:
+            if not self.runs.all[self.passed[i]].is_touched:
                 self.runs.mark(self.passed[i])
         self.passed.clear()
         self.clock += 1
         self.step = self.clock
         self.grow()
-        for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
-            self.busy[self.runs.owner[self.runs.source[edge]]] = self.step
+        for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
+            self.busy[self.runs.owner[self.runs.reads[edge].source]] = self.step
         return 0
 
     cdef int grow(self) except -1 nogil:
-        cdef size_t runs = self.runs.node.size()
+        cdef size_t runs = self.runs.all.size()
         self.busy.resize(runs, 0)
         self.seen.resize(runs, 0)
         self.charged_run.resize(runs, 0)
@@ -410,10 +404,10 @@ cdef class _PostponableBlocks:
         chosen_at = self.clock
         for i in range(first, many):
             end = self.runs.touched[i] if self.barren[level] else self.runs.live[i]
-            self.runs.is_touched[end] = 0
-            if self.runs.where[end] >= 0 and self.seen[end] != chosen_at:
+            self.runs.all[end].is_touched = 0
+            if self.runs.all[end].where >= 0 and self.seen[end] != chosen_at:
                 self.seen[end] = chosen_at
-                if self.runs.known[end] <= level:
+                if self.runs.all[end].known <= level:
                     self.look(end, level, False)
                 if self.better(end, best, level) and self.is_busy(end, level):
                     self.look(end, level, True)
@@ -433,7 +427,7 @@ cdef class _PostponableBlocks:
         if end >= 0:
             for i in range(self.size[<int64_t>end * self.levels + level]):
                 self.chosen.push_back(end)
-                end = self.runs.before[end]
+                end = self.runs.all[end].before
         return 0
 
     cdef inline void count(self, int level, int64_t work) noexcept nogil:
@@ -449,7 +443,7 @@ cdef class _PostponableBlocks:
             return self.cost[i] >= 0
         if self.cost[i] != self.cost[k]:
             return self.cost[i] < self.cost[k]
-        label, other = self.runs.label[self.start[i]], self.runs.label[self.start[k]]
+        label, other = self.runs.all[self.start[i]].label, self.runs.all[self.start[k]].label
         return label < other or label == other and self.size[i] < self.size[k]
 
     cdef bint is_busy(self, int end, int level) noexcept nogil:
@@ -458,7 +452,7 @@ cdef class _PostponableBlocks:
         for i in range(self.size[<int64_t>end * self.levels + level]):
             if self.busy[run] == self.step:
                 return True
-            run = self.runs.before[run]
+            run = self.runs.all[run].before
         return False
 
     cdef void look(self, int end, int highest, bint careful) noexcept nogil:
@@ -483,19 +477,19 @@ cdef class _PostponableBlocks:
                 break
             work += 1
             if self.charged_run[run] == self.clock:
-                for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+                for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
                     if self.charged[slot] == self.clock:
                         saved += self.runs.memory[self.runs.value_of(slot)]
-            if self.runs.awaited[run] > 0 or self.charged_run[run] == self.clock:
-                saved += self.runs.live_bytes[run]
-                unused = unused and self.runs.used[run] == 0
-                for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
-                    saved -= self.charge(self.runs.value_of(self.runs.source[edge]))
+            if self.runs.all[run].awaited > 0 or self.charged_run[run] == self.clock:
+                saved += self.runs.all[run].live_bytes
+                unused = unused and self.runs.all[run].used == 0
+                for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
+                    saved -= self.charge(self.runs.value_of(self.runs.reads[edge].source))
                     work += 1
                 if saved > 0:
                     self.offer(cell + level, 0 if unused else self.limit // saved, run, <int>size)
-            run = self.runs.before[run]
-        self.runs.known[end] = 0 if careful else highest + 1
+            run = self.runs.all[run].before
+        self.runs.all[end].known = 0 if careful else highest + 1
         self.count(highest, work)
 
     cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
@@ -544,14 +538,14 @@ cdef class _GreedyWalk:
             run = self.runs.first
             while run >= 0:
                 self.runs.begin(run)
-                if self.too_much() and self.allocates(self.runs.node[run]):
+                if self.too_much() and self.allocates(self.runs.all[run].node):
                     self.blocks.at_step()
                     self.reduce()
                 self.runs.end()
-                run = self.runs.after[run]
+                run = self.runs.all[run].after
 
     cdef inline bint too_much(self) noexcept nogil:
-        return self.runs.total_live + self.workspace[self.runs.node[self.runs.current]] > self.limit
+        return self.runs.total_live + self.workspace[self.runs.all[self.runs.current].node] > self.limit
 
     cdef bint allocates(self, int v) noexcept nogil:
         cdef int64_t x, bytes = self.workspace[v]
@@ -564,7 +558,7 @@ cdef class _GreedyWalk:
         cdef int level = 0
         cdef size_t i
         while self.too_much() and level < self.blocks.levels:
-            if <int64_t>self.runs.node.size() >= self.max_runs or (level and self.spent()):
+            if <int64_t>self.runs.all.size() >= self.max_runs or (level and self.spent()):
                 self.cut_short = True
                 return 0
             if not self.blocks.choose(level):
@@ -572,7 +566,7 @@ cdef class _GreedyWalk:
                 self.reached = max(self.reached, level)
                 continue
             for i in range(self.blocks.chosen.size()):
-                if self.runs.awaited[self.blocks.chosen[i]] > 0:
+                if self.runs.all[self.blocks.chosen[i]].awaited > 0:
                     self.run_again(self.blocks.chosen[i])
             self.blocks.grow()
             level = 0
@@ -583,21 +577,21 @@ cdef class _GreedyWalk:
 
     cdef int run_again(self, int run) except -1 nogil:
         """Let another run take over its reads; this moves a run without readers so far, and only once."""
-        cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.node[run])
+        cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.all[run].node)
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
         if self.useless(run):
-            self.runs.moved[again] = True
-            self.runs.denied[again] = self.runs.moved[run]
+            self.runs.all[again].moved = True
+            self.runs.all[again].denied = self.runs.all[run].moved
             self.drop(run)
         return 0
 
     cdef bint useless(self, int run) noexcept nogil:
         """True if none of its values was read, will be read, or is an output."""
         cdef int64_t slot
-        if self.runs.used[run] > 0 or not self.runs.placed[run]:
+        if self.runs.all[run].used > 0 or not self.runs.all[run].placed:
             return False
-        for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+        for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
             if not self.runs.dead(slot):
                 return False
         return True
@@ -611,16 +605,16 @@ cdef class _GreedyWalk:
             run = self.stack.back()
             self.stack.pop_back()
             self.runs.touch(run)
-            if self.runs.before[run] < 0:
-                self.runs.first = self.runs.after[run]
+            if self.runs.all[run].before < 0:
+                self.runs.first = self.runs.all[run].after
             else:
-                self.runs.after[self.runs.before[run]] = self.runs.after[run]
-            self.runs.before[self.runs.after[run]] = self.runs.before[run]
+                self.runs.all[self.runs.all[run].before].after = self.runs.all[run].after
+            self.runs.all[self.runs.all[run].after].before = self.runs.all[run].before
             self.forget(run)
-            for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
-                other = self.runs.owner[self.runs.source[edge]]
-                self.runs.used[other] = self.runs.used[other] - 1
-                if self.runs.used[other] == 0:
+            for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
+                other = self.runs.owner[self.runs.reads[edge].source]
+                self.runs.all[other].used = self.runs.all[other].used - 1
+                if self.runs.all[other].used == 0:
                     self.runs.touch(other)
                 if self.useless(other):
                     self.stack.push_back(other)
@@ -628,45 +622,45 @@ cdef class _GreedyWalk:
 
     cdef int forget(self, int run) except -1 nogil:
         """Remove it from the runs of its node."""
-        cdef int v = self.runs.node[run], newer = self.runs.newest[v]
+        cdef int v = self.runs.all[run].node, newer = self.runs.newest[v]
         if newer == run:
-            self.runs.newest[v] = self.runs.older[run]
+            self.runs.newest[v] = self.runs.all[run].older
         else:
-            while self.runs.older[newer] != run:
-                newer = self.runs.older[newer]
-            self.runs.older[newer] = self.runs.older[run]
+            while self.runs.all[newer].older != run:
+                newer = self.runs.all[newer].older
+            self.runs.all[newer].older = self.runs.all[run].older
         if self.runs.latest[v] == run:
-            self.runs.renew_latest(v, self.runs.newest_before(v, self.runs.label[run]))
+            self.runs.renew_latest(v, self.runs.newest_before(v, self.runs.all[run].label))
         return 0
 
     cdef int place_for(self, int run) noexcept nogil:
         """The place before its first future reader and the last future reader of each value that it reads."""
         cdef int place = -1, last
         cdef int64_t slot, edge, x
-        for slot in range(self.runs.first_slot[run], self.runs.end_slot(run)):
+        for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
             if self.runs.pinned(slot):
                 continue
             edge = self.runs.to_read[slot]
             while edge >= 0:
-                place = self.sooner(place, self.runs.reader[edge])
-                edge = self.runs.next_edge[edge]
-        for edge in range(self.runs.first_edge[run], self.runs.end_edge(run)):
-            x = self.runs.value_of(self.runs.source[edge])
+                place = self.sooner(place, self.runs.reads[edge].reader)
+                edge = self.runs.reads[edge].next
+        for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
+            x = self.runs.value_of(self.runs.reads[edge].source)
             last = -1 if self.runs.output[x] else self.last_reader(self.runs.placed_slot(x))
             if last >= 0:
                 place = self.sooner(place, last)
         return place
 
     cdef inline int sooner(self, int one, int other) noexcept nogil:
-        return one if one >= 0 and self.runs.label[one] < self.runs.label[other] else other
+        return one if one >= 0 and self.runs.all[one].label < self.runs.all[other].label else other
 
     cdef int last_reader(self, int64_t slot) noexcept nogil:
         """The last future run that reads a slot, or -1."""
         cdef int last = -1, reader
         cdef int64_t edge = self.runs.to_read[slot]
         while edge >= 0:
-            reader = self.runs.reader[edge]
-            if reader != self.runs.current and (last < 0 or self.runs.label[reader] > self.runs.label[last]):
+            reader = self.runs.reads[edge].reader
+            if reader != self.runs.current and (last < 0 or self.runs.all[reader].label > self.runs.all[last].label):
                 last = reader
-            edge = self.runs.next_edge[edge]
+            edge = self.runs.reads[edge].next
         return last
