@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     INFEASIBLE = 3
     """No plan within the budget was found, or none exists."""
     BUG = 70
-    """Of remat; EX_SOFTWARE of sysexits.h."""
+    """An error in remat itself; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130
     """By Ctrl-C, also where the best result until then is shown."""
     TERMINATED = 143

@@ -104,10 +104,10 @@ class Figure:
 
 
 Part = str | Table | Figure
-"""Of a page: a paragraph or a heading, a table, a figure."""
+"""A part of a page: a paragraph or a heading, a table, a figure."""
 
 Filling = str | Table | Figure | Sequence[Table | Figure] | None
-"""What stands in a template for a name."""
+"""The replacement of a name in a template."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import listed, shortened
 
 Reread = Mapping[int | str, Sequence[str]]
-"""What is recomputed from an input, by its place among the arguments or, of a parameter or buffer, its name."""
+"""Nodes recomputed from an input, by its place among the arguments, or by the name of a parameter or buffer."""
 
 
 def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:

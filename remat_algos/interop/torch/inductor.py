@@ -45,7 +45,7 @@ class InductorPartitioner(CustomPartitioner):
 
     @property
     def reports(self) -> list[GraphReport]:
-        """What was planned."""
+        """The reports on the plans."""
         return self.partitioner.reports
 
     def __call__(
@@ -95,7 +95,7 @@ class InductorBackend:
 
     @property
     def reports(self) -> list[GraphReport]:
-        """What was planned."""
+        """The reports on the plans."""
         return self.partitioner.reports
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:

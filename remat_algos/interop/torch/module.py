@@ -27,7 +27,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.text.wording import LONGEST_PATH, counted, shortened
 
 SHARED = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
-"""What a module is made of; ours has those of the model."""
+"""The contents of a module; ours has those of the model."""
 DEVICES = ("cpu", "cuda")  # device types whose autocast is part of a capture
 ULPS, HALF_ULPS = 100, 4
 """Units in the last place of its largest number by which a result may differ, and in half precision."""

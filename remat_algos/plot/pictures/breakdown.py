@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
-"""Of types of layers, the largest first; the small ones are one."""
+"""Colours of types of layers, the largest first; small types share one."""
 
 STRUCTURE_STYLES = (
     Style("feature maps", PALE, "█"),
