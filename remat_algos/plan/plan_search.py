@@ -4,19 +4,19 @@ from collections import Counter
 from dataclasses import replace
 
 from remat_algos.allocate.reservation import PEAK
-from remat_algos.bounds.compute import MOMENTS, ComputeBound
+from remat_algos.bounds.compute import ANY_ORDER, MOMENTS, ComputeBound
+from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.cost_noise import choose_robust, n_compared
 from remat_algos.plan.infeasible import budget_error, lowest_plan
-from remat_algos.plan.plan import TOLERANCE
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
 from remat_algos.plan.reserved_search import STOPPED
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import ANY_ORDER, Solver
+from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first

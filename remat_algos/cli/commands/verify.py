@@ -1,6 +1,7 @@
 """remat verify: the claims of a plan compared with its simulation, and those that nobody can check."""
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.exit_code import ExitCode
@@ -24,13 +25,13 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify; 1 if a claim is false."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.errors import ClaimError
-    from remat_algos.plan.plan import Plan
+    from remat_algos.plan.plan import read_plan
     from remat_algos.text.units import format_bytes
     from remat_algos.text.wording import counted, shortened
 
     graph = read_source(arguments.graph, arguments.nodes)
     try:
-        plan = Plan.load(arguments.plan, graph)
+        plan, doubts = read_plan(arguments.plan, graph)
     except ClaimError as error:
         if arguments.json:
             print_json({"valid": False, "reason": str(error)})
@@ -41,7 +42,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
         claims += ["bound", "bound_scope", "bound_source", "gap"]
         figures = {name: record[name] for name in claims} | plan.reservation.record()
-        verdict = {"bound_proven": plan.bound_proven, "not_checked": _not_checked(plan)}
+        proven = plan.bound is not None and plan.bound.proven
+        verdict = {"bound_proven": proven, "not_checked": _not_checked(plan, doubts)}
         print_json({"valid": True, "graph_hash": graph.source_hash, **figures, **verdict})
     else:
         print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
@@ -52,10 +54,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
         packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
         overhead = plan.graph.labels.compute(simulation.overhead)
-        unproven = plan.bound is not None and not plan.bound_proven
-        which = (
-            "what was checked is correct" if unproven or "packed_memory" in plan.claimed else "all figures are correct"
-        )
+        open_claims = "bound" in doubts or "packed_memory" in doubts
+        which = "what was checked is correct" if open_claims else "all figures are correct"
         print_text(
             f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
             f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
@@ -63,16 +63,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if plan.constraints is not None:
             print_text(f"constraints kept: {plan.constraints}")
         if plan.bound is not None:
-            by = "proven again" if plan.bound_proven else "claimed, not proven here"
-            bound = plan.graph.labels.compute(plan.bound)
-            print_text(f"lower bound {bound} by {shortened(plan.bound_source)}: {by}")
-        print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
+            by = "proven again" if plan.bound.proven else "claimed, not proven here"
+            bound = plan.graph.labels.compute(plan.bound.compute)
+            print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: {by}")
+        print_text(f"also in the file, not checked: {', '.join(_not_checked(plan, doubts))}")
     return ExitCode.DONE
 
 
-def _not_checked(plan: "Plan") -> list[str]:
+def _not_checked(plan: "Plan", doubts: Mapping[str, str]) -> list[str]:
     """The entries of the plan that are its word alone; of its details all but what proves the bound."""
-    from remat_algos.plan.plan import BOUND
+    from remat_algos.plan.claims import NEVER_CHECKED
 
-    details = [f"details.{name}" for name in plan.record()["details"] if name != BOUND]
-    return [name for name in plan.claimed if name != "details"] + details
+    details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
+    return [*doubts, *(name for name in NEVER_CHECKED if name != "details"), *details]
