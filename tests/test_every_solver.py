@@ -689,9 +689,9 @@ def test_a_bound_for_any_order_is_below_the_least_compute(data, graph):
         assert budget < error.reached
         assert error.lower_bound <= least_peak(graph)[0] <= error.reached
         plan = solve(graph, error.reached)
-    if plan.scope == "any order":
+    if plan.bound.scope == "any order":
         limit = plan.limit if plan.limit is not None else base_peak(graph)
-        assert plan.bound <= least_compute(graph, limit)[0]
+        assert plan.bound.compute <= least_compute(graph, limit)[0]
         assert plan.gap is None or plan.gap >= 0
 
 
@@ -715,8 +715,8 @@ def test_a_bound_for_a_limit_that_was_only_tried_is_none_for_the_plan(monkeypatc
     plan = solve(graph, budget, solver="optimum", raw=True)
     assert plan.limit is None
     assert plan.overhead > 0  # so, without a limit, one pass is cheaper
-    assert plan.bound_source != "optimum"
-    assert plan.bound <= least_compute(graph, plan.peak_memory)[0]
+    assert plan.bound.source != "optimum"
+    assert plan.bound.compute <= least_compute(graph, plan.peak_memory)[0]
 
 
 @pytest.mark.parametrize("budget", [None, "least"], ids=str)
@@ -731,7 +731,7 @@ def test_a_bound_for_a_limit_that_the_plan_exceeds_is_none_for_the_plan(monkeypa
     graph = loose_bound()
     plan = solve(graph, budget, solver="too_high", raw=True)
     assert plan.peak_memory == least_peak(graph)[0]
-    assert plan.bound_source != "too_high"
+    assert plan.bound.source != "too_high"
 
 
 # ---------------------------------------------------------------- the guard, with solvers that should not be

@@ -20,7 +20,7 @@ TABLE = "id,lower,upper,size\nx,0,2,8\n"
 
 
 def plan_text():
-    return ra.solve(ra.differentiate(GRAPH), "100%").to_json()
+    return ra.solve(ra.differentiate(GRAPH), "100%").text()
 
 
 READERS = {

@@ -136,7 +136,7 @@ def test_counts_of_nought_are_no_wish_against_once_or_a_mark(counts):
 def test_a_plan_is_told_from_counts(counts):
     plan = solve(chain(), solver="chen_sqrt")
     with pytest.raises(GraphError, match="m: a plan, not mirror counts"):
-        counts(plan.to_json())
+        counts(plan.text())
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", ".", "a\0b"])

@@ -40,7 +40,7 @@ def chain(*names):
 
 def plan_of(graph, order):
     simulation = simulate(graph, order)
-    return Plan(graph, Budget(), None, simulation, "mine", "mine", {}, None, None, 0.0)
+    return Plan(graph, Budget(), None, simulation, "mine", "mine", {}, None, 0.0)
 
 
 ABC = graph_of([[], [0], [0, 1]], labels=Labels(names=("A", "B", "C")))
@@ -71,8 +71,8 @@ def read(tmp_path):
 
 WANTED = [0, 1, 0, 2]
 KINDS = {
-    "plan": plan_of(ABC, WANTED).to_json(),
-    "plan with frees": plan_of(ABC, WANTED).to_json(frees=True),
+    "plan": plan_of(ABC, WANTED).text(),
+    "plan with frees": plan_of(ABC, WANTED).text("frees"),
     "plan in one line": json.dumps(plan_of(ABC, WANTED).record()),
     "a plan of bare bones": '{"format": "remat-plan", "schedule": ["A", 1, "A", "C"]}',
     "JSON names": '["A", "B", "A", "C"]',

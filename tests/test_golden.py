@@ -53,7 +53,7 @@ GOLDEN = [
     Golden("cg_chain.txt", 80, "ReLU_2", resident=136),
     Golden("cg_chain.txt", 120, "grad(Convolution2DFunction_4)", resident=136, gradients={}),
 ]
-NO_SCHEDULES = {"offsets.json", "optima.json", "random_dags.json", "torch"}
+NO_SCHEDULES = {"offsets.json", "optima.json", "plans", "random_dags.json", "torch"}
 """Figures that a search found, for tests/benchmarks, and joint graphs of PyTorch, of tests/test_golden_torch.py."""
 FILES = list(dict.fromkeys(golden.file for golden in GOLDEN))
 

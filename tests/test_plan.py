@@ -22,10 +22,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.plan.compare import compare
-from remat_algos.plan.plan import Plan
-from remat_algos.plan.record import SEARCH_DETAILS
-from remat_algos.plan.search_report import KEYS as KEYS_OF_REPORTS
-from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.plan import Plan, reordered
+from remat_algos.plan.search_report import DETAILS, SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
@@ -97,7 +95,7 @@ def another(graph, task, clock):
 
 def record(**changes):
     """The record of a sound plan, with changes."""
-    return {**json.loads(PLAN.to_json(frees=True)), **changes}
+    return {**json.loads(PLAN.text("frees")), **changes}
 
 
 # ---------------------------------------------------------------- the record
@@ -125,9 +123,9 @@ def test_a_record_has_the_figures_of_the_oracle():
     assert made["budget"] == {"memory": "85%", "overhead": None, "device": None}
     assert made["limit"] == baseline_peak(GRAPH) * 85 // 100
     assert (made["solver"], made["method"], made["options"]) == ("auto", PLAN.method, {})
-    assert (made["bound"], made["bound_scope"]) == (PLAN.bound, "any order")
-    assert GRAPH.needed_compute <= PLAN.bound <= slow.compute
-    assert made["gap"] == (slow.compute - PLAN.bound) / PLAN.bound
+    assert (made["bound"], made["bound_scope"]) == (PLAN.bound.compute, "any order")
+    assert GRAPH.needed_compute <= PLAN.bound.compute <= slow.compute
+    assert made["gap"] == (slow.compute - PLAN.bound.compute) / PLAN.bound.compute
     assert (made["compute_unit"], made["compute_scale"]) == ("ms", 10)
     assert made["schedule"] == [GRAPH.labels[v] for v in PLAN.schedule.order]
     assert made["details"] == {**PLAN.details, **PLAN.report.record()}
@@ -167,7 +165,7 @@ def test_a_plan_for_a_graph_that_was_not_differentiated_says_null():
 
 def test_numbers_of_numpy_are_no_obstacle():
     plan = solve(differentiate(nameless()), np.int64(9), solver="chen_sqrt", segments=np.int64(2), raw=True)
-    assert json.loads(plan.to_json())["options"] == {"segments": 2}
+    assert json.loads(plan.text())["options"] == {"segments": 2}
 
 
 # ---------------------------------------------------------------- to a file and back
@@ -177,16 +175,18 @@ def same(loaded, plan):
     """Every field, as far as files hold it."""
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
-        *("options", "bound", "scope", "seconds", "details", "report", "reservation", "bound_source", "constraints"),
-        "claimed",
+        *("options", "bound", "seconds", "details", "report", "reservation", "constraints"),
+        *("narrower", "solver_peak_bound", "loaded"),
     ]
-    for name in ("budget", "limit", "solver", "method", "bound", "scope", "bound_source"):
+    for name in ("budget", "limit", "solver", "method", "solver_peak_bound"):
         assert getattr(loaded, name) == getattr(plan, name), name
+    for name in ("compute", "source", "scope", "nodes", "price", "proven"):
+        assert getattr(loaded.bound, name) == getattr(plan.bound, name), name
     assert dict(loaded.options) == dict(plan.options)
     assert dict(loaded.details) == dict(plan.details)
     assert loaded.report.record() == plan.report.record()
     assert loaded.reservation == plan.reservation
-    assert (plan.claimed, loaded.claimed[-5:]) == ((), ("solver", "method", "options", "seconds", "details"))
+    assert (plan.loaded, loaded.loaded) == (False, True)
     assert loaded.seconds == pytest.approx(plan.seconds, abs=1e-6)
     assert loaded.graph.hash == plan.graph.hash
     assert loaded.schedule.order.tolist() == plan.schedule.order.tolist()
@@ -279,7 +279,7 @@ def test_verify_takes_a_plan_its_record_and_its_file(tmp_path, graph):
 
 
 def test_verify_reads_what_windows_editors_write(tmp_path):
-    (tmp_path / "plan.json").write_bytes(b"\xef\xbb\xbf" + PLAN.to_json().replace("\n", "\r\n").encode())
+    (tmp_path / "plan.json").write_bytes(b"\xef\xbb\xbf" + PLAN.text().replace("\n", "\r\n").encode())
     assert verify(GRAPH, tmp_path / "plan.json").peak_memory == PLAN.peak_memory
 
 
@@ -475,12 +475,12 @@ def test_a_malformed_record_is_no_plan(tmp_path, rubbish):
 FILES = {
     "nothing": b"",
     "blanks": b"  \n",
-    "half of it": PLAN.to_json().encode()[:200],
+    "half of it": PLAN.text().encode()[:200],
     "a list": b"[1, 2]",
     "a number": b"3",
     "no JSON": b"node,memory\n1,2\n",
     "binary": bytes(range(256)),
-    "UTF-16": PLAN.to_json().encode("utf-16"),
+    "UTF-16": PLAN.text().encode("utf-16"),
     "too deep": b"[" * 100_000,
     "a number too long": b'{"limit": ' + b"9" * 10_000 + b"}",
     "a graph": to_json(nameless(3)).encode(),
@@ -498,7 +498,7 @@ def test_a_file_that_is_no_plan_is_told_so(tmp_path, content):
 
 
 def test_a_cut_file_says_where_it_ends(tmp_path):
-    (tmp_path / "plan.json").write_text(PLAN.to_json()[:100], encoding="utf-8")
+    (tmp_path / "plan.json").write_text(PLAN.text()[:100], encoding="utf-8")
     with pytest.raises(
         PlanError, match=r"plan.json: not valid JSON at line \d+, column \d+ .*; give the whole of what"
     ):
@@ -532,15 +532,17 @@ def test_a_plan_says_who_made_it_what_it_holds_and_what_it_costs():
     again = int((PLAN.simulation.runs > 1).sum())
     extra = len(PLAN.schedule) - int((PLAN.simulation.runs > 0).sum())
     assert f"{len(PLAN.schedule)} steps; {again} nodes recomputed ({extra} extra runs)" in text
-    extra = 100 * (PLAN.bound - GRAPH.needed_compute) / GRAPH.needed_compute
+    extra = 100 * (PLAN.bound.compute - GRAPH.needed_compute) / GRAPH.needed_compute
     overheads = PLAN.report.overheads
     assert overheads[PLAN.method] == PLAN.overhead == min(overheads.values())
     second = next(name for name in overheads if name != PLAN.method)
     assert f"others       {second} {100 * overheads[second] / GRAPH.needed_compute:.1f} %, " in text
-    assert f"lower bound  {PLAN.bound_source} ({PLAN.bound / 10:g} ms, {extra:.1f} % more than one pass); " in text
+    assert (
+        f"lower bound  {PLAN.bound.source} ({PLAN.bound.compute / 10:g} ms, {extra:.1f} % more than one pass); " in text
+    )
     plan = solve(GRAPH, "95%", solver="chen_sqrt", effort="fast")
-    extra = 100 * (plan.bound - GRAPH.needed_compute) / GRAPH.needed_compute
-    closure = f"closure ({plan.bound / 10:g} ms, {extra:.1f} % more than one pass)"
+    extra = 100 * (plan.bound.compute - GRAPH.needed_compute) / GRAPH.needed_compute
+    closure = f"closure ({plan.bound.compute / 10:g} ms, {extra:.1f} % more than one pass)"
     assert f"lower bound {closure}; this plan is {100 * plan.gap:.1f} % above it" in " ".join(str(plan).split())
 
 
@@ -559,17 +561,17 @@ def test_a_plan_that_gains_by_order_alone_says_so():
     graph = ComputationGraph.from_edges([(0, 2), (1, 3), (2, 4), (3, 4)], memory=[8, 8, 1, 1, 1])
     plan = solve(graph, "least")
     assert (baseline_peak(graph), plan.peak_memory, plan.overhead) == (17, 10, 0)
-    assert plan.reordered
+    assert reordered(plan)
     assert "schedule     5 steps; reordered, no node recomputed" in str(plan)
     alone = solve(graph, solver="no_remat")
-    assert not alone.reordered
+    assert not reordered(alone)
     assert "schedule     5 steps; no node recomputed" in str(alone)
 
 
 def test_a_bound_names_its_source(monkeypatch, tmp_path):
     """One pass, if no solver knows better; else the solver, also in a file."""
     plan = solve(GRAPH, "100%", solver="chen_sqrt")
-    assert (plan.bound, plan.bound_source) == (GRAPH.needed_compute, "one pass")
+    assert (plan.bound.compute, plan.bound.source) == (GRAPH.needed_compute, "one pass")
 
     def bounded(graph, task, clock):
         order = [*baseline(graph).schedule.order.tolist(), 0]
@@ -577,19 +579,19 @@ def test_a_bound_names_its_source(monkeypatch, tmp_path):
 
     plant(monkeypatch, bounded, optimal_in="any order")
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
-    assert (plan.bound_source, plan.record()["bound_source"]) == ("bounded", "bounded")
+    assert (plan.bound.source, plan.record()["bound_source"]) == ("bounded", "bounded")
     share = 100 * 5 / GRAPH.needed_compute
     bound = f"bounded ({(GRAPH.needed_compute + 5) / 10:.3g} ms, {share:.1f} % more than one pass); this plan is"
     assert bound in str(plan)
     plan.save(tmp_path / "plan.json")
-    assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "bounded"
+    assert Plan.load(tmp_path / "plan.json", GRAPH).bound.source == "bounded"
 
 
 def test_a_bound_without_a_source_can_only_be_one_pass(tmp_path):
     record = solve(GRAPH, "100%", solver="chen_sqrt").record()
     del record["bound_source"]
     (tmp_path / "plan.json").write_text(json.dumps(record))
-    assert Plan.load(tmp_path / "plan.json", GRAPH).bound_source == "one pass"
+    assert Plan.load(tmp_path / "plan.json", GRAPH).bound.source == "one pass"
     record = solve(GRAPH, "95%", effort="fast").record()
     del record["bound_source"]
     with pytest.raises(ClaimError, match="names no source; one pass computes"):
@@ -609,9 +611,10 @@ def test_a_bound_of_a_smaller_class_stands_beside_that_of_any_order(monkeypatch,
 
     plant(monkeypatch, bounded, optimal_in=scope)
     plan = solve(GRAPH, 10**4, solver="bounded", raw=True)
-    assert (plan.bound, plan.scope, plan.bound_source) == (GRAPH.needed_compute, "any order", "one pass")
+    assert (plan.bound.compute, plan.bound.scope, plan.bound.source) == (GRAPH.needed_compute, "any order", "one pass")
     assert plan.gap == 25 / GRAPH.needed_compute
-    assert plan.details["narrower_bound"] == {"bound": GRAPH.needed_compute + 25, "scope": scope}
+    assert (plan.narrower.compute, plan.narrower.scope) == (GRAPH.needed_compute + 25, scope)
+    assert plan.record()["details"]["narrower_bound"] == {"bound": GRAPH.needed_compute + 25, "scope": scope}
     line = " ".join(str(plan).partition("lower bound  ")[2].split())
     assert "above it of " in line
     assert line.endswith(f" {(GRAPH.needed_compute + 25) / 10:.3g} ms; none of them computes less")
@@ -633,7 +636,7 @@ def test_a_bound_of_any_order_makes_the_gap(monkeypatch):
 
 def test_a_graph_without_cost_has_no_gap_to_speak_of():
     plan = solve(differentiate(ComputationGraph.from_edges([(0, 1)], compute=0)), "100%")
-    assert (plan.bound, plan.gap) == (0, 0.0)
+    assert (plan.bound.compute, plan.gap) == (0, 0.0)
     assert "no schedule computes less" in str(plan)
 
 
@@ -757,8 +760,8 @@ def test_an_infeasible_budget_comes_with_the_plan_of_the_lowest_peak(budget, sol
     plan = error.value.plan
     assert plan.peak_memory == error.value.reached == slow_simulation(GRAPH, plan.schedule.order).peak
     assert (plan.solver, plan.limit, plan.budget) == (solver, None, Budget(memory="least"))
-    assert verify(GRAPH, json.loads(plan.to_json())).peak_memory == plan.peak_memory
-    assert plan.bound <= plan.simulation.compute
+    assert verify(GRAPH, json.loads(plan.text())).peak_memory == plan.peak_memory
+    assert plan.bound.compute <= plan.simulation.compute
 
 
 def test_no_plan_comes_with_an_infeasible_budget_where_none_was_found():
@@ -981,7 +984,9 @@ def test_all_errors_of_this_page_are_for_users():
 
 
 def test_what_a_report_writes_is_checked_when_it_is_read():
-    assert {*KEYS_OF_REPORTS, "peak_bound"} == SEARCH_DETAILS.keys()
+    robust = {"noise": 0.1}
+    full = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",), robust)
+    assert full.record().keys() == DETAILS.keys()
 
 
 def test_a_report_without_a_search_writes_nothing_and_one_of_no_schedule_says_so():

@@ -19,7 +19,7 @@ from remat_algos.models.random import chain
 from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
 from remat_algos.plan.frontier import frontier
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline_peak
@@ -100,16 +100,16 @@ def test_a_curve_that_is_cut_short_holds_what_was_proven():
 def test_every_plan_has_a_bound_of_any_order_and_verify_proves_it():
     for budget in ("80%", "50%", "least"):
         plan = solve(GRAPH, budget, solver="chen_greedy")
-        assert plan.scope == "any order"
-        assert GRAPH.needed_compute <= plan.bound <= plan.simulation.compute
-        assert plan.bound_source in ("one pass", "closure", "moments")
+        assert plan.bound.scope == "any order"
+        assert GRAPH.needed_compute <= plan.bound.compute <= plan.simulation.compute
+        assert plan.bound.source in ("one pass", "closure", "moments")
         verify(GRAPH, plan)
 
 
 @pytest.mark.parametrize("effort", ["fast", "default"])
 def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, effort):
     plan = solve(GRAPH, "50%", effort=effort)
-    assert plan.bound_source == {"fast": "closure", "default": "moments"}[effort]
+    assert plan.bound.source == {"fast": "closure", "default": "moments"}[effort]
     record = plan.record()
     node = record["details"]["bound"]["nodes"][0]
     record["bound"] = plan.simulation.compute
@@ -119,9 +119,9 @@ def test_a_raised_bound_is_refused_with_the_step_that_disproves_it(tmp_path, eff
     assert node in str(caught.value)
     plan.save(tmp_path / "plan.json")
     loaded = Plan.load(tmp_path / "plan.json", GRAPH)
-    assert (loaded.bound, loaded.bound_source, loaded.details["bound"]) == (
-        plan.bound,
-        plan.bound_source,
+    assert (loaded.bound.compute, loaded.bound.source, loaded.record()["details"]["bound"]) == (
+        plan.bound.compute,
+        plan.bound.source,
         record["details"]["bound"],
     )
 
@@ -201,7 +201,7 @@ def test_a_node_or_a_price_that_proves_less_is_refused():
 
 def test_the_lowest_peak_has_the_bound_of_its_own_peak():
     plan = solve(differentiate(chain(12)), "least")
-    assert plan.bound > plan.graph.needed_compute
+    assert plan.bound.compute > plan.graph.needed_compute
     verify(plan.graph, plan)
 
 
@@ -221,7 +221,7 @@ def test_no_needed_node_one_node_and_no_cost():
     assert solve(one, 4).gap == 0.0
     free = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(6)], compute=0))
     plan = solve(free, "least")
-    assert (plan.bound, plan.simulation.compute) == (0, 0)
+    assert (plan.bound.compute, plan.simulation.compute) == (0, 0)
 
 
 # ---------------------------------------------------------------- comparisons and frontiers
@@ -230,23 +230,23 @@ def test_no_needed_node_one_node_and_no_cost():
 def test_all_solvers_share_one_bound():
     found = compare(GRAPH, "50%", solvers=["chen_greedy", "chen_sqrt", "twremat"])
     plans = [entry.plan for entry in found.entries if entry.plan is not None]
-    assert len({(plan.bound, plan.bound_source) for plan in plans}) == 1
-    assert plans[0].bound > GRAPH.needed_compute
+    assert len({(plan.bound.compute, plan.bound.source) for plan in plans}) == 1
+    assert plans[0].bound.compute > GRAPH.needed_compute
     place = found.columns.index("bound")
     assert found.columns[place + 1] == "gap"
     for row, entry in zip(found.rows(), found.entries, strict=True):
         if entry.plan is not None:
-            assert row[place : place + 2] == entry.plan.bound_cells()
+            assert row[place : place + 2] == bound_cells(entry.plan)
 
 
 def test_a_frontier_has_bounds_that_fall_as_the_peak_rises():
     found = frontier(GRAPH, solvers=["chen_greedy", "liveness_dp"])
-    bounds = [plan.bound for plan in found.plans]
+    bounds = [plan.bound.compute for plan in found.plans]
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[0] > GRAPH.needed_compute
     for curve in found.curves.values():
         for plan in curve:
-            assert plan.bound <= plan.simulation.compute
+            assert plan.bound.compute <= plan.simulation.compute
     for plan in found.plans[:: max(1, len(found.plans) // 4)]:
         verify(GRAPH, plan)
     assert {"bound", "gap"} <= set(found.COLUMNS)
@@ -255,14 +255,14 @@ def test_a_frontier_has_bounds_that_fall_as_the_peak_rises():
 
 def test_the_cells_of_a_bound():
     plan = solve(GRAPH, "100%")
-    assert plan.bound_cells() == ("0.0 %", "optimal")
+    assert bound_cells(plan) == ("0.0 %", "optimal")
 
 
 def test_a_moment_bound_that_takes_too_long_is_a_warning(monkeypatch):
     from remat_algos.plan import claims as room
 
     plan = solve(GRAPH, "50%")
-    assert plan.bound_source == "moments"
+    assert plan.bound.source == "moments"
     with monkeypatch.context() as patch:
         patch.setattr(room, "prove", lambda graph, *_: (graph.needed_compute, False))
         with pytest.warns(UserWarning, match=f"30 s proved {GRAPH.needed_compute}"):

@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 import remat_algos as ra
-from remat_algos.plan.claims import NEVER_CHECKED
 from remat_algos.plan.compare import Entry
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.record import KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
@@ -66,7 +65,7 @@ def plan(name):
 
 
 def record(name, **changes):
-    return json.loads(plan(name).to_json(frees=True)) | changes
+    return json.loads(plan(name).text("frees")) | changes
 
 
 def entries(value, path):
@@ -107,13 +106,15 @@ def check_text(plan, value):
     for line in lines:
         if not any(word in line for word in WORDS_OF_CLAIMS):
             assert "solvers tried" not in line
-            assert "optimal" not in line or plan.bound_proven, line
+            assert "optimal" not in line or (plan.bound and plan.bound.proven), line
             assert "nan" not in line
             if value == MARK:
                 assert not re.search("987[,.]?654|964[.,]5", line), line  # 964.5 KiB
-    if plan.bound_proven:
-        assert plan.bound <= optimum(plan.peak_memory if plan.limit is None or plan.budget.least else plan.limit)
-    assert plan.claimed[-len(NEVER_CHECKED) :] == NEVER_CHECKED
+    if plan.bound and plan.bound.proven:
+        assert plan.bound.compute <= optimum(
+            plan.peak_memory if plan.limit is None or plan.budget.least else plan.limit
+        )
+    assert plan.loaded
 
 
 @functools.cache
@@ -200,10 +201,10 @@ def test_a_solver_that_cannot_serve_the_graph_proved_nothing():
 
 
 def test_a_solver_proves_its_bound_again(tmp_path):
-    assert plan("auto").bound_source == "live_set_search"
+    assert plan("auto").bound.source == "live_set_search"
     verify(GRAPH, plan("auto"))
     found = loaded(record("auto"), tmp_path)
-    assert found.bound_proven
+    assert found.bound.proven
     assert "live_set_search (15, 15.4 % more than one pass); optimal: no" in str(found)
 
 
@@ -225,8 +226,8 @@ def test_what_is_not_proven_here_is_called_a_claim(claimed):
     text = " ".join(str(claimed).split())
     assert "lower bound 15, 15.4 % more than one pass: claimed by believer, not proven here" in text
     assert "optimal" not in text + repr(claimed) + claimed._repr_html_()
-    assert claimed.bound_cells() == ("15.4 % claimed", "not proven")
-    assert not claimed.bound_proven
+    assert bound_cells(claimed) == ("15.4 % claimed", "not proven")
+    assert not claimed.bound.proven
     with pytest.warns(UserWarning, match="the lower bound 15 on compute, by believer; it was not proven here"):
         verify(GRAPH, claimed)
 
@@ -279,7 +280,7 @@ def test_what_the_search_did_is_printed_as_a_claim_of_the_file(tmp_path):
     assert found.startswith("plan: live_set_search\n")
     for line in ("tried: ", "search: ", "others: "):
         assert f"\nnot checked  {line}" in found
-    assert plan("auto").claimed == ()
+    assert not plan("auto").loaded
 
 
 def test_a_narrower_bound_of_a_file_is_a_claim(tmp_path):

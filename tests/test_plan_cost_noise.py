@@ -328,7 +328,7 @@ def test_the_robust_plan_meets_the_budget_and_is_deterministic(budget):
     assert plan.schedule.order.tolist() == again.schedule.order.tolist()
     assert plan.report.robust == again.report.robust
     assert plan.limit is None or plan.peak_memory <= plan.limit
-    assert verify(CHAIN, json.loads(plan.to_json())).overhead == plan.overhead
+    assert verify(CHAIN, json.loads(plan.text())).overhead == plan.overhead
     record = plan.report.robust
     assert (record["seed"], record["quantile"]) == (3, quantile(CostNoise(0.4, seed=3).overheads(*pair(plan)))[0])
     if plan.limit is None or plan.budget.least:

@@ -24,7 +24,7 @@ PLAYED = settings(max_examples=30)
 
 
 def plan_of(graph, order, method="mine"):
-    return Plan(graph, Budget(), None, simulate(graph, order), method, method, {}, None, None, 0.0)
+    return Plan(graph, Budget(), None, simulate(graph, order), method, method, {}, None, 0.0)
 
 
 def graph_of(reads, **arrays):

@@ -31,7 +31,7 @@ PLAYED = settings(max_examples=25)
 
 def plan_of(graph, order):
     """A plan for any order."""
-    return Plan(graph, Budget(), None, simulate(graph, order), "mine", "mine", {}, None, None, 0.0)
+    return Plan(graph, Budget(), None, simulate(graph, order), "mine", "mine", {}, None, 0.0)
 
 
 def graph_of(reads, **arrays):

@@ -289,7 +289,7 @@ def test_the_label_is_written_read_and_verified(tmp_path, sweep):
     sweep.restart(4)
     plan = solve(GRAPH, 8, solver="chen_greedy")
     assert plan.interrupted
-    assert json.loads(plan.to_json())["details"]["interrupted"] is True
+    assert json.loads(plan.text())["details"]["interrupted"] is True
     for form in ("plan", "frees"):
         plan.save(tmp_path / "plan.json", form)
         loaded = Plan.load(tmp_path / "plan.json", GRAPH)

@@ -114,7 +114,6 @@ def test_a_lower_budget_that_is_not_met_has_the_same_fallback():
             ra.solve(graph, share, effort="fast")
         plans.append(caught.value.plan)
     assert len({plan.peak_memory for plan in plans}) == 1
-    assert all(plan.lowest for plan in plans)
 
 
 @pytest.mark.parametrize("allocator", ["cuda_caching", "cupy_pool"])
@@ -172,7 +171,7 @@ def test_a_peak_bound_in_a_file_is_ours_or_a_claim(tmp_path):
             ra.verify(graph, plan.record() | {"peak_bound": bound})
     record = plan.record() | {"peak_bound": 7}
     assert ra.verify(graph, record).peak_memory == 7
-    details = plan.details | {"peak_bound": 8}
+    details = record["details"] | {"peak_bound": 8}
     with pytest.raises(ra.PlanError, match="its own is lower"):
         ra.verify(graph, record | {"details": details})
 

@@ -75,7 +75,7 @@ def test_a_bound_counts_for_the_limit_that_it_was_found_for():
         found = candidate([0, 1, 2, 3], bound=7, scope="any order")
         bound = ComputeBound(GRAPH.needed_compute)
         plan = problem(limit).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
-        return plan.bound, plan.scope, plan.bound_source
+        return plan.bound.compute, plan.bound.scope, plan.bound.source
 
     assert bound_of(8) == (7, "any order", "some")
     for limit in (None, "least"):  # its peak is the lower bound, which solvers are given as their limit
@@ -96,13 +96,19 @@ def test_the_larger_of_two_bounds_counts_and_a_narrower_one_stands_beside_it():
         bound = ComputeBound(given, (3,), (1, 0))
         return problem(8).plan(found, solver="some", options={}, seconds=0.0, report=SearchReport(), bound=bound)
 
-    assert (plan_of("any order", 7, 8).bound, plan_of("any order", 7, 8).bound_source) == (8, "closure")
-    assert plan_of("any order", 7, 8).details == {"bound": {"nodes": [3], "price": "1/2^0"}}
-    assert (plan_of("any order", 9, 8).bound, plan_of("any order", 9, 8).bound_source) == (9, "some")
-    assert plan_of("any order", 9, 8).details == {}
-    narrower = plan_of("chain", 9, 8)
-    assert (narrower.bound, narrower.scope) == (8, "any order")
-    assert narrower.details["narrower_bound"] == {"bound": 9, "scope": "chain"}
+    given, own = plan_of("any order", 7, 8), plan_of("any order", 9, 8)
+    assert (given.bound.compute, given.bound.source, given.bound.nodes, given.bound.price) == (
+        8,
+        "closure",
+        (3,),
+        (1, 0),
+    )
+    assert given.record()["details"] == {"bound": {"nodes": [3], "price": "1/2^0"}}
+    assert (own.bound.compute, own.bound.source, own.bound.nodes) == (9, "some", ())
+    assert own.record()["details"] == {}
+    plan = plan_of("chain", 9, 8)
+    assert (plan.bound.compute, plan.bound.scope) == (8, "any order")
+    assert (plan.narrower.compute, plan.narrower.scope, plan.narrower.proven) == (9, "chain", True)
 
 
 def test_solvers_are_given_bytes_the_lower_bound_or_nothing():

@@ -120,7 +120,7 @@ def test_where_more_is_reserved_a_lower_plan_is_found(wasteful, solver):
     assert plan.reservation.memory <= plan.limit == alone.limit
     assert plan.peak_memory <= alone.peak_memory
     assert plan.simulation.compute >= alone.simulation.compute
-    assert plan.bound <= plan.simulation.compute
+    assert plan.bound.compute <= plan.simulation.compute
 
 
 def test_a_first_plan_that_is_lower_than_need_be_is_not_the_last(wasteful, monkeypatch):
@@ -286,8 +286,8 @@ def test_a_bound_for_a_lower_limit_is_no_bound_of_the_plan(wasteful):
     alone = solve(GRAPH, "70%", solver="greedy_remat")
     wasteful(lambda peak: peak // 10)
     plan = solve(GRAPH, alone.limit, solver="greedy_remat", allocator="cupy_pool")
-    assert plan.bound_source in ("closure", "moments")
-    assert plan.bound <= plan.simulation.compute
+    assert plan.bound.source in ("closure", "moments")
+    assert plan.bound.compute <= plan.simulation.compute
 
 
 def test_no_order_is_asked_twice(monkeypatch):

@@ -23,7 +23,7 @@ CHAIN = ComputationGraph.from_edges([("a", "b"), ("b", "c")], compute={"a": 10, 
 
 
 def plan_of(graph, order, method="mine"):
-    return Plan(graph, Budget(), None, simulate(graph, order), method, method, {}, None, None, 0.0)
+    return Plan(graph, Budget(), None, simulate(graph, order), method, method, {}, None, 0.0)
 
 
 @st.composite

@@ -17,6 +17,7 @@ from remat_algos.text.wording import quoted
 
 PATIENCE = 250_000_000  # work without a better moment after which the rest is left out
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
+ANY_ORDER = "any order"  # the scope of a bound for all schedules
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
 TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound`)
@@ -24,12 +25,12 @@ TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComputeBound:
-    """A lower bound on the compute of every schedule within a limit, and its proof.
+    """A lower bound on the compute of every schedule of a scope within a limit, and its proof.
 
     Parameters
     ----------
     compute : int
-        No schedule of any order within the limit computes less.
+        No schedule of the scope within the limit computes less.
     nodes : tuple of int
         The nodes at whose first runs memory is counted; none for the compute of one pass. If two nodes
         prove a peak (`two_path_bound`), these: memory is counted at a run of one of them.
@@ -39,6 +40,12 @@ class ComputeBound:
         True if no schedule fits: the bytes that must be live at these runs exceed the limit.
     forced : int
         These bytes if one node, or one of two, proves it, else 0.
+    scope : {"any order", "fixed order", "canonical", "chain"}
+        The schedules for which it holds.
+    solver : str, optional
+        The solver that proved it, if no nodes do.
+    proven : bool
+        True if it was proven in this process, False if a file claims it.
 
     Examples
     --------
@@ -53,15 +60,27 @@ class ComputeBound:
     price: tuple[int, int] | None = None
     infeasible: bool = False
     forced: int = 0
+    scope: str = ANY_ORDER
+    solver: str | None = None
+    proven: bool = True
 
     @property
     def source(self) -> str:
-        """ "one pass", "closure", "moments" or "two paths"."""
+        """ "one pass", "closure", "moments", "two paths", or the solver."""
+        if self.solver is not None:
+            return self.solver
         if not self.nodes:
             return ONE_PASS
         if self.forced and len(self.nodes) > 1:
             return TWO_PATHS
         return CLOSURE if self.price is not None or self.forced else MOMENTS
+
+    @checked_arguments
+    def gap(self, compute: int) -> float | None:
+        """(compute - bound) / bound, if the bound holds for schedules of any order; None for a bound of 0."""
+        if self.scope != ANY_ORDER:
+            return None
+        return (compute - self.compute) / self.compute if self.compute else (0.0 if compute == 0 else None)
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:

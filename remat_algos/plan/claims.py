@@ -15,7 +15,7 @@ from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
-from remat_algos.bounds.compute import CLOSURE, ONE_PASS, PROVEN, ComputeBound
+from remat_algos.bounds.compute import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.effort import FAST
@@ -24,17 +24,17 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import bound_source, gap
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import ANY_ORDER, SCOPES, Solver, find_solver, list_solvers
+from remat_algos.solvers.registry import SCOPES, Solver, find_solver, list_solvers
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
 
 PROVING = 30  # seconds for the integer program of a moment bound
 PROVING_AGAIN = 1.0  # seconds for a solver that proved a bound; the effort "fast" limits its work, mostly to less
+BOUND_OF_ANOTHER = '"bound" in the details of the plan goes with another "bound_source"'
 NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
@@ -48,6 +48,9 @@ class Checked(NamedTuple):
     simulation : Simulation
     reservation : Reservation
         Its bound is one that was proven here.
+    bound : ComputeBound or None
+    narrower : ComputeBound or None
+        The record's word.
     doubts : mapping of str to str
         Of "bound", "packed_memory" and "packed_bound" those that were neither proven nor disproven here, each with a
         sentence that says so. The entries of `NEVER_CHECKED` are the record's word in any case.
@@ -56,6 +59,8 @@ class Checked(NamedTuple):
     graph: ComputationGraph
     simulation: Simulation
     reservation: Reservation
+    bound: ComputeBound | None
+    narrower: ComputeBound | None
     doubts: Mapping[str, str]
 
 
@@ -71,10 +76,11 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         "compute_scale": graph.labels.compute_scale,
         # tables have no place for a unit, so a graph without one contradicts none
         "compute_unit": graph.labels.compute_unit or record["compute_unit"],
-        "gap": gap(simulation.compute, record["bound"], record["bound_scope"]),
     }
     if "frees" in record:
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
+    bound = _claimed_bound(record)
+    found["gap"] = None if bound is None else bound.gap(simulation.compute)
     for name, value in found.items():
         if record[name] != value:
             _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
@@ -85,10 +91,15 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         raise PlanError(f'"allocator" of the plan is none: {error}') from error
     _check_peak_bound(graph, record, simulation)
     limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
-    _check_bound(graph, record, simulation, limit, doubts)
-    _check_narrower(graph, record, simulation)
+    if bound is not None:
+        bound = _checked_bound(graph, record, bound, simulation, limit, doubts)
+    elif "bound" in record.get("details", {}):
+        raise PlanError(BOUND_OF_ANOTHER)
+    elif record.get("bound_source") not in (None, ONE_PASS, *PROVEN):
+        _prover(graph, record["bound_source"], ANY_ORDER)
+    narrower = _narrower(graph, record, simulation)
     reservation = _reserved(record, simulation, claimed, allocator, doubts)
-    return Checked(graph, simulation, reservation, doubts)
+    return Checked(graph, simulation, reservation, bound, narrower, doubts)
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -154,27 +165,41 @@ def _check_limits(
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
-def _check_bound(
-    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, limit: int, doubts: dict[str, str]
-) -> None:
-    """Prove the lower bound on compute again; ClaimError if it is false, or of a source that proves no such bound."""
-    bound, scope, source, one_pass = record["bound"], record["bound_scope"], bound_source(record), graph.needed_compute
+def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
+    """The lower bound on compute that a plan claims; without a source it is that of one pass."""
+    bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         _deny(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
-    if bound is not None and bound > simulation.compute:
-        _deny(f"the plan claims the lower bound {shortened(bound)} on compute; it computes {simulation.compute} itself")
-    if bound is not None and (bound < one_pass or (source == ONE_PASS and bound > one_pass)):
-        whose = ", which names no source" if record.get("bound_source") is None else ""
-        _deny(f"the plan claims the lower bound {shortened(bound)} on compute{whose}; one pass computes {one_pass}")
-    prover = None
-    if source is not None and source not in (ONE_PASS, *PROVEN):
-        prover = _prover(graph, source, scope or ANY_ORDER)
-    if source in PROVEN and bound is not None:
-        _prove_by_nodes(graph, record, limit, doubts)
+    if bound is None:
+        return None
+    return ComputeBound(bound, scope=scope, solver=None if source in (None, ONE_PASS, *PROVEN) else source)
+
+
+def _checked_bound(
+    graph: ComputationGraph,
+    record: Mapping[str, Any],
+    bound: ComputeBound,
+    simulation: Simulation,
+    limit: int,
+    doubts: dict[str, str],
+) -> ComputeBound:
+    """Prove the lower bound on compute again; ClaimError if it is false, or of a source that proves no such bound."""
+    compute, source, one_pass = bound.compute, record.get("bound_source"), graph.needed_compute
+    if compute > simulation.compute:
+        _deny(
+            f"the plan claims the lower bound {shortened(compute)} on compute; it computes {simulation.compute} itself"
+        )
+    if compute < one_pass or (source in (None, ONE_PASS) and compute > one_pass):
+        whose = ", which names no source" if source is None else ""
+        _deny(f"the plan claims the lower bound {shortened(compute)} on compute{whose}; one pass computes {one_pass}")
+    prover = None if bound.solver is None else _prover(graph, bound.solver, bound.scope)
+    if source in PROVEN:
+        bound = _prove_by_nodes(graph, record, bound, limit, doubts)
     elif "bound" in record.get("details", {}):
-        raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
-    elif prover is not None and bound not in (None, one_pass):
-        _prove_by_solver(prover, graph, record, simulation, limit, doubts)
+        raise PlanError(BOUND_OF_ANOTHER)
+    elif prover is not None and compute != one_pass:
+        _prove_by_solver(prover, graph, bound, simulation, limit, doubts)
+    return replace(bound, proven="bound" not in doubts)
 
 
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
@@ -205,7 +230,7 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
 def _prove_by_solver(
     prover: Solver,
     graph: ComputationGraph,
-    record: Mapping[str, Any],
+    claim: ComputeBound,
     simulation: Simulation,
     limit: int,
     doubts: dict[str, str],
@@ -214,10 +239,10 @@ def _prove_by_solver(
 
     It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves the bound.
     """
-    bound, own = record["bound"], Candidate(simulation.schedule, simulation=simulation)
+    bound, own = claim.compute, Candidate(simulation.schedule, simulation=simulation)
     clock, task = Clock(PROVING_AGAIN), Task(min(limit, LARGEST_SUM), effort=FAST, candidates=(own,))
     with suppress(OutOfTime, BudgetError, GraphError, ScheduleError, MemoryError):
-        if record["bound_scope"] == ANY_ORDER:
+        if claim.scope == ANY_ORDER:
             for found in prover.candidates(graph, task, clock, {}):
                 if not isinstance(found, Candidate):
                     continue
@@ -232,11 +257,11 @@ def _prove_by_solver(
     doubts["bound"] = f"the plan claims the lower bound {bound} on compute, by {prover.name}; it was not proven here"
 
 
-def _check_narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
+def _narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> ComputeBound | None:
     """A bound for fewer schedules is the word of its solver; it must be one, and not contradict the plan."""
     narrower = record.get("details", {}).get("narrower_bound")
     if narrower is None:
-        return
+        return None
     bound, scope = (narrower.get("bound"), narrower.get("scope")) if isinstance(narrower, Mapping) else (None, None)
     if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
@@ -245,26 +270,30 @@ def _check_narrower(graph: ComputationGraph, record: Mapping[str, Any], simulati
             f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
             f"it computes {simulation.compute}"
         )
-    _prover(graph, record["method"], scope)
+    return ComputeBound(bound, scope=scope, solver=_prover(graph, record["method"], scope).name, proven=False)
 
 
-def _prove_by_nodes(graph: ComputationGraph, record: Mapping[str, Any], limit: int, doubts: dict[str, str]) -> None:
-    """Prove the bound on compute by the nodes and the price that the plan names."""
-    claim = ComputeBound.claimed(graph, record["bound"], record.get("details", {}).get("bound"))
+def _prove_by_nodes(
+    graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, limit: int, doubts: dict[str, str]
+) -> ComputeBound:
+    """Prove the bound on compute by the nodes and the price that the plan names; the bound with these."""
+    claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
     if (claim.price is None) == (record["bound_source"] == CLOSURE):
-        raise PlanError('"bound" in the details of the plan goes with another "bound_source"')
+        raise PlanError(BOUND_OF_ANOTHER)
     try:
         proven, certain = prove(graph, limit, claim, PROVING)
     except ValueError as error:
         raise ClaimError(f"the plan claims a bound that its nodes cannot prove: {error}") from error
+    claim = replace(claim, scope=bound.scope)
     if proven >= claim.compute:
-        return
+        return claim
     names = listed([graph.labels[v] for v in claim.nodes], 4)
     step = f"the first run{'s' if len(claim.nodes) > 1 else ''} of {names}"
     text = f"the plan claims the lower bound {claim.compute} on compute, by {step}"
     if certain:
         _deny(f"{text}; that proves {proven}")
     doubts["bound"] = f"{text}; {PROVING} s proved {proven}"
+    return claim
 
 
 def _reserved(

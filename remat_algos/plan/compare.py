@@ -16,7 +16,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.infeasible import RULED_OUT, budget_error
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.plan_search import BOUNDING
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
 from remat_algos.plan.request import Request
@@ -58,7 +58,8 @@ class Entry:
         kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
-        flags = {"feasible": True, "interrupted": self.plan.interrupted, "bound_proven": self.plan.bound_proven}
+        proven = self.plan.bound is not None and self.plan.bound.proven
+        flags = {"feasible": True, "interrupted": self.plan.interrupted, "bound_proven": proven}
         return {"solver": self.solver, **flags, **shown}
 
 
@@ -120,10 +121,10 @@ class Comparison:
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
                     percent(plan.overhead, one_pass),
-                    *plan.bound_cells(),
-                    str(plan.extra_runs),
+                    *bound_cells(plan),
+                    str(plan.simulation.extra_runs),
                     f"{plan.seconds:.2f}",
-                    "interrupted, the best so far" if plan.interrupted else "reordered" if plan.reordered else "",
+                    "interrupted, the best so far" if plan.interrupted else "reordered" if reordered(plan) else "",
                 )
             elif entry.reached is not None:
                 within = self.noun and limit is not None and entry.reached <= limit

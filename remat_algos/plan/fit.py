@@ -73,7 +73,7 @@ class Fit:
             kept += ("bound", "bound_scope", "bound_source", "gap", "compute_unit")
             record = self.plan.record()
             figures = {name: record[name] for name in kept}
-            figures["bound_proven"] = self.plan.bound_proven
+            figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
             figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
         return {
             "solver": self.solver,

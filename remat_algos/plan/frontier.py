@@ -14,7 +14,7 @@ from remat_algos.effort import BEST, DEFAULT, FAST, Effort
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
@@ -110,9 +110,9 @@ class Frontier:
                 percent(plan.peak_memory, base),
                 format_bytes(plan.peak_memory + self.graph.resident_memory),
                 percent(plan.overhead, one_pass),
-                *plan.bound_cells(),
-                str(plan.extra_runs),
-                f"{plan.method} (reordered)" if plan.reordered else plan.method,
+                *bound_cells(plan),
+                str(plan.simulation.extra_runs),
+                f"{plan.method} (reordered)" if reordered(plan) else plan.method,
             )
 
     def record(self) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class Frontier:
                     "peak_memory": plan.peak_memory,
                     "compute": plan.simulation.compute,
                     "overhead": plan.overhead,
-                    "bound": plan.bound,
-                    "bound_source": plan.bound_source,
-                    "bound_proven": plan.bound_proven,
+                    "bound": None if plan.bound is None else plan.bound.compute,
+                    "bound_source": None if plan.bound is None else plan.bound.source,
+                    "bound_proven": plan.bound is not None and plan.bound.proven,
                     "gap": plan.gap,
                     "best": id(plan) in best,
                     "details": plan.record()["details"],
@@ -151,7 +151,7 @@ class Frontier:
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     """The plans that no other dominates, the lowest peak first; of equals that of no_remat, or of the largest bound."""
-    preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound or 0)))
+    preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.compute if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from remat_algos.allocate.reservation import Reservation
-from remat_algos.bounds.compute import ComputeBound, forced_values
+from remat_algos.bounds.compute import ANY_ORDER, ComputeBound, forced_values
 from remat_algos.bounds.memory import least_peak_bound, two_path_bound
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Budget
@@ -14,7 +14,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.search_report import SearchReport, skipped_text
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import ANY_ORDER, find_solver
+from remat_algos.solvers.registry import find_solver
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import counted, listed, shortened
 

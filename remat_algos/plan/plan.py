@@ -12,7 +12,7 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.bounds.compute import ONE_PASS
+from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Stop
@@ -22,27 +22,24 @@ from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
-from remat_algos.plan.claims import NEVER_CHECKED, checked
-from remat_algos.plan.record import FORMAT, VERSION, bound_source, gap, plain, read_record, shaped
-from remat_algos.plan.search_report import KEYS, SearchReport
+from remat_algos.plan.claims import checked
+from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_record, shaped
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
-from remat_algos.solvers.registry import ANY_ORDER, find_solver
+from remat_algos.solvers.registry import find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
 from remat_algos.text.wording import counted, one_line, printable, quoted, shortened, shortened_path
 
-PEAK_BOUND = "peak_bound"  # in the details, where a solver proved more than `least_peak_bound`
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
 FORMS = ("plan", "frees", "names", "actions")
-BOUND = "bound"  # in the details of a plan: the nodes, and the price, that prove its bound
-NARROWER = "narrower_bound"  # in the details of a plan: a solver's bound for fewer schedules than those of any order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,27 +62,26 @@ class Plan:
         The solver whose schedule this is: the best of "auto", or no_remat where that is no worse.
     options : mapping
         Options of the solver.
-    bound : int or None
-        Lower bound on the compute of every schedule of the `scope` within the limit; without a limit, or for the budget
-        "least", of every schedule within this plan's own peak.
-    scope : {"any order", "fixed order", "canonical", "chain"} or None
+    bound : ComputeBound or None
+        Lower bound on the compute of every schedule of its `scope` within the limit; without a limit, or for the budget
+        "least", of every schedule within this plan's own peak. `solve` gives one for schedules of any order.
     seconds : float
         Time that solving took.
     details : mapping
-        What the method chose, and what proves the bounds.
+        What the method chose.
     report : SearchReport
         What the search tried, what else it found, and how it ended.
     reservation : Reservation, optional
         Bytes that the allocator reserves, which the limit is for; of an arena with the addresses. By default the peak.
-    bound_source : str or None
-        Where the bound comes from: "one pass", the compute of running every needed node once; "closure" or "moments"
-        (`remat_algos.bounds`), whose nodes are in the details; or a solver.
     constraints : Constraints, optional
         What the schedule keeps to beside the budget. The bound is that without them.
-    claimed : tuple of str
-        Of a plan that was read from a file the entries that are its word alone: who made it, `seconds` and `details`;
-        "bound" where that was not proven here, "packed_memory" and "packed_bound" likewise. Of a plan that `solve` made
-        none. They are printed as claims.
+    narrower : ComputeBound, optional
+        The method's bound for fewer schedules than those of any order, with constraints for those that keep to these.
+    solver_peak_bound : int, optional
+        Bytes of peak that, by the method, no schedule goes below, where they are more than `least_peak_bound`.
+    loaded : bool
+        Whether it was read from a file: who made it, `options`, `seconds`, `details`, `report`, `narrower` and
+        `solver_peak_bound` are then the file's word alone, and printed as claims.
     """
 
     graph: ComputationGraph
@@ -95,15 +91,15 @@ class Plan:
     solver: str
     method: str
     options: Mapping[str, Any]
-    bound: int | None
-    scope: str | None
+    bound: ComputeBound | None
     seconds: float
     details: Mapping[str, Any] = field(default_factory=dict)
     report: SearchReport = field(default_factory=SearchReport)
     reservation: Reservation = None  # type: ignore[assignment]  # the constructor fills it
-    bound_source: str | None = ONE_PASS
     constraints: Constraints | None = None
-    claimed: tuple[str, ...] = ()
+    narrower: ComputeBound | None = None
+    solver_peak_bound: int | None = None
+    loaded: bool = False
 
     _repr_html_ = html
 
@@ -116,7 +112,7 @@ class Plan:
             f"overhead {percent(self.overhead, self.graph.needed_compute)}",
             counted(len(self.schedule), "step"),
             f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
-            "interrupted" if self.interrupted and not self.claimed else "",
+            "interrupted" if self.interrupted and not self.loaded else "",
         )
 
     __reduce__ = by_fields
@@ -124,6 +120,8 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
+        if self.bound is not None:
+            self.bound.record(self.graph)  # ValueError for nodes of another graph
         object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
@@ -141,13 +139,8 @@ class Plan:
     @property
     def peak_bound(self) -> int:
         """Bytes of peak that no schedule goes below: `least_peak_bound`, or more that a solver proved for this plan."""
-        proven = 0 if self.claimed else self.details.get(PEAK_BOUND, 0)
+        proven = 0 if self.loaded else self.solver_peak_bound or 0
         return max(least_peak_bound(self.graph)[0], proven)
-
-    @property
-    def lowest(self) -> bool:
-        """Whether the lowest peak was asked for: by the budget "least", or as none limits it."""
-        return self.limit is None or self.budget.least
 
     @property
     def overhead(self) -> int:
@@ -157,34 +150,7 @@ class Plan:
     @property
     def gap(self) -> float | None:
         """(compute - bound) / bound; None without a bound for schedules of any order."""
-        return gap(self.simulation.compute, self.bound, self.scope)
-
-    @property
-    def bound_proven(self) -> bool:
-        """Whether the lower bound on compute was proven in this process; else it is None, or what a file claims."""
-        return self.bound is not None and "bound" not in self.claimed
-
-    def bound_cells(self) -> tuple[str, str]:
-        """Two cells of a table: the bound in % beyond one pass, and the distance from the plan to it in % of it."""
-        if self.bound is None or self.scope != ANY_ORDER:
-            return "", ""
-        one_pass = self.graph.needed_compute
-        if not self.bound_proven:
-            return f"{percent(max(0, self.bound - one_pass), one_pass)} claimed", "not proven"
-        above = self.simulation.compute - self.bound
-        gap = "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, self.bound)
-        return percent(max(0, self.bound - one_pass), one_pass), gap
-
-    @property
-    def extra_runs(self) -> int:
-        """How often nodes run beyond their first time."""
-        runs = self.simulation.runs
-        return int(runs.sum() - (runs > 0).sum())
-
-    @property
-    def reordered(self) -> bool:
-        """Whether the plan lowers the peak by its order alone, without recomputation."""
-        return self.extra_runs == 0 and self.peak_memory < baseline_peak(self.graph)
+        return None if self.bound is None else self.bound.gap(self.simulation.compute)
 
     @property
     def interrupted(self) -> bool:
@@ -205,7 +171,14 @@ class Plan:
     def record(self, frees: bool = False) -> dict[str, Any]:
         """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
         graph, simulation = self.graph, self.simulation
-        names = graph.labels.names is not None
+        names, bound = graph.labels.names is not None, self.bound
+        details = dict(self.details)
+        if bound is not None and bound.nodes:
+            details["bound"] = bound.record(graph)
+        if self.solver_peak_bound is not None:
+            details["peak_bound"] = self.solver_peak_bound
+        if self.narrower is not None:
+            details["narrower_bound"] = {"bound": self.narrower.compute, "scope": self.narrower.scope}
         record: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -222,14 +195,14 @@ class Plan:
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
-            "bound": self.bound,
-            "bound_scope": self.scope,
-            "bound_source": self.bound_source,
+            "bound": None if bound is None else bound.compute,
+            "bound_scope": None if bound is None else bound.scope,
+            "bound_source": None if bound is None else bound.source,
             "gap": self.gap,
             "compute_unit": graph.labels.compute_unit,
             "compute_scale": graph.labels.compute_scale,
             "seconds": round(self.seconds, 6),
-            "details": plain({**self.details, **self.report.record()}),
+            "details": plain({**details, **self.report.record()}),
         }
         if self.constraints is not None:
             record["constraints"] = self.constraints.record()
@@ -239,11 +212,6 @@ class Plan:
         if frees:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
-
-    @checked_arguments
-    def to_json(self, frees: bool = False) -> str:
-        """The record as text."""
-        return json.dumps(self.record(frees), indent=1) + "\n"
 
     @checked_arguments
     def text(self, form: str = "plan") -> str:
@@ -261,7 +229,7 @@ class Plan:
             For another form.
         """
         if form in ("plan", "frees"):
-            return self.to_json(frees=form == "frees")
+            return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
         if form not in FORMS:
             raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
         names = self.schedule.names(self.graph)
@@ -277,133 +245,165 @@ class Plan:
     @checked_arguments
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
-        record = read_record(path)
-        details = record.get("details", {})
-        try:
-            found = checked(graph, shaped(record))
-        except PlanError as error:
-            raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
-        return cls(
-            graph=found.graph,
-            budget=Budget(**(record["budget"] or {})),
-            limit=record["limit"],
-            simulation=found.simulation,
-            reservation=found.reservation,
-            solver=record["solver"],
-            method=record["method"],
-            options=record["options"],
-            bound=record["bound"],
-            scope=record["bound_scope"],
-            bound_source=bound_source(record),
-            seconds=record["seconds"],
-            details={name: value for name, value in details.items() if name not in KEYS},
-            report=SearchReport.claimed(details),
-            constraints=Constraints.claimed(found.graph, record.get("constraints")),
-            claimed=(*found.doubts, *NEVER_CHECKED),
-        )
+        return read_plan(path, graph)[0]
 
     def __str__(self) -> str:
-        return "\n".join([printable(self._headline()), *labelled(self._rows())])
+        return "\n".join([printable(_headline(self)), *labelled(_rows(self))])
 
-    def _headline(self) -> str:
-        """Whose plan it is."""
-        if self.solver == self.method or self.claimed:
-            return f"plan: {self.method}"
-        if self.solver != "auto":
-            return f"plan: {self.method} (no schedule of {self.solver} is better)"
-        tried = self.report.tried
-        count = f" ({counted(tried, 'solver')} tried)" if tried else ""
-        return f"best plan: {self.method}{count}"
 
-    def _rows(self) -> Iterator[tuple[str, str]]:
-        """Label and text of each line below the headline."""
-        graph, simulation = self.graph, self.simulation
-        labels, base = graph.labels, baseline_peak(graph)
-        limit = "" if self.limit is None else f", limit {format_bytes(self.limit)}"
-        reservation = self.reservation
-        allocator = get_allocator(reservation.allocator)
-        own_limit = "" if allocator.own_base else limit
-        share = percent(self.peak_memory, base)
-        yield "peak", f"{exact_bytes(self.peak_memory)}{own_limit}"
-        yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
-        yield "", self._peak_certificate()
-        if not allocator.noun and self.limit is not None and self.limit > base:
-            yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
-        if allocator.noun:
-            found = "; claimed, not found here" if "packed_memory" in self.claimed else ""
-            yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "") + found
-        if graph.resident_memory:
-            together = format_bytes(self.peak_memory + graph.resident_memory)
-            yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
-        yield (
-            "compute",
-            f"{labels.compute(simulation.compute)}, "
-            f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
-        )
-        yield "schedule", f"{counted(len(self.schedule), 'step')}; {self._recomputed()}"
-        if self.constraints is not None:
-            yield "constraints", str(self.constraints)
-        searched, ended = self._searched(), self.report.ending()
-        if not self.claimed:
-            yield from searched
-        if self.bound is not None:
-            yield "lower bound", self._certificate()
-        narrower = self.details.get(NARROWER)
-        if isinstance(narrower, Mapping):
-            yield from self._narrower(narrower)
-        if not self.claimed:
-            yield from ended
-        else:
-            yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
+def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
+    """A plan from a file, verified, and its doubts (`Checked`)."""
+    record = read_record(path)
+    details = record.get("details", {})
+    try:
+        found = checked(graph, shaped(record))
+    except PlanError as error:
+        raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
+    plan = Plan(
+        graph=found.graph,
+        budget=Budget(**(record["budget"] or {})),
+        limit=record["limit"],
+        simulation=found.simulation,
+        solver=record["solver"],
+        method=record["method"],
+        options=record["options"],
+        bound=found.bound,
+        seconds=record["seconds"],
+        details=own_details(details),
+        report=SearchReport.claimed(details),
+        reservation=found.reservation,
+        constraints=Constraints.claimed(found.graph, record.get("constraints")),
+        narrower=found.narrower,
+        solver_peak_bound=details.get("peak_bound"),
+        loaded=True,
+    )
+    return plan, found.doubts
 
-    def _searched(self) -> Iterator[tuple[str, str]]:
-        """What the solvers did and found, which nobody can check in a plan from a file."""
-        if self.claimed and self.report.tried is not None:
-            yield "tried", counted(self.report.tried, "solver")
-        solver = find_solver(self.method)
-        if solver is not None:
-            yield from solver.describe(self.graph, self.details)
-        yield from self.report.rows(self.method, one_pass=self.graph.needed_compute, peak=self.peak_memory)
 
-    def _recomputed(self) -> str:
-        """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""
-        nodes = int((self.simulation.runs > 1).sum())
-        if not nodes:
-            return f"{'reordered, ' if self.reordered else ''}no node recomputed"
-        return f"{counted(nodes, 'node')} recomputed ({counted(self.extra_runs, 'extra run')})"
+def bound_cells(plan: Plan) -> tuple[str, str]:
+    """Two cells of a table: the bound in % beyond one pass, and the distance from the plan to it in % of it."""
+    bound, one_pass = plan.bound, plan.graph.needed_compute
+    if bound is None or bound.scope != ANY_ORDER:
+        return "", ""
+    extra, above = percent(max(0, bound.compute - one_pass), one_pass), plan.simulation.compute - bound.compute
+    if not bound.proven:
+        return f"{extra} claimed", "not proven"
+    return extra, "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, bound.compute)
 
-    def _peak_certificate(self) -> str:
-        """The lower bound on the peak, and where the lowest peak was asked for, how far above it the plan is."""
-        bound, peak = self.peak_bound, self.peak_memory
-        if peak <= bound:
-            return "no schedule has a lower peak"
-        above = f"; this plan is {fine_percent(peak - bound, bound)} above that" if self.lowest else ""
-        return f"no schedule goes below {format_bytes(bound)}{above}"
 
-    def _certificate(self) -> str:
-        """The lower bound on compute, where it comes from, and how far above it the plan is."""
-        bound, one_pass = self.bound or 0, self.graph.needed_compute
-        whose = f", {SCHEDULES_OF[self.scope]} only" if self.scope in SCHEDULES_OF else ""
-        extra = f", {fine_percent(bound - one_pass, one_pass)} more than one pass" if bound > one_pass else ""
-        if not self.bound_proven:
-            figure = f"{self.graph.labels.compute(bound)}{extra}{whose}"
-            return f"{figure}: claimed by {shortened(self.bound_source)}, not proven here"
-        source = f"{shortened(self.bound_source or self.method)} ({self.graph.labels.compute(bound)}{extra}{whose})"
-        above = self.simulation.compute - bound
-        if above > one_pass * TOLERANCE:
-            return f"{source}; this plan is {fine_percent(above, bound)} above it"
-        limit = "" if bound <= one_pass else " within its peak" if self.lowest else " within the limit"
-        to = ", to 0.0001 % of one pass" if above else ""
-        return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
+def reordered(plan: Plan) -> bool:
+    """Whether a plan lowers the peak by its order alone, without recomputation."""
+    return plan.simulation.extra_runs == 0 and plan.peak_memory < baseline_peak(plan.graph)
 
-    def _narrower(self, narrower: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """A bound for fewer schedules, where it says more than the bound for all."""
-        bound, whose = narrower.get("bound"), SCHEDULES_OF[narrower["scope"]]
-        if type(bound) is int and bound > (self.bound or 0):
-            above = self.simulation.compute - bound
-            excess = "none of them computes less"
-            if above > 0:
-                excess = f"this plan is {fine_percent(above, bound)} above it"
-            whose += " that keep to the constraints" if self.constraints is not None else ""
-            excess = f"claimed by {self.method}, not proven here" if self.claimed else excess
-            yield "", f"of {whose}: {self.graph.labels.compute(bound)}; {excess}"
+
+def _lowest(plan: Plan) -> bool:
+    """Whether the lowest peak was asked for: by the budget "least", or as none limits it."""
+    return plan.limit is None or plan.budget.least
+
+
+def _headline(plan: Plan) -> str:
+    """Whose plan it is."""
+    if plan.solver == plan.method or plan.loaded:
+        return f"plan: {plan.method}"
+    if plan.solver != "auto":
+        return f"plan: {plan.method} (no schedule of {plan.solver} is better)"
+    tried = plan.report.tried
+    count = f" ({counted(tried, 'solver')} tried)" if tried else ""
+    return f"best plan: {plan.method}{count}"
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Label and text of each line below the headline."""
+    graph, simulation = plan.graph, plan.simulation
+    labels, base = graph.labels, baseline_peak(graph)
+    limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+    reservation = plan.reservation
+    allocator = get_allocator(reservation.allocator)
+    own_limit = "" if allocator.own_base else limit
+    share = percent(plan.peak_memory, base)
+    yield "peak", f"{exact_bytes(plan.peak_memory)}{own_limit}"
+    yield "", f"{share} of the peak without rematerialization, {format_bytes(base)}"
+    yield "", _peak_certificate(plan)
+    if not allocator.noun and plan.limit is not None and plan.limit > base:
+        yield "budget", "above the peak without rematerialization: nothing needs to be recomputed"
+    if allocator.noun:
+        found = "; claimed, not found here" if reservation.bound is not None and reservation.allocation is None else ""
+        yield allocator.noun, reservation.text(allocator.base(graph), limit if allocator.own_base else "") + found
+    if graph.resident_memory:
+        together = format_bytes(plan.peak_memory + graph.resident_memory)
+        yield "resident", f"{format_bytes(graph.resident_memory)}; with the peak {together}"
+    yield (
+        "compute",
+        f"{labels.compute(simulation.compute)}, "
+        f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
+    )
+    yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
+    if plan.constraints is not None:
+        yield "constraints", str(plan.constraints)
+    searched, ended = _searched(plan), plan.report.ending()
+    if not plan.loaded:
+        yield from searched
+    if plan.bound is not None:
+        yield "lower bound", _certificate(plan, plan.bound)
+    if plan.narrower is not None:
+        yield from _narrower(plan, plan.narrower)
+    if not plan.loaded:
+        yield from ended
+    else:
+        yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
+
+
+def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
+    """What the solvers did and found, which nobody can check in a plan from a file."""
+    if plan.loaded and plan.report.tried is not None:
+        yield "tried", counted(plan.report.tried, "solver")
+    solver = find_solver(plan.method)
+    if solver is not None:
+        yield from solver.describe(plan.graph, plan.details)
+    yield from plan.report.rows(plan.method, one_pass=plan.graph.needed_compute, peak=plan.peak_memory)
+
+
+def _recomputed(plan: Plan) -> str:
+    """Number of recomputed nodes and of extra runs; or that only the order lowers the peak."""
+    nodes = int((plan.simulation.runs > 1).sum())
+    if not nodes:
+        return f"{'reordered, ' if reordered(plan) else ''}no node recomputed"
+    return f"{counted(nodes, 'node')} recomputed ({counted(plan.simulation.extra_runs, 'extra run')})"
+
+
+def _peak_certificate(plan: Plan) -> str:
+    """The lower bound on the peak, and where the lowest peak was asked for, how far above it the plan is."""
+    bound, peak = plan.peak_bound, plan.peak_memory
+    if peak <= bound:
+        return "no schedule has a lower peak"
+    above = f"; this plan is {fine_percent(peak - bound, bound)} above that" if _lowest(plan) else ""
+    return f"no schedule goes below {format_bytes(bound)}{above}"
+
+
+def _certificate(plan: Plan, bound: ComputeBound) -> str:
+    """The lower bound on compute, where it comes from, and how far above it the plan is."""
+    compute, one_pass = bound.compute, plan.graph.needed_compute
+    whose = f", {SCHEDULES_OF[bound.scope]} only" if bound.scope in SCHEDULES_OF else ""
+    extra = f", {fine_percent(compute - one_pass, one_pass)} more than one pass" if compute > one_pass else ""
+    if not bound.proven:
+        figure = f"{plan.graph.labels.compute(compute)}{extra}{whose}"
+        return f"{figure}: claimed by {shortened(bound.source)}, not proven here"
+    source = f"{shortened(bound.source)} ({plan.graph.labels.compute(compute)}{extra}{whose})"
+    above = plan.simulation.compute - compute
+    if above > one_pass * TOLERANCE:
+        return f"{source}; this plan is {fine_percent(above, compute)} above it"
+    limit = "" if compute <= one_pass else " within its peak" if _lowest(plan) else " within the limit"
+    to = ", to 0.0001 % of one pass" if above else ""
+    return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
+
+
+def _narrower(plan: Plan, narrower: ComputeBound) -> Iterator[tuple[str, str]]:
+    """A bound for fewer schedules, where it says more than the bound for all."""
+    bound, whose = narrower.compute, SCHEDULES_OF[narrower.scope]
+    if bound <= (0 if plan.bound is None else plan.bound.compute):
+        return
+    above = plan.simulation.compute - bound
+    excess = f"this plan is {fine_percent(above, bound)} above it" if above > 0 else "none of them computes less"
+    whose += " that keep to the constraints" if plan.constraints is not None else ""
+    excess = excess if narrower.proven else f"claimed by {plan.method}, not proven here"
+    yield "", f"of {whose}: {plan.graph.labels.compute(bound)}; {excess}"

@@ -6,14 +6,12 @@ import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import remat_algos.kernels as kernels
 import remat_algos.plan as package
 from remat_algos.arguments import checked_arguments
-from remat_algos.bounds.compute import ComputeBound
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT
@@ -21,7 +19,7 @@ from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.plan import BOUND, Plan
+from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered, near_lowest
@@ -113,19 +111,18 @@ def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGra
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """The plan for a graph of the same ids, with the proof of its bound and those details that name no nodes."""
-    details: dict[str, Any] = {}
+    """The plan for a graph of the same ids, with its bound and what of its report names no nodes."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
-    if BOUND in plan.details and plan.bound is not None:
-        details[BOUND] = ComputeBound.claimed(plan.graph, plan.bound, plan.details[BOUND]).record(graph)
     simulation = simulate(graph, plan.schedule)
     return replace(
         plan,
         graph=graph,
         budget=budget,
         simulation=simulation,
-        details=details,
+        details={},
         report=report,
+        narrower=None,
+        solver_peak_bound=None,
     )
 
 

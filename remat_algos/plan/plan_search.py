@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
@@ -13,7 +13,7 @@ from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
 from remat_algos.plan.reserved_search import STOPPED
 from remat_algos.solvers.candidates import Candidate
-from remat_algos.solvers.registry import ANY_ORDER, Solver
+from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first

@@ -8,6 +8,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import Any
 
+from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
@@ -21,7 +22,7 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import ParetoSet
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE, START, Solver, Stream, in_order
+from remat_algos.solvers.registry import BASELINE, START, Solver, Stream, in_order
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted
 

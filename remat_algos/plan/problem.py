@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Stop, until_stopped
@@ -15,13 +15,14 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import BOUND, NARROWER, PEAK_BOUND, Plan
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.record import BOUND_DETAILS
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import rank
-from remat_algos.solvers.registry import ANY_ORDER, BASELINE
+from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes
 from remat_algos.text.wording import shortened
 
@@ -130,17 +131,13 @@ class Problem:
         """The plan of a candidate; by default its peak is the reservation.
 
         Its bound is the larger of the given one and the candidate's own, if solvers worked within this problem's own
-        limit. A bound for fewer schedules than those of any order stands in the details.
+        limit. A bound for fewer schedules than those of any order stands beside it.
         """
-        own = self.own_bound(candidate)
-        proven = bound.compute if own is None or candidate.scope != ANY_ORDER else max(own, bound.compute)
-        details = {name: value for name, value in candidate.details.items() if name not in (BOUND, NARROWER)}
-        if proven == bound.compute:
-            details |= {BOUND: bound.record(self.graph)} if bound.nodes else {}
-        if candidate.peak_bound is not None and candidate.peak_bound > least_peak_bound(self.graph)[0]:
-            details[PEAK_BOUND] = candidate.peak_bound
-        if own is not None and candidate.scope != ANY_ORDER:
-            details[NARROWER] = {"bound": own, "scope": candidate.scope}
+        own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
+        if own is not None and candidate.scope not in (None, ANY_ORDER):
+            narrower = ComputeBound(own, scope=candidate.scope, solver=candidate.solver)
+        elif own is not None and candidate.scope == ANY_ORDER and own > bound.compute:
+            bound = ComputeBound(own, solver=candidate.solver)
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -149,14 +146,14 @@ class Problem:
             solver=solver,
             method=candidate.solver,
             options=options,
-            bound=proven,
-            scope=ANY_ORDER,
-            bound_source=bound.source if proven == bound.compute else candidate.solver,
+            bound=bound,
             seconds=seconds,
-            details=details,
+            details={name: value for name, value in candidate.details.items() if name not in BOUND_DETAILS},
             report=report,
             reservation=reservation or get_allocator(PEAK).reserve(candidate.simulated),
             constraints=self.constraints,
+            narrower=narrower,
+            solver_peak_bound=peak_bound if (peak_bound or 0) > least_peak_bound(self.graph)[0] else None,
         )
 
     def check_regions(self) -> None:

@@ -2,20 +2,21 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import LARGEST_SUM, is_count
+from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.text.wording import quoted, shortened, shortened_path
 
 FORMAT, VERSION = "remat-plan", 1
+BOUND_DETAILS = ("bound", "peak_bound", "narrower_bound")  # what proves the bounds, beside the details of a solver
 KINDS: Mapping[str, type | tuple[type, ...]] = {
     "graph_hash": str,
     "differentiate": (dict, type(None)),
@@ -44,42 +45,6 @@ _KIND_NAMES = {
     list: "a list",
     type(None): "null",
 }
-
-
-def _counts_by_name(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(name, str) and is_count(each) for name, each in value.items())
-
-
-def _is_truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
-
-
-def _is_robust(value: Any) -> bool:
-    """Whether it has the figures of a plan that was chosen for costs that are not exact."""
-    if not isinstance(value, Mapping):
-        return False
-    shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
-    known = all(type(share) in (int, float) and 0 <= share < LARGEST_SUM for share in shares)
-    return known and 0 < value["noise"] <= 1 and all(is_count(value.get(name)) for name in ("samples", "seed"))
-
-
-SEARCH_DETAILS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "solvers_tried": (is_count, "a whole number, 0 or more"),
-    "simulated": (is_count, "a whole number, 0 or more"),
-    "peaks": (_counts_by_name, "an object of whole numbers, 0 or more"),
-    "peak_bound": (is_count, "a whole number, 0 or more"),
-    "overheads": (_counts_by_name, "an object of whole numbers, 0 or more"),
-    "skipped": (_counts_by_name, "an object of whole numbers, 0 or more"),
-    "complete": (_is_truth, "true or false"),
-    "interrupted": (_is_truth, "true or false"),
-    "out_of_memory": (_is_texts, "a list of texts"),
-    "robust": (_is_robust, "an object of noise, samples, seed and three overheads"),
-}
-"""What the details of a plan may hold under the names that every search uses; all else is a solver's own."""
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -129,7 +94,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
     if not 0 <= record["seconds"] < LARGEST_SUM:  # nan is not
         raise PlanError(f'"seconds" of the plan is {shortened(record["seconds"])}; expected a number, 0 or more')
     details = record.get("details", {})
-    for name, (fits, expected) in SEARCH_DETAILS.items():
+    for name, (fits, expected) in (DETAILS | {"peak_bound": (is_count, COUNT)}).items():
         if name in details and not fits(details[name]):
             given = quoted(details[name])
             raise PlanError(f'"{name}" in the details of the plan is {given}; expected {expected}')
@@ -154,14 +119,6 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def bound_source(record: Mapping[str, Any]) -> str | None:
-    """Source of a plan's lower bound on compute; a bound whose source is not named can only be that of one pass."""
-    source: str | None = record.get("bound_source")
-    return ONE_PASS if source is None and record["bound"] is not None else source
-
-
-def gap(compute: int, bound: int | None, scope: str | None) -> float | None:
-    """(compute - bound) / bound, if the bound holds for schedules of any order."""
-    if bound is None or scope != "any order":
-        return None
-    return (compute - bound) / bound if bound else (0.0 if compute == 0 else None)
+def own_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the solver alone."""
+    return {name: value for name, value in details.items() if name not in (*DETAILS, *BOUND_DETAILS)}

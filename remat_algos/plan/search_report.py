@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from remat_algos.context import Stop
-from remat_algos.ir.arrays import by_fields
+from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
 from remat_algos.text.units import fine_percent, percent
 from remat_algos.text.wording import counted, listed
 
 OTHERS_SHOWN = 3
-KEYS = (
-    "simulated",
-    "complete",
-    "out_of_memory",
-    "skipped",
-    "robust",
-    "solvers_tried",
-    "overheads",
-    "peaks",
-    "interrupted",
-)
-"""What stands for the report in the details of the JSON of a plan, beside those of its solver."""
+COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
+
+
+def _counts_by_name(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) and is_count(each) for name, each in value.items())
+
+
+def _is_truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+def _is_robust(value: Any) -> bool:
+    """Whether it has the figures of a plan that was chosen for costs that are not exact."""
+    if not isinstance(value, Mapping):
+        return False
+    shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
+    known = all(type(share) in (int, float) and 0 <= share < LARGEST_SUM for share in shares)
+    return known and 0 < value["noise"] <= 1 and all(is_count(value.get(name)) for name in ("samples", "seed"))
+
+
+DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "solvers_tried": (is_count, COUNT),
+    "simulated": (is_count, COUNT),
+    "peaks": (_counts_by_name, COUNTS),
+    "overheads": (_counts_by_name, COUNTS),
+    "skipped": (_counts_by_name, COUNTS),
+    "complete": (_is_truth, "true or false"),
+    "interrupted": (_is_truth, "true or false"),
+    "out_of_memory": (_is_texts, "a list of texts"),
+    "robust": (_is_robust, "an object of noise, samples, seed and three overheads"),
+}
+"""The entries of a report in the details of the JSON of a plan, beside those of its solver: each with its kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

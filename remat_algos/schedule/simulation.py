@@ -119,6 +119,11 @@ class Simulation:
         return int(self.graph.compute[self.schedule.order].sum())
 
     @property
+    def extra_runs(self) -> int:
+        """How often nodes run beyond their first time."""
+        return int(np.maximum(self.runs - 1, 0).sum())
+
+    @property
     def overhead(self) -> int:
         """Cost beyond running every needed node once."""
         return self.compute - self.graph.needed_compute

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import remat_algos.solvers.methods as package
+from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
@@ -15,7 +16,6 @@ from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
 
-ANY_ORDER = "any order"
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
 START = "start"  # in the place of a solver's name: the schedule of the user's own

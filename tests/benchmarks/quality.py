@@ -255,9 +255,10 @@ def measure(row: Row, effort: str | None = None, **options: Any) -> Record:
     seconds = time.process_time() - begin
     if plan.peak_memory > limit:
         raise AssertionError(f"{row.name}: the peak is {plan.peak_memory}, above the limit {limit}")
-    if plan.bound is not None and plan.bound > plan.simulation.compute:
-        raise AssertionError(f"{row.name}: the bound {plan.bound} is above the compute {plan.simulation.compute}")
-    bound = max(plan.bound or 0, one_pass) - one_pass
+    bound, compute = plan.bound.compute, plan.simulation.compute
+    if bound > compute:
+        raise AssertionError(f"{row.name}: the bound {bound} is above the compute {compute}")
+    bound = max(bound, one_pass) - one_pass
     order = np.asarray(plan.schedule.order, "<i4").tobytes()
     return record | {
         "feasible": True,
@@ -267,7 +268,7 @@ def measure(row: Row, effort: str | None = None, **options: Any) -> Record:
         "gap": round(100 * (plan.overhead - bound) / one_pass, 5),
         "seconds": round(seconds, 2),
         "method": plan.method,
-        "bound_source": plan.bound_source,
+        "bound_source": plan.bound.source,
         "order": hashlib.blake2b(order, digest_size=8).hexdigest(),
     }
 

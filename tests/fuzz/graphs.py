@@ -284,8 +284,8 @@ def check_plan(report, call, plan):
         fault("figures that are not so", f"claimed {claims}, found {truth}")
     if not fits(request, found):
         fault("plan above its budget", f"peak {found.peak}, overhead {found.overhead}, {request}")
-    if plan.bound is not None and plan.bound > found.compute:
-        fault("bound above the plan", f"{plan.bound} > {found.compute}")
+    if plan.bound is not None and plan.bound.compute > found.compute:
+        fault("bound above the plan", f"{plan.bound.compute} > {found.compute}")
     if subject.small:
         report.count("compared with the optimum")
         check_optimum(fault, subject, plan, found)
@@ -306,8 +306,13 @@ def check_optimum(fault, subject, plan, found):
     best = subject.optimum(plan.limit)
     if best is None or found.compute < best:
         fault("compute below the optimum", f"{found.compute}, optimum {best}")
-    elif plan.scope == "any order" and plan.bound > best and subject.optimum_is_exact:
-        fault("bound above the optimum", f"{plan.bound} > {best}")
+    elif (
+        plan.bound is not None
+        and plan.bound.scope == "any order"
+        and plan.bound.compute > best
+        and subject.optimum_is_exact
+    ):
+        fault("bound above the optimum", f"{plan.bound.compute} > {best}")
 
 
 def check_file(report, call, plan):

@@ -142,7 +142,7 @@ def test_no_array_outlives_what_the_plan_frees():
     run(captured, plan, *args)  # compiles, which may leave constants
     before, counts = sum(array.nbytes for array in jax.live_arrays()), Count()
     run(captured, plan, *args, live=counts)
-    assert plan.extra_runs
+    assert plan.simulation.extra_runs
     assert [everything - before for _, everything in counts] == [live for live, _ in counts]
 
 

@@ -77,10 +77,11 @@ def _print(comparison: Comparison, budget: Budget, graph: ComputationGraph, cons
     if graph.resident_memory:
         print_text(f"residents: {format_bytes(graph.resident_memory)}")
     rows, hidden = list(comparison.rows()), set() if graph.resident_memory else {"with residents"}
-    bounds = {(entry.plan.bound, entry.plan.bound_source) for entry in comparison.entries if entry.plan is not None}
+    found = [entry.plan.bound for entry in comparison.entries if entry.plan is not None]
+    bounds = {(bound.compute, bound.source) for bound in found if bound is not None}
     if len(bounds) == 1:  # of one limit; else each plan is measured by its own peak
         ((bound, source),) = bounds
-        extra = fine_percent((bound or 0) - graph.needed_compute, graph.needed_compute)
+        extra = fine_percent(bound - graph.needed_compute, graph.needed_compute)
         print_text(f"lower bound: {extra} more than one pass, by {source}")
         hidden.add("bound")
     hidden.add(comparison.columns[-1])  # the notes, which follow the table

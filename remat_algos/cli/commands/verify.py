@@ -1,6 +1,7 @@
 """remat verify: the claims of a plan compared with its simulation, and claims that cannot be checked."""
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.exit_code import ExitCode
@@ -23,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Verify the plan; 1 if a claim is false."""
     from remat_algos.errors import ClaimError
-    from remat_algos.plan.plan import Plan
+    from remat_algos.plan.plan import read_plan
     from remat_algos.text.wording import counted
 
     graph = read_source(arguments)
     try:
-        plan = Plan.load(arguments.plan, graph)
+        plan, doubts = read_plan(arguments.plan, graph)
     except ClaimError as error:
         if arguments.json:
             print_json({"valid": False, "reason": str(error)})
@@ -38,18 +39,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         claims += ["bound", "bound_scope", "bound_source", "gap"]
         record = plan.record()
         figures = {name: record[name] for name in claims} | plan.reservation.record()
-        verdict = {"bound_proven": plan.bound_proven, "not_checked": _not_checked(plan)}
+        proven = plan.bound is not None and plan.bound.proven
+        verdict = {"bound_proven": proven, "not_checked": _not_checked(plan, doubts)}
         print_json({"valid": True, "graph_hash": graph.source_hash, **figures, **verdict})
     else:
         added = (
             counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
         )
         print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
-        _print(plan)
+        _print(plan, doubts)
     return ExitCode.DONE
 
 
-def _print(plan: "Plan") -> None:
+def _print(plan: "Plan", doubts: Mapping[str, str]) -> None:
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.text.units import format_bytes
     from remat_algos.text.wording import shortened
@@ -62,8 +64,8 @@ def _print(plan: "Plan") -> None:
     by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
     packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
     overhead = plan.graph.labels.compute(simulation.overhead)
-    unproven = plan.bound is not None and not plan.bound_proven
-    which = "what was checked is correct" if unproven or "packed_memory" in plan.claimed else "all figures are correct"
+    open_claims = "bound" in doubts or "packed_memory" in doubts
+    which = "what was checked is correct" if open_claims else "all figures are correct"
     print_text(
         f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
         f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
@@ -71,15 +73,15 @@ def _print(plan: "Plan") -> None:
     if plan.constraints is not None:
         print_text(f"constraints kept: {plan.constraints}")
     if plan.bound is not None:
-        by = "proven again" if plan.bound_proven else "claimed, not proven here"
-        bound = plan.graph.labels.compute(plan.bound)
-        print_text(f"lower bound {bound} by {shortened(plan.bound_source)}: {by}")
-    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
+        by = "proven again" if plan.bound.proven else "claimed, not proven here"
+        bound = plan.graph.labels.compute(plan.bound.compute)
+        print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: {by}")
+    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan, doubts))}")
 
 
-def _not_checked(plan: "Plan") -> list[str]:
+def _not_checked(plan: "Plan", doubts: Mapping[str, str]) -> list[str]:
     """The unchecked entries of the plan, with all details except the proof of the bound."""
-    from remat_algos.plan.plan import BOUND
+    from remat_algos.plan.claims import NEVER_CHECKED
 
-    details = [f"details.{name}" for name in plan.record()["details"] if name != BOUND]
-    return [name for name in plan.claimed if name != "details"] + details
+    details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
+    return [*doubts, *(name for name in NEVER_CHECKED if name != "details"), *details]

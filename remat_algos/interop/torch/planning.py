@@ -258,10 +258,11 @@ class GraphReport:
 
     def __str__(self) -> str:
         plan, graph, simulation = self.plan, self.plan.graph, self.plan.simulation
+        runs = counted(simulation.extra_runs, "extra run")
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
         rows = [
             ("graph", repr(graph)),
-            ("plan", f"{plan.method}; {counted(plan.extra_runs, 'extra run')}, {self.replayed:,} of them random draws"),
+            ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
             *self.references.rows(),

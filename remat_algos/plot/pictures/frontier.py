@@ -103,13 +103,13 @@ def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     if not plans:
         return []
     one_pass = frontier.bound_compute
-    bounds = [plan.bound if plan.bound_proven and plan.bound is not None else one_pass for plan in plans]
+    bounds = [plan.bound.compute if plan.bound and plan.bound.proven else one_pass for plan in plans]
     overhead = [100 * (bound - one_pass) / max(1, one_pass) for bound in bounds]
     x = [min(frontier.bound_memory, plans[0].peak_memory), *(plan.peak_memory for plan in plans)]
     (line,) = ax.step(
         x, [overhead[0], *overhead], where="pre", color=ink(), linewidth=1.2, linestyle=(0, (4, 2)), label="lower bound"
     )
-    optimal = sum(plan.gap == 0 and plan.bound_proven for plan in plans)
+    optimal = sum(plan.gap == 0 and plan.bound is not None and plan.bound.proven for plan in plans)
     return [(line, f"lower bound; {optimal} of {len(plans)} plans proven optimal")]
 
 
