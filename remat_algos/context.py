@@ -217,7 +217,7 @@ class Clock:
     def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
         self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
-        self.skipped = Counter[str]()
+        self.skipped = Counter[str]()  # schedules that the solver abandoned, by reason: words after "3 schedules"
         self.stop = Stop.DONE  # as far as it is known
         self._noting = threading.Lock()
         self._stages = _Stages(progress)
@@ -246,11 +246,6 @@ class Clock:
     def late(self) -> bool:
         """Whether the deadline has passed."""
         return self.deadline is not None and time.monotonic() > self.deadline
-
-    @property
-    def stopped(self) -> bool:
-        """Whether `check` raises."""
-        return self.stop is Stop.INTERRUPTED or self.late
 
     @property
     def overdue(self) -> float:
@@ -352,14 +347,6 @@ class Clock:
         """Note what stopped a part of the search, beside what is known; several threads may call it."""
         with self._noting:
             self.stop |= stop
-
-    def cut(self) -> None:
-        """Note that candidates were left out for lack of time."""
-        self.note(Stop.DEADLINE)
-
-    def skip(self, reason: str) -> None:
-        """Count a schedule that the solver abandoned, by reason: words that follow "3 schedules"."""
-        self.skipped[reason] += 1
 
     def share(self, part: float = 1.0, progress: Progress | None = None) -> "Clock":
         """The clock of one of several searches: a part of the time that is left."""

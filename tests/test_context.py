@@ -139,13 +139,6 @@ def test_overdue_is_the_time_since_the_deadline(now):
     assert clock.overdue == 2
 
 
-def test_abandoned_schedules_are_counted():
-    clock = Clock()
-    clock.skip("too long")
-    clock.skip("too long")
-    assert clock.skipped == {"too long": 2}
-
-
 def test_an_interrupt_that_one_thread_notes_is_not_lost_by_others():
     for _ in range(100):
         clock, started = Clock(), threading.Barrier(3)

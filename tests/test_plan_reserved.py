@@ -255,7 +255,7 @@ def test_an_interrupt_after_something_was_reserved_gives_the_best_so_far(monkeyp
     def interrupted(self, *asked):
         searches.append(self)
         search(self, *asked)
-        self.ending.stop = Stop.INTERRUPTED if len(searches) == after else Stop.DONE
+        self.note(Stop.INTERRUPTED if len(searches) == after else Stop.DONE)
 
     monkeypatch.setattr(Portfolio, "run", interrupted)
     plan = solve(UNET, "least", solver="greedy_remat", allocator="cupy_pool")

@@ -20,7 +20,6 @@ from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
-from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import format_bytes, percent
@@ -231,17 +230,12 @@ def frontier(
     interrupted = portfolio.stop is Stop.INTERRUPTED
     bounding = clock.share() if interrupted else clock  # who interrupts is told no more
     bounds = bound_curve(graph, shown, bounding, effort=BEST if Effort.of(effort).bounds_last else FAST)
-    curves, reasons = {}, {}
+    curves, reasons = dict[str, tuple[Plan, ...]](), dict[str, str]()
     for solver in request.solvers:
         result = portfolio.results.get(solver.name)
         if result is not None and result.candidates:
-            seconds = result.seconds / len(result.candidates)
-            candidates = [each for each in result.candidates if each.figures[0] >= floor]
-            plans = (_plan(problem, result, candidate, seconds, bounds) for candidate in candidates)
-            curves[solver.name] = undominated(plans)
-            if result.error is not None:
-                reasons[solver.name] = result.reason
-        else:
+            curves[solver.name] = _curve(problem, result, floor, bounds)
+        if result is None or result.error is not None or not result.candidates:
             stopped = "interrupted" if interrupted else ""
             reasons[solver.name] = stopped if result is None else result.reason or stopped
     if not interrupted:
@@ -265,15 +259,13 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
     return sorted({bisect_right(peaks, budget) - 1 for budget in budgets})
 
 
-def _plan(problem: Problem, result: SolverResult, candidate: Candidate, seconds: float, bounds: BoundCurve) -> Plan:
-    """A plan whose budget is its own peak."""
-    peak = candidate.figures[0]
-    fitted = replace(problem, budget=Budget(peak), limit=peak)
-    return fitted.plan(
-        candidate,
-        solver=candidate.solver,
-        options={},
-        seconds=seconds,
-        report=result.report(candidate.solver),
-        bound=bounds.at(peak),
-    )
+def _curve(problem: Problem, result: SolverResult, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
+    """The plans of a solver from a peak on that no other of them dominates; the budget of each is its own peak."""
+    seconds, plans = result.seconds / len(result.candidates), list[Plan]()
+    for candidate in result.candidates:
+        peak, solver = candidate.figures[0], candidate.solver
+        if peak >= floor:
+            fitted = replace(problem, budget=Budget(peak), limit=peak)
+            report, bound = result.report(solver), bounds.at(peak)
+            plans.append(fitted.plan(candidate, solver=solver, options={}, seconds=seconds, report=report, bound=bound))
+    return undominated(plans)

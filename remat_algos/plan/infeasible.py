@@ -44,27 +44,7 @@ def budget_error(
     if proof is not None and proof.forced > bound:
         bound, nodes = proof.forced, list(proof.nodes)
     lowest = least or min(candidates, key=lambda candidate: candidate.figures, default=None)
-    within = [each.figures[1] for each in candidates if problem.limit is None or each.figures[0] <= problem.limit]
-    if problem.limit is not None and problem.limit < 0:
-        resident = format_bytes(graph.resident_memory)
-        message = (
-            f"the device budget {shortened(problem.budget.device)} is less than the residents, {resident}; give more"
-        )
-    elif within:
-        extra = min(within) - graph.needed_compute
-        limit = graph.labels.compute(problem.overhead_limit or 0)
-        message = f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
-    elif problem.limit is None:
-        message = "no schedule was found"
-    else:
-        message = f"no schedule within {exact_bytes(problem.limit)} was found"
-        exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
-        if bound > problem.limit or (proof is not None and proof.infeasible):
-            message = f"no schedule within {exact_bytes(problem.limit)} exists"
-        elif exact is not None and _peak_bound(exact) > problem.limit:
-            message += f", and none of any order exists, which {shortened(exact.solver)} proved"
-        if lowest is not None:
-            message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
+    message = _shortage(problem, candidates, lowest, proof, bound)
     violation = _constrained(problem, candidates, dropped)
     message += violation
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
@@ -79,7 +59,7 @@ def budget_error(
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {_named(graph, nodes)}"
     if graph.mark is not None:
         message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
-    if lowest is not None and not within and (problem.limit or 0) >= 0:
+    if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
         message += '; budget "least" gives the lowest peak found'
     plan = lowest_plan(problem, [] if lowest is None else [lowest])
     return BudgetError(
@@ -107,6 +87,40 @@ def lowest_plan(
         bound=ComputeBound(problem.graph.needed_compute),
         reservation=reservation,
     )
+
+
+def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
+    """Compute of the candidates whose peak is within the limit."""
+    return [each.figures[1] for each in candidates if problem.limit is None or each.figures[0] <= problem.limit]
+
+
+def _shortage(
+    problem: Problem,
+    candidates: Sequence[Candidate],
+    lowest: Candidate | None,
+    proof: ComputeBound | None,
+    bound: int,
+) -> str:
+    """What there is too little of, and the lowest that was reached."""
+    graph, within = problem.graph, _within(problem, candidates)
+    if problem.limit is not None and problem.limit < 0:
+        device, resident = shortened(problem.budget.device), format_bytes(graph.resident_memory)
+        return f"the device budget {device} is less than the residents, {resident}; give more"
+    if within:
+        extra = min(within) - graph.needed_compute
+        limit = graph.labels.compute(problem.overhead_limit or 0)
+        return f"overhead {limit} is too low: the lowest reached is {graph.labels.compute(extra)}"
+    if problem.limit is None:
+        return "no schedule was found"
+    message = f"no schedule within {exact_bytes(problem.limit)} was found"
+    exact = max((each for each in candidates if each.peak_bound), key=_peak_bound, default=None)
+    if bound > problem.limit or (proof is not None and proof.infeasible):
+        message = f"no schedule within {exact_bytes(problem.limit)} exists"
+    elif exact is not None and _peak_bound(exact) > problem.limit:
+        message += f", and none of any order exists, which {shortened(exact.solver)} proved"
+    if lowest is not None:
+        message += f"; the lowest reached is {exact_bytes(lowest.figures[0])}, by {shortened(lowest.solver)}"
+    return message
 
 
 def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:

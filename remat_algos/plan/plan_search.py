@@ -107,14 +107,13 @@ class PlanSearch:
             return self._lowest, _best(self._lowest, self.bounds.closure)
         portfolio = self._portfolio(problem)
         if interrupted:
-            portfolio.ending.stop, portfolio.lowest = stop, None
+            portfolio.lowest = None
+            portfolio.note(stop)
         portfolio.run(request.start if interrupted else request.solvers, request.options)
         if request.named is not None and not interrupted:
             _check_served(request.named[0], portfolio)
         if not request.raw:
-            with until_stopped() as ending:
-                portfolio.guard()
-            portfolio.ending.stop |= ending.stop
+            portfolio.guard()
         return portfolio, self._chosen(portfolio)
 
     def _portfolio(self, problem: Problem) -> Portfolio:
@@ -142,7 +141,7 @@ class PlanSearch:
         if ending.stop is Stop.OUT_OF_MEMORY:
             self.out_of_memory.append(SAMPLES)
         else:
-            portfolio.ending.stop |= ending.stop
+            portfolio.note(ending.stop)
         return best if portfolio.robust is None else portfolio.robust[0]
 
 
@@ -169,7 +168,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
     problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
         return best
-    if portfolio.ending.stop is Stop.INTERRUPTED:
+    if portfolio.stop is Stop.INTERRUPTED:
         raise Interrupted(STOPPED)
     errors = [result.error for result in portfolio.results.values() if isinstance(result.error, ScheduleError)]
     if best is None and errors:
@@ -182,7 +181,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
         portfolio.candidates,
         portfolio.reasons,
         skipped,
-        late=Stop.DEADLINE in portfolio.stops,
+        late=portfolio.late,
         proof=proof,
         dropped=portfolio.dropped,
         least=portfolio.least,

@@ -8,7 +8,7 @@ from operator import or_
 from types import MappingProxyType
 from typing import Any
 
-from remat_algos.context import Clock, Ending, OutOfTime, Progress, Stop, until_stopped
+from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
@@ -142,7 +142,7 @@ class Portfolio:
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
         )
         self.results: dict[str, SolverResult] = {}
-        self.ending = Ending()
+        self._stop = Stop.DONE  # of the runs, and what followed them
         self.robust: tuple[Candidate, Mapping[str, Any]] | None = None  # the choice under noise, and its quantiles
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
@@ -195,7 +195,7 @@ class Portfolio:
                 part = self._part(len(ordered) - i)
                 self._run_solver(solver, options, self.clock.share(part, progress))
             self._is_unmet()
-        self.ending.stop |= ending.stop
+        self.note(ending.stop)
 
     def _is_unmet(self) -> bool:
         """Whether the limit is below the lowest peak, searched once where no peak so far is within the limit."""
@@ -208,9 +208,9 @@ class Portfolio:
             return False  # the run without rematerialization fits
         self.lowest, found = None, lowest(self.clock.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
-        if self.ending.stop is Stop.INTERRUPTED:
+        if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        if best is not None and best.figures[0] > limit and Stop.DEADLINE not in found.stops:
+        if best is not None and best.figures[0] > limit and not found.late:
             self.least = best
         return self.least is not None
 
@@ -225,7 +225,7 @@ class Portfolio:
                 candidate = replace(candidate, bound=None, scope=None)  # which are of that limit
                 own.polished.append(candidate)  # apart from what it yields here, which may be equal and proven
                 self._note(candidate)
-        self.ending.stop |= other.ending.stop
+        self.note(other._stop)
         return other.best()
 
     @property
@@ -255,27 +255,32 @@ class Portfolio:
     def guard(self) -> None:
         """Add the run without rematerialization, unless a mark forbids it."""
         graph = self.problem.graph
-        with suppress(ScheduleError):
+        with until_stopped() as ending, suppress(ScheduleError):
             run = baseline(graph) if graph.mark is None else simulate(graph, baseline(graph).schedule)
             result = self.results.setdefault(BASELINE, SolverResult())
             candidate = Candidate(run.schedule, simulation=run, solver=BASELINE)
             if self._allowed(candidate, result):
                 result.kept.add(candidate)
+        self.note(ending.stop)
 
     @property
     def dropped(self) -> list[Candidate]:
         """Of each solver the best candidate that violates a constraint."""
         return [result.dropped for result in self.results.values() if result.dropped is not None]
 
-    @property
-    def stops(self) -> set[Stop]:
-        """How its solvers ended, and the run as a whole."""
-        return {self.ending.stop, *(result.stop for result in self.results.values())}
+    def note(self, stop: Stop) -> None:
+        """Note how a part of the run ended that is not the run of one solver."""
+        self._stop |= stop
 
     @property
     def stop(self) -> Stop:
-        """How the run ended."""
-        return reduce(or_, self.stops)
+        """How its solvers ended, and the run as a whole."""
+        return reduce(or_, (result.stop for result in self.results.values()), self._stop)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit left something out, whatever stopped the run."""
+        return Stop.DEADLINE in {self._stop, *(result.stop for result in self.results.values())}
 
     @property
     def out_of_memory(self) -> list[str]:
@@ -306,22 +311,8 @@ class Portfolio:
         result.stop, result.error = Stop.DONE, None
         self.running = solver.name
         solving = clock.share(SOLVING, clock.within_stage(PROGRESS_SOLVING))
-
-        candidates = tuple(self.candidates)
-
-        def consume(limit: int | None) -> None:
-            task = replace(self.task, limit=limit, candidates=candidates)
-            stream = solver.candidates(self.problem.graph, task, solving, options)
-            result.stop = self._simulate_all(solver.name, stream, result, solving)
-
         try:
-            try:
-                consume(self.limit)
-            except BudgetError as proof:  # it names the peak that can be reached
-                limit = self.limit
-                if not self.problem.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
-                    raise
-                consume(proof.reached)
+            self._consume(solver, options, result, solving)
         except OutOfTime:
             result.reason, result.stop = "" if result.simulated else NOT_TRIED, Stop.DEADLINE
         except (BudgetError, GraphError, ScheduleError) as error:  # a proof, a graph too large, a mark
@@ -334,23 +325,42 @@ class Portfolio:
         finally:
             result.skipped, result.seconds = solving.skipped, clock.elapsed
         if self.polish and solver.name != BASELINE and not self.optimal:
-            passes = clock.share(progress=clock.within_stage())
-            try:
-                for candidate in polished(self.problem, [*result.kept.items], passes, budgets=self.budgets):
-                    if not self._allowed(candidate, result):
-                        continue
-                    result.polished.append(candidate)
-                    self._note(candidate)
-                    if self.optimal:
-                        break
-            except OutOfTime:
-                pass
-            except MemoryError:
-                self._exhaust(solver, result)
+            self._polish(solver, result, clock.share(progress=clock.within_stage()))
             result.seconds = clock.elapsed
         if result.dropped is not None and not result.candidates:
             result.reason = result.reason or RULED_OUT
         self.running = ""
+
+    def _consume(self, solver: Solver, options: Mapping[str, Any], result: SolverResult, clock: Clock) -> None:
+        """Run a solver within the limit; where it proves a lowest peak above that, within this."""
+        problem, task = self.problem, replace(self.task, candidates=tuple(self.candidates))
+
+        def consume(limit: int | None) -> None:
+            stream = solver.candidates(problem.graph, replace(task, limit=limit), clock, options)
+            result.stop = self._simulate_all(solver.name, stream, result, clock)
+
+        try:
+            consume(self.limit)
+        except BudgetError as proof:  # it names the peak that can be reached
+            limit = self.limit
+            if not problem.minimizes_peak or result.simulated or limit is None or proof.reached <= limit:
+                raise
+            consume(proof.reached)
+
+    def _polish(self, solver: Solver, result: SolverResult, clock: Clock) -> None:
+        """Add the candidates of a solver that the passes improve."""
+        try:
+            for candidate in polished(self.problem, [*result.kept.items], clock, budgets=self.budgets):
+                if not self._allowed(candidate, result):
+                    continue
+                result.polished.append(candidate)
+                self._note(candidate)
+                if self.optimal:
+                    break
+        except OutOfTime:
+            pass
+        except MemoryError:
+            self._exhaust(solver, result)
 
     def _exhaust(self, solver: Solver, result: SolverResult) -> None:
         """Record that a solver ran out of memory."""
@@ -385,12 +395,7 @@ class Portfolio:
                 seconds += clock.elapsed - begun
             result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
-            if self._allowed(candidate, result):
-                result.kept.add(candidate)
-                self._note(candidate)
-                self._thin(result)
-            else:
-                clock.skip(AGAINST)
+            self._keep(candidate, result, clock)
             if self.optimal:
                 with suppress(OutOfTime):
                     clock.progress(result.simulated)
@@ -403,6 +408,15 @@ class Portfolio:
             mark = f"it cannot honour a mark: {against_mark}"
             raise ScheduleError(mark, against_mark.step, against_mark.node) from against_mark
         return clock.stop | (Stop.DEADLINE if left_out else Stop.DONE)
+
+    def _keep(self, candidate: Candidate, result: SolverResult, clock: Clock) -> None:
+        """Keep a candidate, unless it violates a constraint."""
+        if not self._allowed(candidate, result):
+            clock.skipped[AGAINST] += 1
+            return
+        result.kept.add(candidate)
+        self._note(candidate)
+        self._thin(result)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
         """Whether a candidate keeps to the constraints; of those that do not the best is remembered."""
@@ -462,7 +476,5 @@ def lowest_run(request: Request, problem: Problem, clock: Clock, **settings: Any
     portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
     portfolio.run(request.solvers, request.options)
     if not request.raw:
-        with until_stopped() as ending:
-            portfolio.guard()
-        portfolio.ending.stop |= ending.stop
+        portfolio.guard()
     return portfolio

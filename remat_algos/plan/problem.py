@@ -71,11 +71,6 @@ class Problem:
             return min(self.limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
-    @property
-    def compute_limit(self) -> int | None:
-        """Compute that the overhead budget allows."""
-        return None if self.overhead_limit is None else self.graph.needed_compute + self.overhead_limit
-
     def compute_bound(
         self,
         clock: Clock,
@@ -116,7 +111,9 @@ class Problem:
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
         """Sort key of a candidate, best first; of equals the run without rematerialization comes first."""
-        best_first = rank(candidate.figures, self.limit, self.compute_limit, lowest=self.minimizes_peak)
+        extra, one_pass = self.overhead_limit, self.graph.needed_compute
+        compute_limit = None if extra is None else one_pass + extra
+        best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)
         return (*best_first, candidate.solver != BASELINE)
 
     def plan(

@@ -188,7 +188,7 @@ class ReservedSearch:
         portfolio, chosen = self.search(problem, self.stop)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
         self.bests = self.bests or portfolio.bests
-        self.stop |= portfolio.ending.stop
+        self.stop |= portfolio.stop
         own = portfolio.results.get(START)
         first = own.kept.items[0] if own is not None and own.kept.items else None
         if first is not None and self.problem.fits(first) and portfolio.robust is None:  # else it was compared there

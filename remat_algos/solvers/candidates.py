@@ -165,7 +165,7 @@ class _RowBuilder:
         graph, (make, details) = self.graph, recipe
         decision, key, self.figures = make(), b"", None
         if decision is None:
-            self.clock.skip("too long")
+            self.clock.skipped["too long"] += 1
             return None
         if not isinstance(decision, Schedule):
             counts = honoured(graph, decision).astype(np.int32)

@@ -210,11 +210,11 @@ class _Recursion:
         for batch, name, recursion_limit in choices:
             self.clock.check()
             if separators is None:
-                self.clock.skip("of too wide a decomposition")
+                self.clock.skipped["of too wide a decomposition"] += 1
                 continue
             schedule = part.schedule(separators, recursion_limit, batch, longest)
             if schedule is None:
-                self.clock.skip("longer than length_limit allows")
+                self.clock.skipped["longer than length_limit allows"] += 1
                 continue
             key = hashlib.blake2b(schedule.order.tobytes(), digest_size=16).digest()
             if key not in self.ranks:

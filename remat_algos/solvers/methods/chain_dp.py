@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.context import Clock
+from remat_algos.context import Clock, Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -211,7 +211,7 @@ class ChainTable:
         arrays = np.array(self.memory.arrays)
         codes = operations(self.entries, self.width, self.costs, arrays, self.unit, self.up, slots, MAX_STEPS)
         if codes is None:
-            clock.skip("too long")
+            clock.skipped["too long"] += 1
             return None
         schedule = self.chain.schedule(zip((codes % 4).tolist(), (codes // 4).tolist(), strict=True))
         promise = int(slots) * self.unit + self.memory.pinned
@@ -248,7 +248,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
             n_steps += len(candidate.schedule)
         clock.progress(done + 1)
         if n_steps > MAX_ALL_STEPS:
-            clock.cut()
+            clock.note(Stop.DEADLINE)
             return
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
-from remat_algos.context import Clock, OutOfTime, until_stopped
+from remat_algos.context import Clock, OutOfTime, Stop, until_stopped
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.regions import greedy_cuts
@@ -110,7 +110,7 @@ def _rows(
     rows: list[list[Recipe]] = []
     for done, (kind, places, cost, costly) in enumerate(walks):
         if rows and walking.late:
-            clock.cut()
+            clock.note(Stop.DEADLINE)
             break
         walk = Walk(part.memory, places, costly)
         if grid == "paper":
@@ -274,7 +274,7 @@ def exact_sweep(
         work += len(segmentation.cuts)
         if len(found) > max_exact or work > MAX_CUTS or half.late:
             if half.late:
-                clock.cut()
+                clock.note(Stop.DEADLINE)
             return _growing(walk, found[0], otherwise, clock), "thinned"
     return found, "exact"
 
@@ -287,7 +287,7 @@ def _growing(walk: Walk, first: Segmentation, count: int, clock: Clock) -> list[
     for budget in coarse_first(budgets[::-1].tolist()):  # the largest, which have the fewest cuts, come first
         found.append(walk.segmentation(budget))
         if clock.late:
-            clock.cut()
+            clock.note(Stop.DEADLINE)
             break
     return sorted(found, key=lambda segmentation: segmentation.budget)
 

@@ -68,7 +68,7 @@ def revolve(
     clock.stage(len(counts))
     for done, count in enumerate(counts):
         if n + forward_runs(n, count) > MAX_STEPS:
-            clock.skip("too long")
+            clock.skipped["too long"] += 1
         else:
             known = bound is not None and count <= most
             schedule = chain.stages.schedule(operations(n, count, clock.check))

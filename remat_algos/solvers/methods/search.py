@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, Ending, until_stopped
+from remat_algos.context import Clock, Ending, Stop, until_stopped
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -197,7 +197,7 @@ class _Annealing:
         possible = max(Effort.of(FAST).search_work, int(self.part * left * WORK_A_SECOND))
         if possible >= work:
             return work
-        self.clock.cut()
+        self.clock.note(Stop.DEADLINE)
         return possible
 
     def within(self, limit: int) -> Iterator[Candidate]:
@@ -292,7 +292,7 @@ class _Annealing:
 
         def anneal(search: tuple[int, int, int, Candidate]) -> Candidate | None:
             i, limit, number, start = search
-            if self.clock.stopped:
+            if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
                 return None
             kernel, each = self._kernel((self.task.seed, number)), work // len(points[i][1])
             found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
