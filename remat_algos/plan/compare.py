@@ -58,7 +58,11 @@ class Entry:
         kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
-        flags = {"feasible": True, "interrupted": self.plan.interrupted, "bound_proven": self.plan.bound_proven}
+        flags = {
+            "feasible": True,
+            "interrupted": self.plan.report.stop is Stop.INTERRUPTED,
+            "bound_proven": self.plan.bound_proven,
+        }
         return {"solver": self.solver, **flags, **shown}
 
 
@@ -116,6 +120,7 @@ class Comparison:
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
+                stopped = plan.report.stop is Stop.INTERRUPTED
                 yield (
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
@@ -123,7 +128,7 @@ class Comparison:
                     *plan.bound_cells(),
                     str(plan.extra_runs),
                     f"{plan.seconds:.2f}",
-                    "interrupted, the best so far" if plan.interrupted else "reordered" if plan.reordered else "",
+                    "interrupted, the best so far" if stopped else "reordered" if plan.reordered else "",
                 )
             elif entry.reached is not None:
                 within = self.noun and limit is not None and entry.reached <= limit
@@ -152,7 +157,7 @@ class Comparison:
             "peak_without_rematerialization": baseline_peak(self.graph),
             **({"reserved_without_rematerialization": self.base} if own_base else {}),
             "resident_memory": self.graph.resident_memory,
-            "complete": self.stop.complete,
+            **self.stop.record(),
             "solvers": [entry.record() for entry in self.entries],
         }
 
@@ -298,7 +303,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 entries.append(Entry(solver.name, None, RAN_OUT))
             else:
                 entries.append(Entry(solver.name, plan))
-                if plan.interrupted:
+                if plan.report.stop is Stop.INTERRUPTED:
                     break
     stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), ending.stop)
     running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry

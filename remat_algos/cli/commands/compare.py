@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
-    from remat_algos.context import Stop, time_left
+    from remat_algos.context import time_left
     from remat_algos.ir.budget import LEAST, Budget
     from remat_algos.plan.compare import compare
     from remat_algos.text.units import fine_percent, format_bytes
@@ -87,8 +87,5 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_table([comparison.columns[i] for i in shown], [[row[i] for i in shown] for row in rows if row[1]])
         notes = {row[0]: row[-1].removeprefix(f"{row[0]} cannot serve this graph: ") for row in rows if row[-1]}
         print_reasons(notes)
-    if comparison.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    if any(entry.plan is not None for entry in comparison.entries):
-        return ExitCode.DONE
-    return ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
+    code = ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
+    return ExitCode.of(comparison.stop, ExitCode.DONE if any(entry.plan for entry in comparison.entries) else code)

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.context import Stop, time_left
+    from remat_algos.context import time_left
     from remat_algos.plan.frontier import frontier
     from remat_algos.text.units import exact_bytes, format_bytes
 
@@ -81,17 +81,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         if shown < len(found.plans):
             print_text(f"{shown} of {len(found.plans)} plans; --json lists all")
         print_reasons(found.reasons)
-        if found.stop is Stop.INTERRUPTED:
-            print_text(
-                "interrupted; these are the plans found so far"
-                if found.plans
-                else "interrupted before any plan was found"
-            )
-        elif not found.stop.complete:
-            late = "the time limit was reached before every plan was simulated"
-            print_text(f"incomplete: {'memory ran out' if found.stop is Stop.OUT_OF_MEMORY else late}")
+        if reason := found.stop.reason:
+            so_far = "; these are the plans found so far" if found.plans else " before any plan was found"
+            print_text(f"{reason}{so_far}")
     if found.plans:
         draw(arguments.plot, "frontier", found, json=arguments.json)
-    if found.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    return ExitCode.DONE if found.plans else ExitCode.BAD_INPUT
+    return ExitCode.of(found.stop, ExitCode.DONE if found.plans else ExitCode.BAD_INPUT)

@@ -135,7 +135,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
             print_row(label, text)
     draw(arguments.plot, arguments.picture or "memory", plan, json=arguments.json, out=out)
-    return ExitCode.INTERRUPTED if plan.interrupted else ExitCode.DONE
+    return ExitCode.of(plan.report.stop)
 
 
 def _check_output(arguments: argparse.Namespace) -> None:

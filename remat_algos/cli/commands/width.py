@@ -49,7 +49,7 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
-    from remat_algos.context import Clock, Stop
+    from remat_algos.context import Clock
     from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
     if not arguments.plot:
-        return ExitCode.INTERRUPTED if bounds.stop is Stop.INTERRUPTED else ExitCode.DONE
+        return ExitCode.of(bounds.stop)
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
     draw(
         arguments.plot,
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         names=names,
         graph=graph,
     )
-    return ExitCode.INTERRUPTED if bounds.stop is Stop.INTERRUPTED else ExitCode.DONE
+    return ExitCode.of(bounds.stop)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -166,7 +166,7 @@ def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
         "width": bounds.width,
         "lower_bound": bounds.lower_bound,
         "proven": bounds.proven,
-        "complete": bounds.stop.complete,
+        **bounds.stop.record(),
         **bounds.details,
     }
 
