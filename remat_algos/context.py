@@ -78,6 +78,20 @@ class Stop(Enum):
         """True if nothing was left out."""
         return self in (Stop.DONE, Stop.PROVEN)
 
+    @property
+    def reason(self) -> str:
+        """What stopped the search, in words; empty if nothing was left out."""
+        return "" if self.complete else "time limit reached" if self is Stop.DEADLINE else self.value
+
+    def record(self) -> dict[str, Any]:
+        """The entry of a JSON record."""
+        return {"complete": self.complete}
+
+    def check(self, message: str) -> None:
+        """Raise Interrupted with this message if the user stopped the search: the best so far is not wanted."""
+        if self is Stop.INTERRUPTED:
+            raise Interrupted(message)
+
 
 @dataclass(slots=True)
 class Ending:

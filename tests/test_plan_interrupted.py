@@ -202,7 +202,7 @@ def test_an_interrupt_around_the_solvers_leaves_one_pass(monkeypatch, allocator,
 
 
 def test_an_interrupt_of_the_guard_keeps_what_solvers_found(monkeypatch):
-    interrupted_once(monkeypatch, Portfolio, "guard")
+    interrupted_once(monkeypatch, portfolio_module, "baseline")
     plan = solve(GRAPH, 8, solver="chen_sqrt")
     assert (plan.method, plan.interrupted) == ("chen_sqrt", True)
 

@@ -1,6 +1,12 @@
 """Exit codes of `remat`."""
 
+from __future__ import annotations
+
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from remat_algos.context import Stop
 
 
 class ExitCode(IntEnum):
@@ -19,3 +25,10 @@ class ExitCode(IntEnum):
     """By Ctrl-C, also where the best result until then is shown."""
     TERMINATED = 143
     """The same, by SIGTERM."""
+
+    @classmethod
+    def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
+        """The code of a command after a search that ended so; without an interrupt `code`, by default DONE."""
+        from remat_algos.context import Stop
+
+        return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code

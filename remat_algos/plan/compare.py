@@ -59,7 +59,8 @@ class Entry:
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
         proven = self.plan.bound is not None and self.plan.bound.proven
-        flags = {"feasible": True, "interrupted": self.plan.interrupted, "bound_proven": proven}
+        stopped = self.plan.report.stop is Stop.INTERRUPTED
+        flags = {"feasible": True, "interrupted": stopped, "bound_proven": proven}
         return {"solver": self.solver, **flags, **shown}
 
 
@@ -117,6 +118,7 @@ class Comparison:
         for entry in self.entries:
             plan = entry.plan
             if plan is not None:
+                stopped = plan.report.stop is Stop.INTERRUPTED
                 yield (
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
@@ -124,7 +126,7 @@ class Comparison:
                     *bound_cells(plan),
                     str(plan.simulation.extra_runs),
                     f"{plan.seconds:.2f}",
-                    "interrupted, the best so far" if plan.interrupted else "reordered" if reordered(plan) else "",
+                    "interrupted, the best so far" if stopped else "reordered" if reordered(plan) else "",
                 )
             elif entry.reached is not None:
                 within = self.noun and limit is not None and entry.reached <= limit
@@ -153,7 +155,7 @@ class Comparison:
             "peak_without_rematerialization": baseline_peak(self.graph),
             **({"reserved_without_rematerialization": self.base} if own_base else {}),
             "resident_memory": self.graph.resident_memory,
-            "complete": self.stop.complete,
+            **self.stop.record(),
             "solvers": [entry.record() for entry in self.entries],
         }
 
@@ -299,7 +301,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 entries.append(Entry(solver.name, None, RAN_OUT))
             else:
                 entries.append(Entry(solver.name, plan))
-                if plan.interrupted:
+                if plan.report.stop is Stop.INTERRUPTED:
                     break
     stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), ending.stop)
     running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry

@@ -81,7 +81,7 @@ class Fit:
             "at_least": self.at_least,
             "too_much": self.too_much,
             "reason": self.reason,
-            "complete": self.stop.complete,
+            **self.stop.record(),
             "tried": {str(value): reason for value, reason in sorted(self.tried.items())},
             **figures,
         }
@@ -203,7 +203,7 @@ def _largest(
             answer = plan(value, clock.share(part, clock.within_stage(part, f"{value}: ")))
             if isinstance(answer, Plan):
                 best, low = answer, place
-                ending.stop = Stop.INTERRUPTED if answer.interrupted else Stop.DONE
+                ending.stop = answer.report.stop if answer.report.stop is Stop.INTERRUPTED else Stop.DONE
             else:
                 high, floor = place, floor if floor < place else -1
             tried[values[place]] = "" if isinstance(answer, Plan) else answer

@@ -70,7 +70,7 @@ class Frontier:
             self,
             f"{counted(len(plans), 'plan')} of {counted(len(self.curves), 'solver')}",
             peaks,
-            "" if self.stop.complete else "interrupted" if self.stop is Stop.INTERRUPTED else "not complete",
+            self.stop.reason,
         )
 
     __reduce__ = by_fields
@@ -127,7 +127,7 @@ class Frontier:
             "compute_bound_source": ONE_PASS,
             "compute_unit": self.graph.labels.compute_unit,
             "compute_scale": self.graph.labels.compute_scale,
-            "complete": self.stop.complete,
+            **self.stop.record(),
             "interrupted": self.stop is Stop.INTERRUPTED,
             "reasons": dict(self.reasons),
             "points": [

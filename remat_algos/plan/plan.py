@@ -112,7 +112,7 @@ class Plan:
             f"overhead {percent(self.overhead, self.graph.needed_compute)}",
             counted(len(self.schedule), "step"),
             f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
-            "interrupted" if self.interrupted and not self.loaded else "",
+            "interrupted" if self.report.stop is Stop.INTERRUPTED and not self.loaded else "",
         )
 
     __reduce__ = by_fields

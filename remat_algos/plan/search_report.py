@@ -112,9 +112,9 @@ class SearchReport:
         """The entries of the details in the JSON of a plan; a search that ended with a proof is complete there."""
         record: dict[str, Any] = {}
         if self.simulated is not None:
-            record = {"simulated": self.simulated, "complete": self.stop.complete}
-        if not self.stop.complete:
-            record["complete"] = False
+            record = {"simulated": self.simulated, **self.stop.record()}
+        if self.stop.reason:
+            record |= self.stop.record()
         if self.stop is Stop.INTERRUPTED:
             record["interrupted"] = True
         known = {
@@ -140,13 +140,9 @@ class SearchReport:
         """The same about what was left out, and what stopped the search."""
         if self.skipped:
             yield "skipped", skipped_text(self.skipped)
-        if self.stop.complete:
-            return
-        reason = {
-            Stop.INTERRUPTED: "interrupted",
-            Stop.OUT_OF_MEMORY: f"out of memory in {listed(list(self.out_of_memory))}",
-        }
-        yield "stopped", f"{reason.get(self.stop, 'time limit reached')}; this is the best plan found so far"
+        if reason := self.stop.reason:
+            where = f" in {listed(list(self.out_of_memory))}" if self.stop is Stop.OUT_OF_MEMORY else ""
+            yield "stopped", f"{reason}{where}; this is the best plan found so far"
 
     def _other(self, name: str, one_pass: int, peak: int) -> str:
         """The best plan of another solver: its overhead, and its peak where that is higher."""

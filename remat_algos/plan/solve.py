@@ -199,7 +199,7 @@ def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> P
     assert budget.above_lowest is not None
     lowest = run(replace(budget, memory=LEAST), None)
     used = lowest.reservation.memory
-    if lowest.interrupted:
+    if lowest.report.stop is Stop.INTERRUPTED:
         return lowest
     try:
         cheaper = run(replace(budget, memory=used + int(budget.above_lowest * used)), lowest)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from remat_algos.context import Interrupted, Progress
+from remat_algos.context import Progress
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import ROLES
 from remat_algos.plan.solve import solve
@@ -64,8 +64,7 @@ class Case:
         for strategy, (solver, options) in asked.items():
             told = named(progress, f"{label}, {strategy}")
             plan = solve(graph, "least", solver=solver, raw=True, progress=told, **options)
-            if plan.interrupted:
-                raise Interrupted("interrupted; nothing was written")
+            plan.report.stop.check("interrupted; nothing was written")
             simulations[strategy] = plan.simulation
         return cls(label, size, graph, simulations)
 

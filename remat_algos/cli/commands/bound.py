@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compute bounds and print their proofs; 3 if no schedule fits any budget, 130 if interrupted."""
     from remat_algos.bounds.curve import bound_curve
-    from remat_algos.context import Clock, Stop, time_left
+    from remat_algos.context import Clock, time_left
     from remat_algos.schedule.baseline import baseline_peak
     from remat_algos.text.wording import comma_separated
 
@@ -67,12 +67,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_table(("", ""), _rows(curve), headed=False)
     elif curve.limits:
         print_table(curve.COLUMNS, curve.rows(baseline_peak(graph)))
-    if not arguments.json and not curve.stop.complete:
+    if not arguments.json and curve.stop.reason:
         print_text("incomplete: these are lower bounds, and a longer search may raise them")
     draw(arguments, "bounds", curve)
-    if curve.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    return ExitCode.INFEASIBLE if curve.bounds and all(bound.infeasible for bound in curve.bounds) else ExitCode.DONE
+    infeasible = curve.bounds and all(bound.infeasible for bound in curve.bounds)
+    return ExitCode.of(curve.stop, ExitCode.INFEASIBLE if infeasible else ExitCode.DONE)
 
 
 def _limit(text: str, graph: ComputationGraph, base: int) -> int:
@@ -192,7 +191,7 @@ def _record(curve: BoundCurve, limits: dict[str, int]) -> dict[str, Any]:
         "one_pass": graph.needed_compute,
         "compute_unit": graph.labels.compute_unit,
         "compute_scale": graph.labels.compute_scale,
-        "complete": curve.stop.complete,
+        **curve.stop.record(),
         "bounds": [
             {"budget": text, "limit": limit, **_entry(graph, limit, *found[limit])} for text, limit in limits.items()
         ],

@@ -40,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
-    from remat_algos.context import Stop
     from remat_algos.ir.budget import LEAST, Budget
     from remat_algos.plan.compare import compare
 
@@ -61,11 +60,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_json(comparison.record())
     else:
         _print(comparison, budget, graph, constraints)
-    if comparison.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    if any(entry.plan is not None for entry in comparison.entries):
-        return ExitCode.DONE
-    return ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
+    code = ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
+    return ExitCode.of(comparison.stop, ExitCode.DONE if any(entry.plan for entry in comparison.entries) else code)
 
 
 def _print(comparison: Comparison, budget: Budget, graph: ComputationGraph, constraints: Constraints | None) -> None:

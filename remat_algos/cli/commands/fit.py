@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.budget_argument import add_overhead, overhead_of, solvers_of
@@ -75,19 +77,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             solvers=solvers,
             **limits,
         )
-    complete = all(entry.stop.complete for entry in fits)
-    interrupted = any(entry.stop is Stop.INTERRUPTED for entry in fits)
+    stop = reduce(or_, (entry.stop for entry in fits), Stop.DONE)
     if arguments.json:
         request = {"model": model, "options": options, "vary": arguments.vary, "budget": budget.record()}
-        print_json({**request, "complete": complete, "solvers": [entry.record() for entry in fits]})
+        print_json({**request, **stop.record(), "solvers": [entry.record() for entry in fits]})
     else:
         _print(arguments.vary, fits, refused)
-        if not complete:
-            stopped = "interrupted" if interrupted else "incomplete: the time limit was reached"
-            print_text(f"{stopped}; these are the largest values found so far")
-    if interrupted:
-        return ExitCode.INTERRUPTED
-    return ExitCode.DONE if any(entry.value is not None for entry in fits) else ExitCode.INFEASIBLE
+        if stop.reason:
+            print_text(f"{stop.reason}; these are the largest values found so far")
+    fitting = any(entry.value is not None for entry in fits)
+    return ExitCode.of(stop, ExitCode.DONE if fitting else ExitCode.INFEASIBLE)
 
 
 # ---------------------------------------------------------------- arguments

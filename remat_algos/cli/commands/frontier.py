@@ -43,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List the frontier; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.context import Stop
     from remat_algos.plan.frontier import frontier
 
     check_plot(arguments)
@@ -62,13 +61,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _print(found, arguments.points, graph, constraints)
     if found.plans:
         draw(arguments, "frontier", found)
-    if found.stop is Stop.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    return ExitCode.DONE if found.plans else ExitCode.BAD_INPUT
+    return ExitCode.of(found.stop, ExitCode.DONE if found.plans else ExitCode.BAD_INPUT)
 
 
 def _print(curve: Frontier, points: int, graph: ComputationGraph, constraints: Constraints | None) -> None:
-    from remat_algos.context import Stop
     from remat_algos.text.units import exact_bytes, format_bytes
 
     print_text(f"no schedule goes below {exact_bytes(curve.bound_memory)}")
@@ -83,10 +79,5 @@ def _print(curve: Frontier, points: int, graph: ComputationGraph, constraints: C
     if shown < len(curve.plans):
         print_text(f"{shown} of {len(curve.plans)} plans; --json lists all")
     print_reasons(curve.reasons)
-    if curve.stop is Stop.INTERRUPTED:
-        print_text(
-            "interrupted; these are the plans found so far" if curve.plans else "interrupted before any plan was found"
-        )
-    elif not curve.stop.complete:
-        late = "the time limit was reached before every plan was simulated"
-        print_text(f"incomplete: {'memory ran out' if curve.stop is Stop.OUT_OF_MEMORY else late}")
+    if reason := curve.stop.reason:
+        print_text(f"{reason}{'; these are the plans found so far' if curve.plans else ' before any plan was found'}")

@@ -21,6 +21,7 @@ from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
 
 if TYPE_CHECKING:
+    from remat_algos.context import Stop
     from remat_algos.schedule.simulation import Simulation
 
 HELP = "find an order with a low peak in which every node runs once"
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         clock.finish()
     # known by now, unless time ran out or an interrupt came before
     bound = one_pass_bound(graph, Clock(0) if ending.stop is Stop.INTERRUPTED else clock)
-    record = _record(best, first, bound, ending.stop.complete)
+    record = _record(best, first, bound, ending.stop)
     if arguments.output:
         _write(best, arguments.output)
         record["written"] = arguments.output
@@ -76,7 +77,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     else:
         print_table(("", ""), _rows(best, record), headed=False)
     draw(arguments, "memory", best)
-    return ExitCode.INTERRUPTED if ending.stop is Stop.INTERRUPTED else ExitCode.DONE
+    return ExitCode.of(ending.stop)
 
 
 def _steps(simulation: Simulation) -> list[Any]:
@@ -93,7 +94,7 @@ def _write(simulation: Simulation, output: str) -> None:
     write_whole(Path(output), f"{json.dumps(_steps(simulation), indent=1)}\n".encode())
 
 
-def _record(best: Simulation, first: Simulation, bound: int, complete: bool) -> dict[str, Any]:
+def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict[str, Any]:
     from remat_algos.bounds.memory import least_peak_bound
 
     graph = best.graph
@@ -105,7 +106,7 @@ def _record(best: Simulation, first: Simulation, bound: int, complete: bool) -> 
         "least_peak_bound": least_peak_bound(graph)[0],
         "optimal": best.peak_memory <= bound,
         "resident_memory": graph.resident_memory,
-        "complete": complete,
+        **stop.record(),
         "written": None,
     }
 

@@ -128,7 +128,6 @@ def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
-    from remat_algos.context import Interrupted
     from remat_algos.plan.solve import solve
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
@@ -142,6 +141,5 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
             raise argparse.ArgumentTypeError(
                 f"{shortened(arguments.solver)}: {error}"
             ) from error  # a value it cannot take
-    if plan.interrupted:
-        raise Interrupted("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
+    plan.report.stop.check("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             label, text = ("written", arguments.output) if arguments.output else ("order", "-o PLAN.json writes it")
             print_row(label, text)
     draw(arguments, arguments.picture or "memory", plan, out=out)
-    return ExitCode.INTERRUPTED if plan.interrupted else ExitCode.DONE
+    return ExitCode.of(plan.report.stop)
 
 
 def _solved(

@@ -50,7 +50,7 @@ def _td(path: str) -> str:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search, print the bounds, write and draw the decomposition; 130 if interrupted, with the best so far."""
-    from remat_algos.context import Clock, Stop
+    from remat_algos.context import Clock
     from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
 
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
     out = sys.stderr if alone else sys.stdout
     draw(arguments, "decomposition", decomposition, out=out, names=names, graph=graph)
-    return ExitCode.INTERRUPTED if bounds.stop is Stop.INTERRUPTED else ExitCode.DONE
+    return ExitCode.of(bounds.stop)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -145,7 +145,7 @@ def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
         "width": bounds.width,
         "lower_bound": bounds.lower_bound,
         "proven": bounds.proven,
-        "complete": bounds.stop.complete,
+        **bounds.stop.record(),
         **bounds.details,
     }
 

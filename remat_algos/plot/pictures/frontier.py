@@ -171,7 +171,7 @@ def _sentences(frontier: Frontier) -> list[str]:
         )
     if graph.resident_memory:
         lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
-    if not frontier.stop.complete:
+    if frontier.stop.reason:
         lines.append("cut short: what was found so far")
     return lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from remat_algos.context import Interrupted, Progress
+from remat_algos.context import Progress
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.twremat import PLAIN
@@ -95,8 +95,7 @@ def solved(
     """
     told = progress and (lambda done, total, what: progress(done, total, f"{about}: {what}"))
     plan = solve(graph, budget, progress=told, **options)
-    if plan.interrupted:
-        raise Interrupted("interrupted; nothing was written")
+    plan.report.stop.check("interrupted; nothing was written")
     return plan.simulation
 
 
