@@ -117,7 +117,7 @@ def moves_of_the_search():
     for name, graph, share in (("network", resnet50(), 25), ("layered", layered_dag(1000), 80)):
         one_pass = baseline(graph)
         kernel = SearchKernel.of(graph, max_runs=30)
-        kernel.start(one_pass.schedule, one_pass.peak_memory * share // 100, goal=-1, lowest=False)
+        kernel.start(one_pass.schedule, one_pass.peak_memory * share // 100, goal=-1)
         for part in range(100):
             kernel.cool(1.0, 0.01, part / 100)
             kernel.state.advance(1000)

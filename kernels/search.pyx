@@ -185,7 +185,6 @@ cdef class ScheduleSearch:
     cdef vector[int] group_slots
     cdef vector[uint32_t] stamp          # nodes that are among them, with the number `now`
     cdef uint32_t now
-    cdef bint moving_order               # no run is inserted beyond the first
     cdef Py_ssize_t max_total_runs
     cdef double mean_compute, mean_memory
     # what is accepted
@@ -194,7 +193,7 @@ cdef class ScheduleSearch:
     cdef public double temperature
     cdef readonly int64_t n_moves, n_accepted
     cdef int64_t last_spread, goal
-    cdef bint lowest
+    cdef readonly bint one_pass          # no node may run twice: only their places change
     cdef bint ready                      # whether there is a sound state with a run
     cdef public bint checking            # evaluate the whole state after each move, and stop where it is wrong
     cdef readonly int64_t best_compute, best_peak    # of the best schedule; best_peak in units
@@ -213,7 +212,7 @@ cdef class ScheduleSearch:
         self.profile, self.chance, self.journal = self.state.profile, _Chance(drawn, exponentials, seed), _Journal()
         self.mean_compute = max(float(costs.mean()), 1e-9) if n and costs.any() else 1.0
         self.mean_memory = float(sizes.mean()) if sizes.size and sizes.any() else 1.0
-        self.moving_order = n == 0 or int(most.max()) <= 1
+        self.one_pass = n == 0 or int(most.max()) <= 1
         self.temperature = 1.0
         assign[vector[uint32_t], uint32_t](self.stamp, n, 0)
         self.forget()
@@ -483,7 +482,7 @@ cdef class ScheduleSearch:
     cdef int step(self) except -1 nogil:
         """One move, taken or undone."""
         cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 6
-        if self.moving_order:
+        if self.one_pass:
             move = shift if self.chance.below(4) else group
         else:
             while SHARES[base + move] <= share:
@@ -530,27 +529,16 @@ cdef class ScheduleSearch:
         """Keep the state if it is the best so far."""
         cdef int64_t peak
         if self.profile.area:
-            if self.fits or self.lowest:
+            if self.fits:
                 return 0
             peak = self.profile.peak()
             if peak < self.best_peak:
                 self.best_peak, self.best_compute = peak, self.state.compute
                 self.journal.record(self.state)
             return 0
-        if self.lowest:
-            self.best_peak, self.best_compute, self.fits = self.profile.peak(), self.state.compute, True
-            self.journal.record(self.state)
-            self.aim_at(self.best_peak - 1)
-            return 0
         if not self.fits or self.state.compute < self.best_compute:
             self.best_compute, self.fits = self.state.compute, True
             self.journal.record(self.state)
-        return 0
-
-    cdef int aim_at(self, int64_t limit) except -1 nogil:
-        """Another limit of the first track."""
-        self.profile.aim(limit)
-        self.cost = self.cost_now()
         return 0
 
     cdef int spread(self) except -1 nogil:
@@ -565,12 +553,12 @@ cdef class ScheduleSearch:
 
     # ---------------------------------------------------------------- for the caller
 
-    def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal, bint lowest,
+    def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal,
               bint within=False):
         """Begin at an order: False if it breaks a law or a constraint.
 
-        The best schedule so far stays; `forget` drops it. With `lowest` the limit follows the best peak down. With
-        `within` the order fits in bytes, and the limit is raised to its peak where that, rounded up, is higher.
+        The best schedule so far stays; `forget` drops it. With `within` the order fits in bytes, and the limit is
+        raised to its peak where that, rounded up, is higher.
         """
         cdef Py_ssize_t i
         cdef Py_ssize_t n_regions = self.state.rules.n_regions
@@ -584,7 +572,7 @@ cdef class ScheduleSearch:
         self.profile.track_limit[0] = <int>max(-1, min(limit, <int64_t>LARGEST))
         for i in range(n_regions):
             self.profile.track_limit[i + 1] = <int>min(region_limits[i], <int64_t>LARGEST)
-        self.lowest, self.goal = lowest, goal
+        self.goal = goal
         self.max_total_runs = 6 * self.state.n_nodes + order.shape[0] + 50
         with nogil:
             self.journal.leave()
@@ -599,8 +587,8 @@ cdef class ScheduleSearch:
             self.weight = 2 * self.mean_compute / self.mean_memory
             self.floor_weight = 0.01 * self.weight
             self.state.crowded, self.last_spread = False, self.n_moves
-            if lowest or within:
-                self.aim_at(max(self.profile.peak(), 0 if lowest else self.profile.track_limit[0]))
+            if within:
+                self.profile.aim(max(self.profile.peak(), self.profile.track_limit[0]))
             self.cost = self.cost_now()
             if sound:
                 self.note()
@@ -631,14 +619,14 @@ cdef class ScheduleSearch:
                 self.n_moves += 1
                 if self.checking and self.state.fault():
                     break
-                if self.n_moves % MOVES_OF_WEIGHT == 0 and not self.moving_order:
+                if self.n_moves % MOVES_OF_WEIGHT == 0 and not self.one_pass:
                     self.weight *= 1.05 if self.profile.area else 0.97
                     if not self.profile.area:
                         self.weight = max(self.weight, self.floor_weight)
                     self.cost = self.cost_now()
                 if self.state.crowded and self.n_moves - self.last_spread > 200 + self.state.n_slots // 16:
                     self.spread()
-                ended = not self.lowest and self.fits and self.best_compute <= self.goal
+                ended = self.fits and self.best_compute <= self.goal
         return ended
 
     def try_move(self, Py_ssize_t move):

@@ -768,7 +768,7 @@ def search():
         pairs = {"rank": none, "update": none, "reader": none}
         rules = ScheduleRules(graph, max_runs=5 * ones, region=0 * ones, **flags, **pairs)
         run = ScheduleSearch(graph, rules, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7)
-        run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1, False)
+        run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1)
         run.advance(n_moves)
         return run.best_order().tolist(), run.figures
 

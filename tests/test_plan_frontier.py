@@ -28,6 +28,7 @@ from remat_algos.plan.frontier import Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.schedule.annealing import Annealer
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.checkpoints import checkpoint_schedule
 from remat_algos.schedule.mirror import mirror_schedule
@@ -35,7 +36,6 @@ from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
-from remat_algos.solvers.methods import search as search_module
 from remat_algos.solvers.methods.search import bends, search
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
 from remat_algos.solvers.task import Task
@@ -538,13 +538,13 @@ def test_a_number_of_moves_is_kept_along_the_frontier(monkeypatch):
 
 def test_the_number_of_threads_changes_nothing(monkeypatch):
     graph, yielded, names = differentiate(layered_dag(60, seed=1)), [], set()
-    anneal = search_module._Annealing._anneal
+    anneal = Annealer._search
 
     def noted(*arguments, **options):
         names.add(threading.current_thread().name)
         return anneal(*arguments, **options)
 
-    monkeypatch.setattr(search_module._Annealing, "_anneal", noted)
+    monkeypatch.setattr(Annealer, "_search", noted)
     for n_threads in (1, 2, 5):
         names.clear()
         monkeypatch.setattr(context_module, "n_cores", lambda n=n_threads: n)

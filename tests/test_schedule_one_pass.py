@@ -144,6 +144,6 @@ def test_a_number_of_moves_below_one_is_refused(moves):
 def test_runs_of_nodes_that_are_not_needed_are_left_out_of_a_start():
     graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[1, 1, 1], output=[False, True, False])
     kernel = SearchKernel.of(graph, max_runs=2)
-    assert kernel.start(Schedule([0, 2, 1]), 9, goal=-1, lowest=False)
+    assert kernel.start(Schedule([0, 2, 1]), 9, goal=-1)
     assert kernel.best.order.tolist() == [0, 1]
-    assert not kernel.start(Schedule([1, 0]), 9, goal=-1, lowest=False)
+    assert not kernel.start(Schedule([1, 0]), 9, goal=-1)

@@ -130,7 +130,7 @@ def bytes_above(graph, rules, order, limit):
 
 
 def assert_exact(kernel, graph, rules, limit=None):
-    """The kernel's figures are those of the oracle, and no law is broken; with `lowest` the limit is the kernel's."""
+    """The kernel's figures are those of the oracle, and no law is broken."""
     order = order_of(kernel)
     above, compute, n_runs = kernel.state.figures
     assert kernel.state.check() == 0
@@ -150,22 +150,22 @@ def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
     graph, rules = problem
     order = data.draw(orders(graph) | st.just(baseline(graph).schedule.order.tolist()))
     kernel = kernel_of(graph, rules, seed=data.draw(st.integers(0, 9)), max_runs=max(5, *map(order.count, order)))
-    limit, lowest = data.draw(st.integers(0, 60)), data.draw(st.booleans())
-    started = kernel.start(Schedule(order), limit, goal=-1, lowest=lowest)
+    limit = data.draw(st.integers(0, 60))
+    started = kernel.start(Schedule(order), limit, goal=-1)
     assert started or not laws_hold(graph, rules, order)
     if not started:
         return
     kernel.state.temperature = data.draw(st.sampled_from([0, 0.1, 1, 10]))
-    assert_exact(kernel, graph, rules, None if lowest else limit)
+    assert_exact(kernel, graph, rules, limit)
     for _ in range(40):
         kernel.state.advance(1)
-        assert_exact(kernel, graph, rules, None if lowest else limit)
+        assert_exact(kernel, graph, rules, limit)
     if len(kernel.best):
         best = simulate(graph, kernel.best)
         assert best.compute == kernel.state.best_compute
         if kernel.state.fits:
             assert rules is None or rules.violation(best) is None
-            assert best.peak_memory <= (kernel.state.best_peak if lowest else limit)
+            assert best.peak_memory <= limit
 
 
 def test_the_state_is_exact_where_values_live_across_whole_blocks_of_slots():
@@ -173,7 +173,7 @@ def test_the_state_is_exact_where_values_live_across_whole_blocks_of_slots():
     graph = differentiate(chain(4 * BLOCK))
     kernel = kernel_of(graph)
     kernel.state.checking = False  # after every move it takes too long
-    assert kernel.start(baseline(graph).schedule, baseline_peak(graph) // 2, goal=-1, lowest=False)
+    assert kernel.start(baseline(graph).schedule, baseline_peak(graph) // 2, goal=-1)
     kernel.state.temperature = 1
     for _ in range(8):
         kernel.state.advance(150)
@@ -188,7 +188,7 @@ def test_the_best_order_is_the_state_that_was_best(problem, data):
     order = data.draw(orders(graph) | st.just(baseline(graph).schedule.order.tolist()))
     kernel = kernel_of(graph, rules, seed=data.draw(st.integers(0, 9)), max_runs=max(5, *map(order.count, order)))
     limit = data.draw(st.integers(0, 60))
-    if not kernel.start(Schedule(order), limit, goal=-1, lowest=data.draw(st.booleans())):
+    if not kernel.start(Schedule(order), limit, goal=-1):
         return
     kernel.state.temperature = data.draw(st.sampled_from([0, 1, 10]))
     best = kernel.best.order.tolist()
@@ -208,7 +208,7 @@ def test_the_best_order_is_the_state_that_was_best(problem, data):
 def test_a_move_that_is_not_accepted_leaves_no_trace(kind, temperature):
     """At minus infinity all are undone before their bytes are compared, at zero some after it."""
     kernel = kernel_of(TRAINING)
-    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
+    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1)
     kernel.state.temperature = 20
     kernel.state.advance(300)  # so that nodes run twice
     while not kernel.state.figures[0]:  # a drop needs bytes above the limit
@@ -229,7 +229,7 @@ def test_a_move_that_is_not_accepted_leaves_no_trace(kind, temperature):
 def test_runs_are_spread_anew_where_slots_are_crowded():
     graph = differentiate(chain(20))
     kernel = kernel_of(graph, max_runs=30)
-    assert kernel.start(baseline(graph).schedule, 5, goal=-1, lowest=False)
+    assert kernel.start(baseline(graph).schedule, 5, goal=-1)
     sizes = {kernel.state.slots().size}
     kernel.state.temperature = 1
     for _ in range(40):
@@ -261,7 +261,7 @@ def test_the_check_finds_a_state_that_belongs_to_another_graph(monkeypatch, arra
     real = search_kernel.GraphArrays
     monkeypatch.setattr(search_kernel, "GraphArrays", noted)
     kernel = kernel_of(TRAINING)
-    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1, lowest=False)
+    assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1)
     assert kernel.state.check() == 0
     built[0][array][place] = changed
     assert kernel.state.check() == fault
@@ -275,8 +275,8 @@ def test_the_check_finds_a_state_that_belongs_to_another_graph(monkeypatch, arra
 
 def refused(graph, order, rules=None):
     kernel = kernel_of(graph, rules)
-    state = kernel.start(Schedule(order), 1000, goal=-1, lowest=False)
-    assert kernel.start(baseline(graph).schedule, 1000, goal=-1, lowest=False)  # it can be started after that
+    state = kernel.start(Schedule(order), 1000, goal=-1)
+    assert kernel.start(baseline(graph).schedule, 1000, goal=-1)  # it can be started after that
     return not state
 
 
@@ -315,7 +315,7 @@ def test_a_recompute_mark_needs_a_first_run_that_the_backward_part_does_not_read
     graph = replace(differentiate(chain(4)), mark=[0, RECOMPUTE, *[0] * 6], derivation=None)
     kernel = kernel_of(graph)
     one_pass = baseline(graph).schedule
-    assert not kernel.start(one_pass, 100, goal=-1, lowest=False)
+    assert not kernel.start(one_pass, 100, goal=-1)
     plan = solve(graph, "100%", solver="search", max_moves=2_000)
     assert slow_simulation(graph, plan.schedule.order).overhead == plan.overhead > 0
 
@@ -330,7 +330,7 @@ def test_the_first_run_of_a_marked_node_stays_though_nothing_reads_it():
 def test_nodes_that_nothing_needs_are_left_out():
     graph = ComputationGraph.from_arrays(**rows("read", [[], [0], [1], [1]]), output=[False, False, True, False])
     kernel = kernel_of(graph)
-    assert kernel.start(Schedule([0, 1, 3, 2]), 9, goal=-1, lowest=False)
+    assert kernel.start(Schedule([0, 1, 3, 2]), 9, goal=-1)
     assert kernel.best.order.tolist() == [0, 1, 2]
 
 
@@ -366,7 +366,7 @@ def test_extremes(name):
         assert found
         assert limit is None or limit < peak or (min(each.overhead for each in found) == 0)
     kernel = kernel_of(graph)
-    assert kernel.start(baseline(graph).schedule, peak * 3 // 4, goal=-1, lowest=False)
+    assert kernel.start(baseline(graph).schedule, peak * 3 // 4, goal=-1)
     for _ in range(8):
         kernel.state.advance(25)
         assert_exact(kernel, graph, None, peak * 3 // 4)
@@ -389,7 +389,7 @@ def test_what_fits_in_units_fits_in_bytes(data, graph, bits):
     limit = baseline_peak(larger) * data.draw(st.integers(50, 100)) // 100
     kernel = kernel_of(larger)
     assert (kernel.unit > 1) == (int(larger.memory.sum() + larger.workspace.max()) >= 2**29)
-    assert kernel.start(baseline(larger).schedule, limit, goal=-1, lowest=False)
+    assert kernel.start(baseline(larger).schedule, limit, goal=-1)
     for _ in range(100):
         kernel.state.advance(5)
         assert kernel.state.check() == 0

@@ -1,8 +1,7 @@
 """Orders that run every needed node once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -12,11 +11,10 @@ from remat_algos.context import Clock, Progress, until_stopped
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.emitter import beam_search_order
-from remat_algos.kernels.search import PERIOD
+from remat_algos.schedule.annealing import STEPS, WORK_OF_MOVE, Annealed, Annealer
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import quoted
@@ -24,13 +22,7 @@ from remat_algos.text.wording import quoted
 MAX_BEAM = 64
 MAX_WORK = 5_000_000  # nodes examined, over all steps and states
 MAX_MOVES, MOVES_OF_NODE = 3_000_000, 10_000
-ROUNDS = ((12, 0.5), (3, 0.25), (1, 0.25))
-"""Searches, each from one of as many orders, and their share of all moves."""
-KINDS = ((1.0, 10.0, 0.1), (0.8, 30.0, 0.3))
-"""Limit as a share of the peak of the start, first and last temperature in mean costs of a node.
-
-At 1 the limit follows the lowest peak down, and only steps near the peak count; below it more of them do.
-"""
+FIRST_SEARCHES = 12  # of which the best go on
 
 
 @checked_arguments
@@ -58,7 +50,7 @@ def lowest_pass(
     search : bool
         Whether to search for a lower peak than that of the beam. Ctrl-C ends it with the best order so far.
     max_moves : int, optional
-        Number of moves of that search; by default 10,000 for each node, up to 3,000,000 in all.
+        Number of moves of that search; by default 10,000 for each node, up to 3,000,000 in all; at least 6 times 1,024.
     seed : int
         Of its random choices; the same seed gives the same order.
     time_limit : float, optional
@@ -130,47 +122,16 @@ def lower_passes(
             yield best
     if best.peak_memory <= bound or not search:
         return
-    kernel = SearchKernel.of(graph, max_runs=1, seed=seed)
-    moves = min(MAX_MOVES, MOVES_OF_NODE * kernel.nodes.size) if max_moves is None else int(max_moves)
-    pool, done = [baseline(graph), first], 0
-    clock.stage(moves, "moves")
-    for count, share in ROUNDS:
-        ended = []
-        for i in range(count):
-            start, kind = pool[i % len(pool)], KINDS[i // len(pool) % len(KINDS)]
-            most, so_far = max(1, int(share * moves / count)), f"best {format_bytes(best.peak_memory)}"
-            with until_stopped() as ending:
-                _anneal(kernel, start, kind, most, partial(clock.advance, so_far=so_far))
-            done += most
-            ended.append(simulate(graph, kernel.best))
-            if ended[-1].peak_memory < best.peak_memory:
-                best = ended[-1]
-                yield best
-            if best.peak_memory <= bound:
-                return
-            ending.pass_on()
-            clock.progress(done, so_far)
-        different = {each.peak_memory: each for each in [best, *ended]}
-        pool = [different[peak] for peak in sorted(different)]
-
-
-def _anneal(
-    kernel: SearchKernel,
-    start: Simulation,
-    kind: tuple[float, float, float],
-    moves: int,
-    advance: Callable[[int], None],
-) -> None:
-    """One search; the kernel keeps the order of the lowest peak, `advance` is called with the moves made."""
-    state, (share, hot, cold) = kernel.state, kind
-    if not kernel.start(start.schedule, int(share * start.peak_memory), goal=-1, lowest=share == 1):
-        return
-    begun = state.n_moves
-    while (done := state.n_moves - begun) < moves and (share == 1 or not state.fits):
-        kernel.cool(hot, cold, done / moves)
-        if state.advance(min(PERIOD, moves - done)):
-            return
-        advance(state.n_moves - begun - done)
+    annealer = Annealer(graph, clock, max_runs=1, seed=seed, by_moves=True)
+    annealer.so_far = f"best {format_bytes(best.peak_memory)}"
+    n_needed = int(graph.needed.sum())
+    moves = min(MAX_MOVES, MOVES_OF_NODE * n_needed) if max_moves is None else int(max_moves)
+    starts = [Annealed(each, "one pass") for each in (baseline(graph), first) for _ in STEPS]
+    for found in annealer.rounds(starts, bound, WORK_OF_MOVE * moves, count=FIRST_SEARCHES, lowest=True):
+        if found.simulation.peak_memory < best.peak_memory:
+            best = found.simulation
+            annealer.so_far = f"best {format_bytes(best.peak_memory)}"
+            yield best
 
 
 def _beam_pass(graph: ComputationGraph, beam: int | None) -> Schedule:

@@ -61,7 +61,7 @@ class SearchKernel:
         --------
         >>> graph = ComputationGraph.from_edges([(0, 2), (1, 2)], memory=[2, 4, 1])
         >>> kernel = SearchKernel.of(graph, max_runs=1)
-        >>> kernel.start(Schedule([0, 1, 2]), 7, goal=-1, lowest=False), kernel.best.order.tolist()
+        >>> kernel.start(Schedule([0, 1, 2]), 7, goal=-1), kernel.best.order.tolist()
         (True, [0, 1, 2])
         """
         nodes = np.flatnonzero(graph.needed).astype(np.int32)
@@ -74,7 +74,7 @@ class SearchKernel:
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
         return cls(state, nodes, number, unit, limits // unit, mean or 1.0)
 
-    def start(self, schedule: Schedule, limit: int, *, goal: int, lowest: bool, within: bool = False) -> bool:
+    def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
         """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint.
 
         `within` says that its peak in bytes is within the limit, as its peak in units may not be.
@@ -82,7 +82,7 @@ class SearchKernel:
         self.state.forget()
         order = self.number[schedule.order]
         limits = limit // self.unit, self.region_limits
-        return bool(self.state.start(order[order >= 0], *limits, goal, lowest, within))
+        return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
     def cool(self, hot: float, cold: float, part: float) -> None:
         """Set the temperature to what it is after a part of a search, from `hot` to `cold` mean costs of a node."""

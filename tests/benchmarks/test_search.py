@@ -29,7 +29,7 @@ def test_moves(benchmark, name):
     """From one pass, after as many moves that are not timed; at a tenth of the mean cost of a node."""
     graph, (share, moves) = graph_of(name), GRAPHS[name]
     kernel = SearchKernel.of(graph, max_runs=30)
-    kernel.start(baseline(graph).schedule, baseline_peak(graph) * share // 100, goal=-1, lowest=False)
+    kernel.start(baseline(graph).schedule, baseline_peak(graph) * share // 100, goal=-1)
     kernel.cool(0.1, 0.1, 0)
     benchmark.pedantic(kernel.state.advance, (moves,), rounds=3, warmup_rounds=1)
     benchmark.extra_info.update(

@@ -9,15 +9,14 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, Ending, Stop, until_stopped
+from remat_algos.context import Clock, Stop
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.kernels.search import PERIOD
+from remat_algos.schedule.annealing import ANY_GOAL, WORK_OF_MOVE, Annealed, Annealer
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
-from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
@@ -25,34 +24,23 @@ from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
 USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)
-FIRST_WORK = 4_000  # for each node, in the first of the rounds
-MIN_FIRST = 4  # searches of the first round
-ROUNDS = ((0.4, 1.0, 0.01), (0.3, 0.7, 0.005), (0.3, 0.2, 0.005))
-"""Share of the work, first and last temperature in mean costs of a node."""
-COOL_NODES = 4_000  # nodes above which there are too few moves for each to begin hot
-COOL_ROUNDS = ((0.3, 0.3, 0.02), (0.7, 0.2, 0.01))
 N_SEEDS = 4  # candidates of other solvers that it begins at
 MAX_RUNS = 30  # of one node, if a seed has no more
-USUAL_WORK = 30  # of one move
-SHARES = (0.9, 0.8)
-"""Of the lowest peak so far: limits of the searches for a lower one, in turn."""
-LOWER_SHARES = (0.9, 0.97)  # the same, of what follows: as often as there is a lower one, then the next share
+LOWER_SHARES = (0.9, 0.97)
+"""Of the lowest peak of the first searches: limits of those that follow, each as often as there is a lower one."""
 MAX_LOWER = 3  # of these
 LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Of that, what the first take, and each of the rounds that follow."""
 WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
 LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
-FEWER = 4  # searches of a round for each of the next
 ALONE = 100
 """Nodes up to which it first runs without the candidates of others, as for the lowest peak it does on all graphs: so
 `auto` is no worse than it alone. On more nodes each of the two searches for the lowest peak has half of the work."""
 OWN = (START, BASELINE)  # of no other solver
-ANY_GOAL = 2**62  # the first schedule within the limit ends a search
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
 BENDS = 2  # limits that are evenly spaced for each of these
-WARM = (0.1, 0.005)  # first and last temperature from a neighbour on the frontier
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
@@ -134,18 +122,17 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     if (lowest or graph.n_nodes <= ALONE) and len(own) < len(task.candidates):
         seeds.insert(0, own)
     for i, each in enumerate(seeds):
-        annealing = _Annealing(graph, replace(task, candidates=each), clock, max_moves, part=1 / (len(seeds) - i))
-        yield Candidate(annealing.first.schedule, annealing.first.details)
-        if not annealing.kernel.nodes.size:
+        searches = _LimitSearch(graph, replace(task, candidates=each), clock, max_moves, part=1 / (len(seeds) - i))
+        yield searches.first_candidate
+        if not graph.needed.any():
             return
-        if task.limit is None:
-            yield from annealing.frontier(task.budgets or LIMITS)
-        else:
-            yield from annealing.within(task.limit)
+        for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
+            details = {"moves": found.moves, "start": found.start}
+            yield Candidate(found.simulation.schedule, details, simulation=found.simulation)
 
 
-class _Annealing:
-    """The searches on one graph.
+class _LimitSearch:
+    """The searches on one graph, each with a share of the work.
 
     Parameters
     ----------
@@ -167,40 +154,52 @@ class _Annealing:
         *,
         part: float,
     ) -> None:
-        self.graph, self.task, self.clock, self.part = graph, task, clock, part
+        self.graph, self.task, self.clock = graph, task, clock
         self.max_moves = None if max_moves is None else min(max_moves, 2**40)
         one_pass = baseline(graph)
-        self.first = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass, solver=BASELINE)
+        self.first_candidate = Candidate(one_pass.schedule, {"start": "one pass"}, simulation=one_pass)
         if graph.mark is not None and (graph.mark == RECOMPUTE).any():
             mirrored = mirror_schedule(graph, clamp_counts(graph, np.zeros(graph.n_nodes, np.int64)))
-            self.first = evaluated(graph, mirrored, {"start": "its marks"})
-        self.max_runs, self.n_searches, self.done = max(MAX_RUNS, self._max_runs_of_seeds()), 0, 0
+            self.first_candidate = evaluated(graph, mirrored, {"start": "its marks"})
+        start = self.first_candidate.details["start"]
+        self.first = Annealed(self.first_candidate.simulation or one_pass, start)
+        self.known = [
+            (each.solver, Annealed(each.simulation, each.details.get("start") or each.solver))
+            for each in task.candidates
+            if each.simulation is not None
+        ]
+        most_runs = max((int(each.simulation.runs.max(initial=0)) for _, each in self.known), default=0)
         self.bound = least_peak_bound(graph)[0]
-        self.kernel = self._kernel(task.seed)
+        self.annealer = Annealer(
+            graph,
+            clock,
+            max_runs=max(MAX_RUNS, most_runs),
+            seed=task.seed,
+            constraints=task.constraints,
+            by_moves=max_moves is not None,
+            part=part,
+        )
         larger = min(1.0, max(0, graph.n_nodes - USUAL_NODES) / (LARGE_NODES - USUAL_NODES))
         self.effort = effort = Effort.of(task.effort)
         work = int(effort.search_work * (1 + larger * (effort.search_work_when_large - 1)))
-        most = effort.search_work_of_node * self.kernel.nodes.size
+        most = effort.search_work_of_node * int(graph.needed.sum())
         self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
         if self.max_moves is not None:
-            self.work = lowest = USUAL_WORK * self.max_moves
+            self.work = lowest = WORK_OF_MOVE * self.max_moves
         self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
-
-    def _kernel(self, seed: int | Sequence[int]) -> SearchKernel:
-        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.task.constraints)
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
         left = self.clock.left
         if left is None or self.max_moves is not None:
             return work
-        possible = max(Effort.of(FAST).search_work, int(self.part * left * WORK_A_SECOND))
+        possible = max(Effort.of(FAST).search_work, int(self.annealer.part * left * WORK_A_SECOND))
         if possible >= work:
             return work
         self.clock.note(Stop.DEADLINE)
         return possible
 
-    def within(self, limit: int) -> Iterator[Candidate]:
+    def within(self, limit: int) -> Iterator[Annealed]:
         """The best schedules within a limit; if no schedule meets it, or only the bound, of the lowest peak."""
         if limit > self.bound:
             yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
@@ -211,11 +210,12 @@ class _Annealing:
         if lowest is not None:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
 
-    def _lowest(self, work: int, part: float) -> Generator[Candidate, None, Candidate | None]:
+    def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
         part /= 1 + MAX_LOWER
         first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
-        best = yield from self._rounds(self._seeds(self.bound), self.bound, first, part=part, lowest=True)
+        seeds = self._seeds(self.bound)
+        best = yield from self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True)
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
@@ -229,7 +229,7 @@ class _Annealing:
             count += 1
         return best
 
-    def frontier(self, n_limits: int) -> Iterator[Candidate]:
+    def frontier(self, n_limits: int) -> Iterator[Annealed]:
         """The best schedules within limits from the lowest peak to that of one pass.
 
         The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
@@ -239,7 +239,7 @@ class _Annealing:
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
-        known = [each for each in self.task.candidates if each.simulation is not None and each.solver not in OWN]
+        known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
         if lowest is None:  # else it was searched before
             lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
@@ -249,21 +249,21 @@ class _Annealing:
         lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_SHARE)) or lowest
         limits = self._limits(lowest.figures[0], n_limits)
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
-        bests, best = dict[int, Candidate](), self.first
-        self._begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
+        bests, best, key = dict[int, Annealed](), self.first, self.annealer.key
+        self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
         for i, limit in enumerate(reversed(limits)):
-            (found,) = yield from self._within_each([(limit, [best])], int(share * i))
-            bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: self._rank(each, limit))
+            (found,) = yield from self.annealer.each([(limit, [best])], int(share * i))
+            bests[limit] = best = min([found, *self._seeds(limit, lowest)], key=lambda each: key(each, limit))
         for i, limit in enumerate(limits):
             work = int(share * (len(limits) - 1 - i))
-            (best,) = yield from self._within_each([(limit, [best, bests[limit]])], work)
+            (best,) = yield from self.annealer.each([(limit, [best, bests[limit]])], work)
             bests[limit] = best
         added = bends([(limit, bests[limit].figures[1]) for limit in limits], n_limits // BENDS)
         beside = [limits[place - 1 : place + 1] for place in (bisect_right(limits, limit) for limit in added)]
         points = [(limit, [bests[each] for each in both]) for limit, both in zip(added, beside, strict=True)]
         work = int(BENDS_WORK * total) // max(1, len(points))
-        self._begin_stage(work * len(points), 1.0)
-        yield from self._within_each(points, work)
+        self.annealer.begin_stage(work * len(points), 1.0)
+        yield from self.annealer.each(points, work)
 
     def _limits(self, floor: int, n_limits: int) -> list[int]:
         """The lowest peak, and above it about `n_limits` multiples of a part of the peak without rematerialization.
@@ -276,162 +276,33 @@ class _Annealing:
         above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
         return list(dict.fromkeys([floor, *above]))
 
-    def _within_each(
-        self, points: Sequence[tuple[int, Sequence[Candidate]]], work: int
-    ) -> Generator[Candidate, None, list[Candidate]]:
-        """The best schedule within each of some limits, from those given with it.
-
-        No search knows of another, and each has random numbers of its own: so the number of threads changes nothing.
-        """
-        goal, searches = self.graph.needed_compute, list[tuple[int, int, int, Candidate]]()
-        bests = [min(starts, key=lambda each: self._rank(each, limit)) for limit, starts in points]
-        for i, (limit, starts) in enumerate(points):
-            for start in dict.fromkeys(starts) if not self._ends(bests[i], limit, goal) else ():
-                self.n_searches += 1
-                searches.append((i, limit, self.n_searches, start))
-
-        def anneal(search: tuple[int, int, int, Candidate]) -> Candidate | None:
-            i, limit, number, start = search
-            if self.clock.late or self.clock.stop is Stop.INTERRUPTED:
-                return None
-            kernel, each = self._kernel((self.task.seed, number)), work // len(points[i][1])
-            found, ending = self._anneal(kernel, start, limit, goal, each, WARM)
-            self.clock.note(ending.stop)
-            return found
-
-        for (i, limit, *_), found in zip(searches, self.clock.map(anneal, searches), strict=True):
-            if found is not None and self._rank(found, limit) < self._rank(bests[i], limit):
-                bests[i] = found
-                yield found
-        self.done += work * len(points)
-        self.clock.progress(self.done)
-        return bests
-
-    def _seeds(self, limit: int, best: Candidate | None = None) -> list[Candidate]:
+    def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
-        candidates: dict[str, Candidate] = {} if best is None else {"search": best}
-        for each in self.task.candidates:
-            known = candidates.get(each.solver)
-            if known is None or rank(each.figures, limit) < rank(known.figures, limit):
-                candidates[each.solver] = each
-        own = candidates.pop(START, None)
-        ordered = sorted(candidates.values(), key=lambda each: (*rank(each.figures, limit), each.solver))
-        others = dict[tuple[int, int], Candidate]()
+        bests = {} if best is None else {"search": best}
+        for name, each in self.known:
+            if name not in bests or rank(each.figures, limit) < rank(bests[name].figures, limit):
+                bests[name] = each
+        own = bests.pop(START, None)
+        bests.pop(BASELINE, None)
+        ordered = [bests[name] for name in sorted(bests, key=lambda name: (*rank(bests[name].figures, limit), name))]
+        others = dict[tuple[int, int], Annealed]()
         for each in ordered if own is None else [own, *ordered]:
-            if each.solver != BASELINE:
-                others.setdefault(each.figures, each)
+            others.setdefault(each.figures, each)
         chosen = list(others.values())[:N_SEEDS]
         return [seed for each in chosen or [self.first] for seed in dict.fromkeys((each, self.first))]
 
-    def _begin_stage(self, work: int, part: float) -> None:
-        """Begin a stage of the progress: a part of what this search has left."""
-        part, self.done = self.part * part, 0
-        self.part = (self.part - part) / (1 - part) if part < 1 else 0.0
-        self.clock.stage(work, "moves", part=part)
-
     def _rounds(
         self,
-        seeds: Sequence[Candidate],
+        starts: Sequence[Annealed],
         limit: int,
-        total: int,
+        work: int,
         *,
         part: float = 1.0,
         goal: int | None = None,
         lowest: bool = False,
-    ) -> Generator[Candidate, None, Candidate | None]:
-        """Some short searches, then longer ones from the best of these, with some work in all; the best of them.
-
-        They end at a compute of `goal`, by default of the lower bound, or with `lowest` at a peak within the limit.
-        `part` is that of the progress that is left.
-        """
-        graph, best = self.graph, None
-        rounds = COOL_ROUNDS if self.kernel.nodes.size > COOL_NODES else ROUNDS
-        enough = int(rounds[0][0] * total / (FIRST_WORK * self.kernel.nodes.size + 1))
-        count = max(MIN_FIRST, min(self.effort.first_searches, enough))
-        if lowest:
-            goal = ANY_GOAL
-        elif goal is None:
-            goal = max(graph.needed_compute, self.task.bound or 0)
-        pool = list(seeds)
-        self._begin_stage(total, part)
-        for share, hot, cold in rounds:
-            work, ended = int(share * total / count), list[Candidate]()
-            for i in range(count):
-                start, lower = pool[i % len(pool)], SHARES[i % len(SHARES)] if lowest else None
-                found, ending = self._anneal(self.kernel, start, limit, goal, work, (hot, cold), lower)
-                self.done += work
-                if found is None:
-                    ending.pass_on()
-                    continue
-                ended.append(found)
-                if best is None or self._rank(found, limit) < self._rank(best, limit):
-                    best = found
-                    yield best
-                ending.pass_on()
-                self.clock.progress(self.done)
-                if self._ends(best, limit, goal):
-                    return best
-            count = max(1, count // FEWER)
-            different = {self._rank(each, limit): each for each in [*ended, *([best] if best else [])]}
-            pool = [each for _, each in sorted(different.items())][:count]
-            if not pool:
-                break
-        return best
-
-    def _ends(self, candidate: Candidate, limit: int, goal: int) -> bool:
-        """Whether it fits, violates no constraint and meets the goal."""
-        return self._rank(candidate, limit)[:2] == (False, 0) and candidate.figures[1] <= goal
-
-    def _rank(self, candidate: Candidate, limit: int) -> tuple[bool, int, int, int]:
-        """Sort key: what violates a constraint comes last."""
-        rules, simulation = self.task.constraints, candidate.simulation
-        violates = rules is not None and simulation is not None and rules.violation(simulation) is not None
-        return violates, *rank(candidate.figures, limit)
-
-    def _anneal(
-        self,
-        kernel: SearchKernel,
-        seed: Candidate,
-        limit: int,
-        goal: int,
-        work: int,
-        temperatures: tuple[float, float],
-        lower: float | None = None,
-    ) -> tuple[Candidate | None, Ending]:
-        """One search from a seed: its best schedule, None if constraints allow none; and how it ended.
-
-        With `lower` the lowest peak is wanted: its limit is that share of the peak, and whenever it meets it, it begins
-        again at what it found, for a share of that.
-        """
-        found, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
-        details = {"start": seed.details.get("start") or seed.solver}
-        while True:
-            best = found or seed
-            goal_limit = limit if lower is None else max(limit, int(lower * best.figures[0]))
-            fits = best.simulation is not None and best.figures[0] <= goal_limit
-            if not kernel.start(best.schedule, goal_limit, goal=goal, lowest=False, within=fits):
-                return found, Ending()
-            ended = False
-            with until_stopped() as ending:
-                while spent < work and not ended:
-                    kernel.cool(*temperatures, spent / work)
-                    ended = kernel.state.advance(PERIOD)
-                    before, spent = spent, self._spent(kernel) - begun
-                    self.clock.advance(spent - before)
-            if not len(kernel.best):
-                return found, ending
-            new = evaluated(self.graph, kernel.best, {"moves": kernel.state.n_moves, **details})
-            if found is None or self._rank(new, limit) < self._rank(found, limit):
-                found = new
-            ended &= ending.stop.complete and spent < work and new.figures[0] < best.figures[0]
-            if lower is None or not ended or found.figures[0] <= limit:
-                return found, ending
-
-    def _spent(self, kernel: SearchKernel) -> int:
-        state = kernel.state
-        return state.work if self.max_moves is None else USUAL_WORK * state.n_moves
-
-    def _max_runs_of_seeds(self) -> int:
-        """The most runs of a node in any seed."""
-        seeds = (each.simulation for each in self.task.candidates)
-        return max((int(each.runs.max(initial=0)) for each in seeds if each is not None), default=0)
+    ) -> Generator[Annealed, None, Annealed | None]:
+        """The rounds of the annealer, as the effort has them, to a compute of `goal`, by default the lower bound."""
+        if goal is None:
+            goal = max(self.graph.needed_compute, self.task.bound or 0)
+        count = self.effort.first_searches
+        return self.annealer.rounds(starts, limit, work, count=count, goal=goal, lowest=lowest, part=part)
