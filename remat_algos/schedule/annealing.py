@@ -241,7 +241,7 @@ class Annealer:
     ) -> tuple[Annealed | None, Ending]:
         """Run one search; return its best schedule, None if constraints allow none, and how it ended.
 
-        With `step` it minimizes the peak: the limit is that share of the peak, and whenever it is met, the search starts
+        With `step` it minimizes the peak: the limit is that share of the peak. Whenever it is met, the search starts
         again at the schedule found, for that share of its peak.
         """
         found, begun, spent, work = None, self._spent(kernel), 0, max(1, work)
