@@ -147,7 +147,7 @@ def length_of(expression: str, dims: Mapping[str, int]) -> int:
     except (ZeroDivisionError, ValueError):
         length = -1
     if not 0 <= length < LONGEST:
-        raise GraphError(f"the length {quoted(expression)} is none for these dims; give others")
+        raise GraphError(f"the length {quoted(expression)} is invalid for these dims; give others")
     return length
 
 

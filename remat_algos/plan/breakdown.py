@@ -1,4 +1,4 @@
-"""Where memory and compute of training go: by type of layer, by data structure."""
+"""Memory and compute of training by type of layer and by data structure."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
-    """The type of each node; a gradient has that of the node whose gradient it computes, an update "optimizer".
+    """The type of each node: of a gradient that of its forward node, of an update "optimizer".
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:
 def derivative_of(graph: ComputationGraph) -> Int32:
     """int32[n]: the forward node whose gradient a backward node computes, -1 in the forward part.
 
-    The last whose output gradients it reads; `owner` is the node that the result belongs to.
+    That is the last node whose output gradients it reads; `owner` is the node to which the result belongs.
     """
     found, owner = graph.owner.copy(), graph.owner[graph.producer[graph.read_indices]]
     reader = row_of(graph.read_indptr)
@@ -293,7 +293,7 @@ def parameter_gradients(graph: ComputationGraph) -> Bool:
 
 
 def optimizer_nodes(graph: ComputationGraph) -> Bool:
-    """bool[n]: backward nodes that are no gradients, where there are gradients of parameters."""
+    """bool[n]: backward nodes that are not gradients, in graphs with gradients of parameters."""
     found = np.zeros(graph.n_nodes, bool)
     if not parameter_gradients(graph).any():
         return found
@@ -327,7 +327,7 @@ def _simulation_of(subject: Plan | Simulation | ComputationGraph) -> Simulation:
 
 
 def _add_residents(memory: Int64, graph: ComputationGraph, belongs: Int64, unread: int) -> None:
-    """Bytes of residents, to the layer that the first node that reads each belongs to."""
+    """Add the bytes of each resident to the layer of its first reader."""
     resident = graph.resident
     if resident is None:
         return

@@ -1,4 +1,4 @@
-"""The claims of a plan compared with its simulation, one by one."""
+"""Compare the claims of a plan with its simulation, one by one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NEVER_CHECKED = ("solver", "method", "options", "seconds", "details")
 
 
 class Checked(NamedTuple):
-    """A plan whose record says nothing that is false.
+    """A plan of whose record nothing is false.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Checked(NamedTuple):
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
-    """Simulate and prove what a plan's record says; ClaimError if a claim is false, or can be proven by nobody."""
+    """Simulate and prove the record of a plan; ClaimError if a claim is false or has no known prover."""
     graph = _same_graph(graph, record)
     simulation = _simulated(graph, record)
     found: dict[str, Any] = {
@@ -88,7 +88,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     try:
         allocator = get_allocator(claimed.allocator)
     except AllocationError as error:
-        raise PlanError(f'"allocator" of the plan is none: {error}') from error
+        raise PlanError(f'"allocator" of the plan is invalid: {error}') from error
     _check_peak_bound(graph, record, simulation)
     limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
     if bound is not None:
@@ -141,7 +141,7 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
 def _check_limits(
     graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: Allocator
 ) -> int:
-    """Compare the plan with its budget and its constraints; the bytes of peak that its bounds are for."""
+    """Compare the plan with its budget and constraints; return the bytes of peak for which its bounds hold."""
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -149,7 +149,7 @@ def _check_limits(
     try:
         budget = Budget(**given)
     except (TypeError, ValueError) as error:
-        raise PlanError(f'"budget" of the plan is none: {error}') from error
+        raise PlanError(f'"budget" of the plan is invalid: {error}') from error
     limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
         _deny(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
@@ -166,7 +166,7 @@ def _check_limits(
 
 
 def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
-    """The lower bound on compute that a plan claims; without a source it is that of one pass."""
+    """The claimed lower bound on compute; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
         _deny(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
@@ -183,7 +183,7 @@ def _checked_bound(
     limit: int,
     doubts: dict[str, str],
 ) -> ComputeBound:
-    """Prove the lower bound on compute again; ClaimError if it is false, or of a source that proves no such bound."""
+    """Prove the lower bound on compute again; ClaimError if it is false, or its source proves no such bound."""
     compute, source, one_pass = bound.compute, record.get("bound_source"), graph.needed_compute
     if compute > simulation.compute:
         _deny(
@@ -203,7 +203,7 @@ def _checked_bound(
 
 
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
-    """The lower bound on the peak: ours is proven, a larger one is the word of a solver and stands in the details."""
+    """Check the lower bound on the peak: ours is proven; a larger one, in the details, is only claimed by a solver."""
     proven, claimed = least_peak_bound(graph)[0], record.get("details", {}).get("peak_bound", 0)
     bound = record.get("peak_bound", proven)
     if type(bound) is not int or bound != proven:
@@ -213,7 +213,7 @@ def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simula
 
 
 def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
-    """The solver that a bound for schedules of a scope is said to be by; ClaimError if it proves no such bound."""
+    """The solver claimed to have proven a bound of a scope; ClaimError if it proves no such bound."""
     prover = find_solver(source)
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
@@ -235,7 +235,7 @@ def _prove_by_solver(
     limit: int,
     doubts: dict[str, str],
 ) -> None:
-    """Run the solver that is said to have proven a bound for schedules of any order once more, with little work.
+    """Run the claimed prover of a bound for any order once more, with little work.
 
     It starts at the plan's own schedule, so that it need not find one. A cheaper one disproves the bound.
     """
@@ -258,7 +258,7 @@ def _prove_by_solver(
 
 
 def _narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> ComputeBound | None:
-    """A bound for fewer schedules is the word of its solver; it must be one, and not contradict the plan."""
+    """The claimed bound of a narrower scope, unproven; PlanError or ClaimError if it contradicts the plan."""
     narrower = record.get("details", {}).get("narrower_bound")
     if narrower is None:
         return None
@@ -276,7 +276,7 @@ def _narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Si
 def _prove_by_nodes(
     graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, limit: int, doubts: dict[str, str]
 ) -> ComputeBound:
-    """Prove the bound on compute by the nodes and the price that the plan names; the bound with these."""
+    """Prove the bound on compute from the nodes and price in the plan; return the bound with these."""
     claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
     if (claim.price is None) == (record["bound_source"] == CLOSURE):
         raise PlanError(BOUND_OF_ANOTHER)
@@ -303,7 +303,7 @@ def _reserved(
     allocator: Allocator,
     doubts: dict[str, str],
 ) -> Reservation:
-    """What is reserved, if the claims are true."""
+    """The reservation, if the claims are true."""
     limit = record["limit"]
     if claimed.allocator == PEAK:
         return claimed
@@ -329,7 +329,7 @@ def _arena(
     allocator: Allocator,
     doubts: dict[str, str],
 ) -> Reservation:
-    """The arena that the plan claims, with its addresses; its bound is one that is proven here."""
+    """The claimed arena with its addresses, and a bound proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
         _deny(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
@@ -358,7 +358,7 @@ def _arena(
 def _packed_again(
     simulation: Simulation, claimed: Reservation, allocator: Allocator, doubts: dict[str, str]
 ) -> Reservation:
-    """An arena of a file without addresses."""
+    """The arena of a file without addresses, packed again."""
     found = allocator.reserve(simulation, alignment=claimed.alignment)
     bound = found.bound or 0
     if claimed.memory < bound:

@@ -33,7 +33,7 @@ LOWEST_SHARE = 0.5  # of that, for the lowest peak where none within the limit i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """The plan of one solver, or the reason why there is none and the lowest peak that it reached."""
+    """The plan of one solver, or the reason for its absence and the lowest peak reached."""
 
     solver: str
     plan: Plan | None
@@ -98,17 +98,17 @@ class Comparison:
 
     @property
     def noun(self) -> str:
-        """The word for what the budget limits: "packed", "reserved", or "" for the peak of live bytes."""
+        """The word for the bytes that the budget limits: "packed", "reserved", or "" for the peak of live bytes."""
         return get_allocator(self.allocator).noun
 
     @property
     def base(self) -> int:
-        """Bytes that shares are of."""
+        """Base of the shares in bytes."""
         return get_allocator(self.allocator).base(self.graph)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """`COLUMNS`, and one for the reserved bytes where the budget limits these."""
+        """`COLUMNS`, and one for the reserved bytes if the budget limits these."""
         return (*self.COLUMNS[:2], self.noun, *self.COLUMNS[2:]) if self.noun else self.COLUMNS
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -136,9 +136,9 @@ class Comparison:
                 yield (entry.solver, *[""] * (len(self.columns) - 2), entry.reason)
 
     def _peak(self, peak: int, base: int, plan: Plan | None = None) -> tuple[str, ...]:
-        """Cells of a peak: itself, the reserved bytes if shown, the share of the base, the sum with the residents.
+        """Cells of a peak: bytes, reserved bytes if shown, share of the base, sum with the residents.
 
-        The share is that of the reserved bytes where the base is reserved bytes too.
+        The share is of reserved bytes if the base is, too.
         """
         reserved = None if plan is None else plan.reservation.memory
         cells = ("" if reserved is None else format_bytes(reserved),) if self.noun else ()
@@ -232,13 +232,13 @@ def compare(
 
 
 def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Entries of the solvers of one run, and how that ended."""
+    """Run all solvers together; return their entries and how the run ended."""
     problem = request.problem()
     problem.check_regions()
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
 
     def lowest(report: Progress | None) -> Portfolio:
-        """The run for the budget "least": below its peak nothing is reached."""
+        """The run for the budget "least"; no solver goes below its peak."""
         return lowest_run(request, problem, shared.share(LOWEST_SHARE, report))
 
     portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
@@ -247,7 +247,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _entries(portfolio: Portfolio, solvers: Sequence[Solver], clock: Clock) -> list[Entry]:
-    """The entries of all solvers, with one bound for the limit that they share."""
+    """The entries of all solvers, with one bound for their common limit."""
     problem = portfolio.problem
     bound = ComputeBound(problem.graph.needed_compute)
     if not problem.minimizes_peak and portfolio.stop is not Stop.INTERRUPTED:
@@ -285,7 +285,7 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
 
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
-    """Entries of solvers whose plans must fit an allocator, and how the search ended."""
+    """Run solvers whose plans must fit an allocator one by one; return their entries and how the search ended."""
     entries, solvers = list[Entry](), request.solvers
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
@@ -311,7 +311,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
 
 def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
-    """Sort key: plans by compute, where the lowest peak is wanted by peak; then what reached the lowest peaks."""
+    """Sort key: plans by compute, or by peak if that is minimized; then the lowest peaks reached."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
     first, second = entry.plan.simulation.compute, entry.plan.peak_memory

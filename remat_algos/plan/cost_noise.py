@@ -1,4 +1,4 @@
-"""Costs that are not known exactly: sampled costs, the overhead of plans under them, and the plan that is robust."""
+"""Uncertain costs: sampled costs, the overhead of plans under them, and the robust plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ ONE_PASS_BITS = 44  # sampled costs are whole numbers that sum to about 2^44 in 
 
 @dataclass(frozen=True, slots=True)
 class CostNoise:
-    """How uncertain the costs of nodes are: each is multiplied by a factor of its own, in every sample.
+    """Uncertainty of the costs of nodes: in every sample, each is multiplied by its own random factor.
 
     The factors are independent and lognormal with mean 1: positive, and twice the cost is as likely as half of it. All
     runs of a node cost the same in one sample.
@@ -75,7 +75,7 @@ class CostNoise:
 
     @classmethod
     def of(cls, graph: ComputationGraph, deviation: float, seed: int = 0) -> "CostNoise":
-        """The noise with as many samples as take a fraction of a second on a graph."""
+        """The noise with a number of samples that takes a fraction of a second on the graph."""
         return cls(deviation, max(FEW_SAMPLES, min(SAMPLES, SAMPLED_COSTS // max(1, graph.n_nodes))), seed)
 
     def overheads(self, graph: ComputationGraph, simulations: Sequence[Simulation]) -> Float64:
@@ -111,12 +111,12 @@ class CostNoise:
 
 
 def runs_beyond_pass(simulation: Simulation) -> Int64:
-    """int64[n]: how often each node runs beyond one pass; a node that no output needs, in all."""
+    """int64[n]: runs of each node beyond one pass; all runs, if no output needs it."""
     return simulation.runs - simulation.graph.needed
 
 
 def n_compared(graph: ComputationGraph) -> int:
-    """How many candidates are compared at most: fewer where each is long."""
+    """The maximum number of candidates to compare: fewer for long schedules."""
     return max(MIN_COMPARED, min(MAX_COMPARED, COMPARED_NODES // max(1, graph.n_nodes)))
 
 

@@ -1,4 +1,4 @@
-"""By what a plan is chosen among those that fit: compute and peak, the bytes reserved, or costs that are not exact."""
+"""Criteria for choosing among plans that fit: compute and peak, reserved bytes, or robustness to uncertain costs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Rank = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criterion:
-    """Candidates rank by compute and peak; the allocator is run on the best one alone.
+    """Rank candidates by compute and peak; run the allocator on the best one only.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Criterion:
         seed: int = 0,
         cost_noise: float | None = None,
     ) -> "Criterion":
-        """The one that arguments of `solve` ask for, and with its errors.
+        """The criterion for arguments of `solve`; raises the errors of `solve`.
 
         Examples
         --------
@@ -74,29 +74,29 @@ class Criterion:
 
     @property
     def repeats(self) -> bool:
-        """Whether lower and lower peaks are searched, until what the allocator reserves fits."""
+        """True if the search continues at ever lower peaks until the reserved bytes fit."""
         return False
 
     @property
     def search_share(self) -> float:
-        """The share of the time for the search that it may take until `choose`."""
+        """The share of the search time before `choose`."""
         return 1.0
 
     @property
     def progress_share(self) -> float:
-        """The share of the progress for the search: then comes the bound, or before it the allocator."""
+        """The share of the progress for the search; the rest is for the allocator and the bound."""
         return SEARCHING if self.allocator.name == PEAK else SEARCHING_FIRST
 
     def goal(self, graph: ComputationGraph, bound: ComputeBound) -> int | None:
-        """Compute at which the search may end; None where it is not alone what counts."""
+        """Compute at which the search may end; None if compute alone does not decide."""
         return bound.compute + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
 
     def n_compared(self, graph: ComputationGraph) -> int:
-        """How many of the best candidates are kept for `choose`, even where others dominate them."""
+        """The number of best candidates kept for `choose`, dominated ones included."""
         return 0
 
     def choose(self, problem: Problem, candidates: Sequence[Candidate]) -> tuple[Candidate, Mapping[str, Any]] | None:
-        """The choice after the search, and a record of it; None: the candidate that ranks first."""
+        """The choice after the search and its record; None for the candidate that ranks first."""
         return None
 
     def rank(self, problem: Problem, candidate: Candidate, reservation: Reservation) -> Rank:
@@ -106,7 +106,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReservedCriterion(Criterion):
-    """The allocator is run on many candidates: for the budget "least" they rank by the bytes that it reserves."""
+    """Run the allocator on many candidates; for the budget "least", rank them by reserved bytes."""
 
     @property
     def repeats(self) -> bool:
@@ -124,7 +124,7 @@ class ReservedCriterion(Criterion):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RobustCriterion(Criterion):
-    """Of what fits, that of the lowest 90 % quantile of the overhead over samples of the costs is chosen.
+    """Choose the candidate with the lowest 90 % quantile of the overhead over samples of the costs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two plans side by side: the nodes that one recomputes and the other keeps."""
+"""Two plans side by side: nodes recomputed by one and kept by the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NAMED = 12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
-    """Nodes that two plans for one graph run differently often.
+    """Nodes that two plans of one graph run a different number of times.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Difference:
 
     @property
     def more_runs(self) -> Int64:
-        """int64[n]: how much more often the first plan runs each node; below 0, the other does."""
+        """int64[n]: runs of each node in the first plan minus those in the other."""
         return self.plan.simulation.runs - self.other.simulation.runs
 
     @property
     def first_step(self) -> int | None:
-        """The first step at which the orders part, None if they are the same."""
+        """The first step at which the orders differ, None if they are equal."""
         ours, theirs = self.plan.schedule.order, self.other.schedule.order
         shared = min(ours.size, theirs.size)
         parted = np.flatnonzero(ours[:shared] != theirs[:shared])
@@ -88,7 +88,7 @@ class Difference:
         yield ("solver", self.plan.method, self.other.method, "")
 
     def lines(self, names: Sequence[str] = ("first", "second")) -> Iterator[str]:
-        """Which nodes each runs more often, with their bytes and cost."""
+        """The nodes that each plan runs more often, with their bytes and cost."""
         graph = self.plan.graph
         if self.first_step is None:
             yield "the same schedule"
@@ -127,7 +127,7 @@ def check_same_graph(plans: Sequence[Plan]) -> None:
 
 @checked_arguments
 def difference(plan: Plan, other: Plan) -> Difference:
-    """What one plan runs again and the other keeps, in bytes and cost.
+    """Compare what two plans keep and recompute, in bytes and cost.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
 
 
 def _compared(amounts: Sequence[int], shown: Any) -> tuple[str, str, str]:
-    """Both amounts, and by how much the second is more."""
+    """Both amounts and the increase from the first to the second."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""
     return shown(amounts[0]), shown(amounts[1]), f"{sign}{shown(abs(change))}"

@@ -63,7 +63,7 @@ class Decision:
 
     @property
     def lives(self) -> list[tuple[int, int]]:
-        """(first, last) step of each run's values."""
+        """(first, last) step of the values of each run."""
         lifetimes = self.simulation.lifetimes
         return [
             (step, int(lifetimes.end[lifetimes.instance_indptr[step] : lifetimes.instance_indptr[step + 1]].max()) - 1)
@@ -72,7 +72,7 @@ class Decision:
 
     @property
     def fixed(self) -> str:
-        """Why there is nothing to decide, "" if there is."""
+        """The reason if there is nothing to decide, else ""."""
         graph, node, n_runs = self.graph, self.node, len(self.runs)
         name = graph.labels[node]
         if not n_runs:
@@ -192,7 +192,7 @@ class Explanation:
         return (Decision(self.plan.simulation, node) for node in self.nodes)
 
     def at_peak(self) -> list[LiveValue]:
-        """What is live at the peak, the largest first."""
+        """Values live at the peak, the largest first."""
         return live_set(self.plan.simulation, self.plan.simulation.peak_step)
 
     def record(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class Explanation:
 
 
 def _folded(line: str) -> list[str]:
-    """A line that may be too long, its rest further to the right."""
+    """A long line, folded with its rest indented."""
     text = line.lstrip(" ")
     begin = line[: len(line) - len(text)]
     return wrapped(text, first=begin, indent=f"{begin}    ")
@@ -239,7 +239,7 @@ def _folded(line: str) -> list[str]:
 
 @checked_arguments
 def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Explanation:
-    """Why values are kept or recomputed, and what the opposite decision would free and cost.
+    """Explain why values are kept or recomputed, and what the opposite decision would free and cost.
 
     Each figure comes from simulating the schedule with that one decision flipped.
 
@@ -291,7 +291,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
 
 
 def _report(plan: Plan) -> Report | None:
-    """The report of the solver that chose the schedule, else of the solver that was named."""
+    """The report of the solver that found the schedule, otherwise of the named solver."""
     for name, options in {plan.method: {}, plan.solver: plan.options}.items():
         solver = find_solver(name)
         if solver is not None and solver.explain is not None:

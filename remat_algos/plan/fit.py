@@ -1,4 +1,4 @@
-"""How deep, how large: the largest model of a family that has a plan within a budget."""
+"""The largest model of a family that has a plan within a budget."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -52,17 +52,17 @@ class Fit:
 
     @property
     def too_much(self) -> int | None:
-        """The smallest value known not to fit; None if all that were tried fit."""
+        """The smallest value known not to fit; None if all tried values fit."""
         return min((value for value, reason in self.tried.items() if reason), default=None)
 
     @property
     def reason(self) -> str:
-        """Why that one does not fit."""
+        """The reason why `too_much` does not fit."""
         return "" if self.too_much is None else self.tried[self.too_much]
 
     @property
     def at_least(self) -> bool:
-        """Whether `value` is only a lower bound: no larger one is known not to fit, or the search was cut short."""
+        """True if `value` is only a lower bound: no larger one is known not to fit, or the search was cut short."""
         return self.value is not None and (self.too_much is None or not self.stop.complete)
 
     def record(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _names(solvers: Sequence[str] | None) -> list[str]:
 
 
 def _between(values: Sequence[int], least: int, most: int | None) -> Sequence[int]:
-    """The values within bounds, both included; ValueError if there is none."""
+    """The values within bounds, both included; ValueError if there are none."""
     found = values[bisect_left(values, least) : len(values) if most is None else bisect_right(values, most)]
     if not found:
         to = "on" if most is None else f"to {most}"
@@ -190,7 +190,7 @@ def _largest(
 ) -> Fit:
     """The search of one solver over increasing values; no value is tried twice.
 
-    The place `floor` is known to fit, -1 if none is; from there strides are doubled.
+    Place `floor` is known to fit (-1: no place is); from there strides double.
     """
     tried: dict[int, str] = {}
     best, low, high, place = None, -1, len(values), max(floor, 0)
@@ -216,7 +216,7 @@ def _largest(
 
 
 def _refusing(build: Build, least: int) -> Callable[[int], ComputationGraph | str]:
-    """Builds graphs; for a value that cannot be built the reason, for the smallest value the error itself."""
+    """A builder of graphs that returns the reason if a value cannot be built; for the smallest value it raises."""
 
     def graph(value: int) -> ComputationGraph | str:
         try:
@@ -241,7 +241,7 @@ def _plan(
     value: int,
     clock: Clock,
 ) -> Plan | str:
-    """A plan within the budget, or why there is none; nothing is solved where no schedule can fit."""
+    """A plan within the budget, or the reason for its absence; does not search if no schedule can fit."""
     graph = build(value)
     if isinstance(graph, str):
         return graph

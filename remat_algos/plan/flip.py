@@ -67,7 +67,7 @@ def flip_decision(simulation: Simulation, node: int) -> FlippedDecision | None:
     """Keep a node that is recomputed, or recompute one that is kept; None if the node is never idle.
 
     There are three ways to recompute a node: keep what it reads, recompute that too, or recompute the node earlier.
-    The result is the one with the lowest peak, then one that frees something, then the cheapest.
+    The result is the one with the lowest peak; of equal ones, one that frees bytes, then the cheapest.
     """
     if simulation.runs[node] > 1:
         return FlippedDecision.of(simulation, keep_first_run(simulation, node))

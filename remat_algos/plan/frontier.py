@@ -33,8 +33,7 @@ LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier be
 class Frontier:
     """Plans of several solvers, each a trade of memory for compute.
 
-    In a curve, and in `plans`, the peak rises and the compute falls: no plan is dominated by another, so more memory
-    never costs more.
+    In each curve, and in `plans`, the peak rises and the compute falls: no plan dominates another.
 
     Parameters
     ----------
@@ -83,11 +82,11 @@ class Frontier:
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans of all solvers that no other dominates."""
+        """The undominated plans of all solvers."""
         return undominated(plan for curve in self.curves.values() for plan in curve)
 
     def best(self, limit: int | str) -> Plan | None:
-        """The cheapest plan with a peak within a limit: bytes, "4GiB", "50%" or "least"; None if there is none."""
+        """The cheapest plan with a peak within a limit: bytes, "4GiB", "50%" or "least"; None if no plan fits."""
         budget, plans = Budget(limit), self.plans
         if budget.least:
             return plans[0] if plans else None
@@ -150,7 +149,7 @@ class Frontier:
 
 
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
-    """The plans that no other dominates, the lowest peak first; of equals that of no_remat, or of the largest bound."""
+    """Undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.compute if plan.bound else 0)))
     return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.simulation.compute)))
 
@@ -252,7 +251,7 @@ def frontier(
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:
-    """Places of all rising peaks if they are few, else of the largest within each of `points` budgets."""
+    """Places of all increasing peaks if they are few, else of the largest within each of `points` budgets."""
     if len(peaks) <= 2 * points:
         return list(range(len(peaks)))
     budgets = [peaks[0] + (peaks[-1] - peaks[0]) * i // max(1, points - 1) for i in range(points)]
@@ -260,7 +259,7 @@ def _spread(peaks: Sequence[int], points: int) -> list[int]:
 
 
 def _curve(problem: Problem, result: SolverResult, floor: int, bounds: BoundCurve) -> tuple[Plan, ...]:
-    """The plans of a solver from a peak on that no other of them dominates; the budget of each is its own peak."""
+    """The undominated plans of a solver from a peak upwards; the budget of each is its own peak."""
     seconds, plans = result.seconds / len(result.candidates), list[Plan]()
     for candidate in result.candidates:
         peak, solver = candidate.figures[0], candidate.solver

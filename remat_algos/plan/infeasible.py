@@ -1,4 +1,4 @@
-"""Why no plan was found, and the lowest peak that was reached."""
+"""The reasons why no plan was found, and the lowest peak reached."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ def budget_error(
     dropped: Sequence[Candidate] = (),
     least: Candidate | None = None,
 ) -> BudgetError:
-    """The error that states the lowest peak reached, the lower bound, and its reason.
+    """The error with the lowest peak reached, the lower bound and its reason.
 
     `proof` may say that no schedule fits at all; `dropped` are candidates that violate a constraint; `least` is
     that of the budget "least", where it is known.
@@ -73,7 +73,7 @@ def lowest_plan(
     reservation: Reservation | None = None,
     report: SearchReport | None = None,
 ) -> Plan | None:
-    """The plan of the candidate of the lowest peak, as for the budget "least"; None if there is none."""
+    """The plan of the candidate with the lowest peak, as for the budget "least"; None without candidates."""
     lowest = min(candidates, key=lambda candidate: candidate.figures, default=None)
     if lowest is None:
         return None
@@ -101,7 +101,7 @@ def _shortage(
     proof: ComputeBound | None,
     bound: int,
 ) -> str:
-    """What there is too little of, and the lowest that was reached."""
+    """The exceeded limit, and the lowest value reached."""
     graph, within = problem.graph, _within(problem, candidates)
     if problem.limit is not None and problem.limit < 0:
         device, resident = shortened(problem.budget.device), format_bytes(graph.resident_memory)
@@ -124,7 +124,7 @@ def _shortage(
 
 
 def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Sequence[Candidate]) -> str:
-    """The constraint that stands in the way, where without it there would be a plan, or any schedule at all."""
+    """The constraint that excludes every plan found, or every schedule."""
     constraints, best = problem.constraints, min(dropped, key=problem.rank, default=None)
     if constraints is None or best is None or not (problem.fits(best) or not candidates):
         return ""
@@ -135,7 +135,7 @@ def _constrained(problem: Problem, candidates: Sequence[Candidate], dropped: Seq
 def reserved_error(
     problem: Problem, candidate: Candidate, least: Reservation, report: SearchReport | None
 ) -> BudgetError:
-    """The error where the peak fits the budget, but what the allocator reserves does not."""
+    """The error if the peak fits the budget but the reserved bytes do not."""
     bound, nodes = least_peak_bound(problem.graph)
     peak = candidate.figures[0]
     missed, remedy = least.missed(problem.limit or 0)
@@ -163,7 +163,7 @@ def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 
 def _is_exact(name: str) -> bool:
-    """Whether a solver is an exact search over all orders; that a graph is too large for one explains nothing."""
+    """True if a solver is an exact search over all orders; a graph too large for it explains nothing."""
     found = find_solver(name)
     return found is not None and found.optimal_in == ANY_ORDER
 

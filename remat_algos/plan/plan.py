@@ -154,7 +154,7 @@ class Plan:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user stopped the search; this is then the best plan so far."""
+        """True if the user stopped the search; the plan is then the best so far."""
         return self.report.stop is Stop.INTERRUPTED
 
     @property
@@ -252,7 +252,7 @@ class Plan:
 
 
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
-    """A plan from a file, verified, and its doubts (`Checked`)."""
+    """Read and verify a plan; return it with its doubts (`Checked`)."""
     record = read_record(path)
     details = record.get("details", {})
     try:
@@ -281,7 +281,7 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Pl
 
 
 def bound_cells(plan: Plan) -> tuple[str, str]:
-    """Two cells of a table: the bound in % beyond one pass, and the distance from the plan to it in % of it."""
+    """Two cells of a table: the bound in % beyond one pass, and the excess of the plan in % of the bound."""
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return "", ""
@@ -292,17 +292,17 @@ def bound_cells(plan: Plan) -> tuple[str, str]:
 
 
 def reordered(plan: Plan) -> bool:
-    """Whether a plan lowers the peak by its order alone, without recomputation."""
+    """True if a plan lowers the peak by its order alone, without recomputation."""
     return plan.simulation.extra_runs == 0 and plan.peak_memory < baseline_peak(plan.graph)
 
 
 def _lowest(plan: Plan) -> bool:
-    """Whether the lowest peak was asked for: by the budget "least", or as none limits it."""
+    """True if the peak is minimized: for the budget "least", or without a limit."""
     return plan.limit is None or plan.budget.least
 
 
 def _headline(plan: Plan) -> str:
-    """Whose plan it is."""
+    """The headline: solver and method."""
     if plan.solver == plan.method or plan.loaded:
         return f"plan: {plan.method}"
     if plan.solver != "auto":
@@ -354,7 +354,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What the solvers did and found, which nobody can check in a plan from a file."""
+    """Rows about the search, which cannot be checked in a plan from a file."""
     if plan.loaded and plan.report.tried is not None:
         yield "tried", counted(plan.report.tried, "solver")
     solver = find_solver(plan.method)

@@ -34,7 +34,7 @@ MAX_PLANS = 200  # in the folder
 def solve_cached(
     graph: ComputationGraph, budget: Budget | Amount | None = None, *, solver: str = AUTO, effort: str = DEFAULT
 ) -> Plan:
-    """`solve`, or the plan that it found before for the same graph, also in another process.
+    """Return a plan of `solve`, from the cache if the same graph was solved before, in any process.
 
     Names, residents and the order in which a node reads may differ, ids and operators may not. The cache is the folder
     `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a
@@ -67,7 +67,7 @@ def solve_cached(
 
 
 def answered_before(request: Request) -> Plan:
-    """The best plan for a request that has no more than a solver and an effort, from the cache or for it."""
+    """The best plan for a request with only a solver and an effort, from the cache or stored in it."""
     graph, budget = request.graph, request.budget
     if budget.above_lowest is not None:
         return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
@@ -92,7 +92,7 @@ def answered_before(request: Request) -> Plan:
 
 
 def _canonical(graph: ComputationGraph) -> ComputationGraph:
-    """A graph without what no plan depends on: names, the order of reads, and residents unless they are updated."""
+    """The graph without parts that no plan depends on: names, order of reads, residents that are not updated."""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
         graph,
@@ -111,7 +111,7 @@ def _in_bytes(budget: Budget, graph: ComputationGraph, canonical: ComputationGra
 
 
 def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
-    """The plan for a graph of the same ids, with its bound and what of its report names no nodes."""
+    """The plan for a graph of the same ids, with its bound and those parts of its report that name no nodes."""
     report = SearchReport(plan.report.tried, plan.report.overheads, plan.report.peaks)
     simulation = simulate(graph, plan.schedule)
     return replace(
@@ -127,7 +127,7 @@ def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
 
 
 def _cache_file(canonical: ComputationGraph, limits: Budget, request: Request) -> Path | None:
-    """The file of a plan, named by a hash of all that decides about it; None if it cannot be cached."""
+    """The file of a plan, named by a hash of all its inputs; None if it cannot be cached."""
     if not all(each.function.__module__.startswith("remat_algos.") for each in list_solvers()):
         return None
     folder = cache_folder("plans", "plans")

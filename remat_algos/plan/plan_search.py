@@ -23,7 +23,7 @@ BOUNDING = "lower bound: "  # in the words of the progress
 
 
 class BoundSearch:
-    """The lower bounds on compute of a request: those before the search, at which it may end, and those after it.
+    """Lower bounds on compute: quick ones before the search, at which it may end, and longer ones after it.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class BoundSearch:
 
     @property
     def goal(self) -> int | None:
-        """Compute at which the search may end; None where it is not alone what counts."""
+        """Compute at which the search may end; None if compute alone does not decide."""
         request = self.request
         return None if request.raw else request.criterion.goal(request.graph, self.best)
 
     def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
-        """The bound after a search that ended so, raised up to the compute of its best in the time that is left."""
+        """The bound after a search, raised towards the compute of the best plan in the remaining time."""
         problem, clock, interrupted = self.problem, self.clock, stop is Stop.INTERRUPTED
         proven = problem.own_bound(best) if best.scope == ANY_ORDER else None
         peak, compute = best.figures
@@ -68,7 +68,7 @@ class BoundSearch:
 
 
 class PlanSearch:
-    """The runs of the solvers of a request: within its limit or a lower one, and for the lowest peak, which runs once.
+    """Runs of the solvers of a request: within its limit or a lower one, and once for the lowest peak.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PlanSearch:
         return self._lowest
 
     def within(self, problem: Problem, stop: Stop) -> tuple[Portfolio, Candidate]:
-        """A run for a problem, and its best candidate; after an interrupt of what needs no search.
+        """Run the solvers on a problem; return the run and its best candidate. After an interrupt nothing is searched.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class PlanSearch:
         )
 
     def _chosen(self, portfolio: Portfolio) -> Candidate:
-        """The candidate that the criterion chooses, or the one that ranks first if it cannot."""
+        """The choice of the criterion, or the candidate that ranks first if it makes none."""
         best = _best(portfolio, self.bounds.closure)
         with until_stopped(memory=True) as ending:
             compared = [*portfolio.candidates, *portfolio.fitting]
@@ -146,7 +146,7 @@ class PlanSearch:
 
 
 def _check_served(solver: Solver, portfolio: Portfolio) -> None:
-    """Raise what kept the one solver from yielding candidates."""
+    """Raise the error that kept the named solver from yielding candidates."""
     reason, result = solver.needs(portfolio.problem.graph), portfolio.results.get(solver.name)
     if reason is not None:
         raise GraphError(f"{solver.name} cannot serve this graph: {reason}")

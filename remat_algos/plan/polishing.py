@@ -1,4 +1,4 @@
-"""Which candidates of a solver the passes may improve, and within which limits."""
+"""Selection of the candidates that passes improve, and their limits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no cl
 
 
 def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budgets: int = 0) -> Iterator[Candidate]:
-    """The best candidates of a solver after the passes, those that these improve.
+    """The best candidates of a solver after the passes, as far as these improve them.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def polished(problem: Problem, kept: Sequence[Candidate], clock: Clock, *, budge
 def _worth_polishing(
     problem: Problem, kept: Sequence[Candidate], budgets: int
 ) -> Iterator[tuple[Candidate, int | None]]:
-    """Candidates, the most promising first, each with the limit to polish it within; None: as low as possible."""
+    """Candidates, the most promising first, each with its limit; None: as low as possible."""
     if budgets and kept:
         yield from _along_the_curve(problem.base, kept, budgets)
     elif problem.minimizes_peak:
@@ -76,7 +76,7 @@ def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[t
 
 
 def _passes(problem: Problem, simulation: Simulation, limit: int | None) -> Simulation:
-    """A simulation after the passes: first a lower peak where it is above the limit, then less compute."""
+    """The simulation after the passes: first a lower peak if above the limit, then less compute."""
     graph = problem.graph
     too_high = simulation.peak_memory > limit if limit is not None else problem.overhead_limit is None
     if too_high:
@@ -85,7 +85,7 @@ def _passes(problem: Problem, simulation: Simulation, limit: int | None) -> Simu
 
 
 def _improved(candidate: Candidate, simulation: Simulation) -> Candidate:
-    """A candidate after the passes; its bound is dropped where it is below it."""
+    """The candidate after the passes; its bound is dropped if beaten."""
     beaten = candidate.bound is not None and candidate.bound > simulation.compute
     return replace(
         candidate,

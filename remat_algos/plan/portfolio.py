@@ -1,4 +1,4 @@
-"""Runs solvers, and simulates, ranks, keeps and polishes the candidates that they yield."""
+"""Run solvers; simulate, rank, keep and polish their candidates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -85,14 +85,14 @@ class SolverResult:
         return [*self.kept.items, *self.polished]
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
-        """What a plan of this solver records of the run; `stop` is how the runs of all solvers ended."""
+        """The report for a plan of this solver; `stop` is how the runs of all solvers ended."""
         stop |= self.stop if self.error is None else self.stop | Stop.DEADLINE
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
         return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
 
 
 class Portfolio:
-    """Runs solvers on one problem; their candidates stay if the user interrupts or the time is over.
+    """A run of solvers on one problem; candidates found before an interrupt or the deadline stay.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Portfolio:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By solver: why it has no candidates, or no more."""
+        """By solver: the reason why it has no candidates, or no more."""
         return {name: result.reason for name, result in self.results.items() if result.reason}
 
     @property
@@ -169,7 +169,7 @@ class Portfolio:
         return sum(result.simulated > 0 or result.error is not None for result in tried)
 
     def run(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Run solvers, in their order; an interrupt ends this.
+        """Run solvers in order, until an interrupt.
 
         Parameters
         ----------
@@ -199,7 +199,7 @@ class Portfolio:
         self.note(ending.stop)
 
     def _is_unmet(self) -> bool:
-        """Whether the limit is below the lowest peak, searched once where no peak so far is within the limit."""
+        """True if the limit is below the lowest peak, which is searched once if no candidate fits so far."""
         limit, lowest = self.problem.limit, self.lowest
         if lowest is None or limit is None or self.problem.minimizes_peak or self.budgets:
             return self.least is not None
@@ -216,7 +216,7 @@ class Portfolio:
         return self.least is not None
 
     def take(self, other: "Portfolio") -> Candidate | None:
-        """Take over the candidates of a run for another limit; its best."""
+        """Adopt the candidates of a run for another limit; return its best."""
         for name, result in other.results.items():
             own = self.results.setdefault(
                 name, SolverResult(stop=result.stop, reason=result.reason, error=result.error)
@@ -231,7 +231,7 @@ class Portfolio:
 
     @property
     def optimal(self) -> bool:
-        """Whether the best candidate fits and meets a bound, that of the problem or its own."""
+        """True if the best candidate fits and meets a bound, that of the problem or its own."""
         best = self._best
         if best is None or self.budgets or not self.problem.fits(best):
             return False
@@ -239,7 +239,7 @@ class Portfolio:
         return proven or (self.bound is not None and best.figures[1] <= self.bound)
 
     def _part(self, n_left: int) -> float:
-        """The part of the time for the next solver: an equal one, but while nothing fits enough for one candidate."""
+        """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
         best, left = self._best, self.clock.left
         if not left or (best is not None and self.problem.fits(best)):
             return 1 / n_left
@@ -247,7 +247,7 @@ class Portfolio:
 
     @property
     def bests(self) -> dict[str, Candidate]:
-        """By solver, the best first: its best candidate, if one fits."""
+        """The best candidate of each solver, if one fits, best first."""
         rank, fits = self.problem.rank, self.problem.fits
         bests = {name: min(result.candidates, key=rank, default=None) for name, result in self.results.items()}
         fitting = [(name, best) for name, best in bests.items() if best is not None and fits(best)]
@@ -266,21 +266,21 @@ class Portfolio:
 
     @property
     def dropped(self) -> list[Candidate]:
-        """Of each solver the best candidate that violates a constraint."""
+        """The best candidate of each solver that violates a constraint."""
         return [result.dropped for result in self.results.values() if result.dropped is not None]
 
     def note(self, stop: Stop) -> None:
-        """Note how a part of the run ended that is not the run of one solver."""
+        """Note how a part of the run that belongs to no single solver ended."""
         self._stop |= stop
 
     @property
     def stop(self) -> Stop:
-        """How its solvers ended, and the run as a whole."""
+        """How the solvers and the run as a whole ended."""
         return reduce(or_, (result.stop for result in self.results.values()), self._stop)
 
     @property
     def late(self) -> bool:
-        """Whether the time limit left something out, whatever stopped the run."""
+        """True if the time limit left something out, whatever stopped the run."""
         return Stop.DEADLINE in {self._stop, *(result.stop for result in self.results.values())}
 
     @property
@@ -289,14 +289,14 @@ class Portfolio:
         return [name for name, result in self.results.items() if result.stop is Stop.OUT_OF_MEMORY]
 
     def report(self, candidate: Candidate) -> SearchReport:
-        """What a plan records of the run that led to a candidate."""
+        """The report for a plan of this candidate."""
         own = self.results[candidate.solver].report(candidate.solver, self.stop)
         chosen, quantiles = self.robust or (None, None)
         robust = quantiles if chosen is candidate else None
         return replace(own, out_of_memory=tuple(self.out_of_memory), robust=robust)
 
     def best(self) -> Candidate | None:
-        """The candidate that ranks first, of equals one with the largest bound; None if there is none."""
+        """The candidate that ranks first, of equal ones with the largest bound; None without candidates."""
         return min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], clock: Clock) -> None:
@@ -333,7 +333,7 @@ class Portfolio:
         self.running = ""
 
     def _consume(self, solver: Solver, options: Mapping[str, Any], result: SolverResult, clock: Clock) -> None:
-        """Run a solver within the limit; where it proves a lowest peak above that, within this."""
+        """Run a solver within the limit, or within the lowest peak if it proves that to be above."""
         problem, task = self.problem, replace(self.task, candidates=tuple(self.candidates))
 
         def consume(limit: int | None) -> None:
@@ -370,7 +370,7 @@ class Portfolio:
         result.error = MemoryError(f"not enough memory for {solver.name} on {nodes}; try another solver")
 
     def _simulate_all(self, name: str, stream: Stream, result: SolverResult, clock: Clock) -> Stop:
-        """Simulate and keep the candidates of a solver; how that ended."""
+        """Simulate and keep the candidates of a solver; return how that ended."""
         graph, n_steps, seconds, left_out, against_mark = self.problem.graph, 0, 0.0, False, None
         large = clock.deadline is not None and graph.n_nodes > LARGE
         for each in stream:
@@ -420,7 +420,7 @@ class Portfolio:
         self._thin(result)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
-        """Whether a candidate keeps to the constraints; of those that do not the best is remembered."""
+        """True if a candidate keeps to the constraints; the best that does not is remembered."""
         problem, dropped = self.problem, result.dropped
         if problem.constraints is None or problem.constraints.violation(candidate.simulated) is None:
             return True
@@ -429,7 +429,7 @@ class Portfolio:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Keep the best so far, for the progress, and the best of those that fit."""
+        """Note the best candidate for the progress, and the best of those that fit."""
         rank = self.problem.rank
         if self.n_fitting and self.problem.fits(candidate):
             self.fitting.append(candidate)
@@ -444,7 +444,7 @@ class Portfolio:
             self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
 
     def _thin(self, result: SolverResult) -> None:
-        """Under a limit keep every other candidate, and the best, where they are many."""
+        """Under a limit, drop every other candidate but the best if they are many."""
         kept = result.kept.items
         if self.limit is not None and len(kept) > MAX_KEPT:
             best = kept.index(min(kept, key=self.problem.rank))

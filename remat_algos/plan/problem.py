@@ -29,7 +29,7 @@ from remat_algos.text.wording import shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """A graph, the limits that a plan for it must meet, and the constraints that its schedule must keep to."""
+    """A graph, the limits of its plans and the constraints on their schedules."""
 
     graph: ComputationGraph
     budget: Budget
@@ -46,7 +46,7 @@ class Problem:
         allocator: Allocator | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
     ) -> "Problem":
-        """The limits in bytes and compute that a budget means on a graph, for the peak or for an allocator."""
+        """The limits of a budget on a graph in bytes and compute, for the peak or an allocator."""
         allocator = allocator or get_allocator(PEAK)
         return cls(
             graph,
@@ -59,12 +59,12 @@ class Problem:
 
     @property
     def minimizes_peak(self) -> bool:
-        """Whether the peak ranks first: it has no limit, or the budget is "least"."""
+        """True if the peak ranks first: it has no limit, or the budget is "least"."""
         return self.limit is None or self.budget.least
 
     @property
     def solver_limit(self) -> int | None:
-        """The limit that solvers work near, in bytes; None: they yield their whole frontier.
+        """The limit for solvers in bytes; None: they yield their whole frontier.
 
         For the lowest peak it is a lower bound.
         """
@@ -83,8 +83,8 @@ class Problem:
     ) -> tuple[ComputeBound, Stop]:
         """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
-        Where the lowest peak is wanted, of every schedule within `peak`; without one, of every schedule. `closure` is
-        the closure bound, where it is known. A bound that meets `goal`, the compute of a schedule, ends the search.
+        If the peak is minimized, of every schedule within `peak`, or without `peak` of every schedule. `closure` is the
+        closure bound, if known. A bound that meets `goal`, the compute of a schedule, ends the search.
         Whatever stops it, the best bound so far is valid.
         """
         bound = closure or ComputeBound(self.graph.needed_compute)
@@ -107,11 +107,11 @@ class Problem:
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
     def fits(self, candidate: Candidate) -> bool:
-        """Whether peak and overhead are within the budget."""
+        """True if peak and overhead are within the budget."""
         return not self.rank(candidate)[0]
 
     def rank(self, candidate: Candidate) -> tuple[int, int, int, bool]:
-        """Sort key of a candidate, best first; of equals the run without rematerialization comes first."""
+        """Sort key of a candidate, best first; of equal ones, no rematerialization comes first."""
         extra, one_pass = self.overhead_limit, self.graph.needed_compute
         compute_limit = None if extra is None else one_pass + extra
         best_first = rank(candidate.figures, self.limit, compute_limit, lowest=self.minimizes_peak)

@@ -1,4 +1,4 @@
-"""The JSON of a plan: what stands in it, and of which kind it is."""
+"""The JSON of a plan: its entries and their types."""
 
 import json
 import os
@@ -48,7 +48,7 @@ _KIND_NAMES = {
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON object in a file; PlanError, with line and column, if there is none."""
+    """The JSON object in a file; PlanError, with line and column, for anything else."""
     file = Path(path)
     try:
         record = json.loads(read_text(file))
@@ -67,7 +67,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record, if every entry is there and of its kind."""
+    """The record, if every entry is present and of its type."""
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
@@ -87,7 +87,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_figures(record: Mapping[str, Any]) -> None:
-    """What cannot be compared with the simulation is at least of its kind; PlanError where it is not."""
+    """Check the types of entries that cannot be compared with the simulation; PlanError for a wrong one."""
     for name in ("solver", "method"):
         if not record[name].strip():
             raise PlanError(f'"{name}" of the plan is empty; expected the name of a solver')
@@ -110,7 +110,7 @@ def _check_figures(record: Mapping[str, Any]) -> None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of it: NumPy's numbers as Python's, null for what is no number."""
+    """The value as JSON: NumPy numbers as Python numbers, null for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(name): plain(value) for name, value in value.items()}
     if isinstance(value, list | tuple):
@@ -120,5 +120,5 @@ def plain(value: Any) -> Any:
 
 
 def own_details(details: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the solver alone."""
+    """The details of the solver alone."""
     return {name: value for name, value in details.items() if name not in (*DETAILS, *BOUND_DETAILS)}

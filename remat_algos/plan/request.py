@@ -1,4 +1,4 @@
-"""What is asked of `solve`, and of the functions that run it several times."""
+"""A request: the checked arguments of `solve` and of the functions that run it several times."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,9 +33,9 @@ from remat_algos.text.wording import listed, quoted, shortened
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """What is asked of `solve`, whose arguments these are, checked.
+    """The checked arguments of `solve`.
 
-    `compare` and `frontier` ask the same of several solvers.
+    `compare` and `frontier` use it for several solvers.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Request:
         start: Order | None = None,
         **options: Any,
     ) -> "Request":
-        """From the arguments of `solve`, and with its errors; `solvers` are the names of several.
+        """Check the arguments of `solve`, with its errors; `solvers` names several.
 
         Examples
         --------
@@ -118,7 +118,7 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The solver that was asked for."""
+        """The name of the requested solver."""
         return AUTO if self.named is None else listed([each.name for each in self.named])
 
     @property
@@ -137,7 +137,7 @@ class Request:
 
 
 def _as_solver(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Solver:
-    """A solver that gives one schedule; ValueError beside one that begins at nothing."""
+    """A solver that yields the given schedule; ValueError if a named solver takes no start."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = listed([each.name for each in list_solvers() if each.improves])

@@ -1,4 +1,4 @@
-"""Searches for lower and lower peaks, until what an allocator reserves fits."""
+"""Search at ever lower peaks until the bytes that an allocator reserves fit."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ Reserved = tuple[Candidate, Reservation]
 
 
 class ReservedSearch:
-    """Repeats a search for lower peaks until what an allocator reserves fits; no schedule is reserved for twice.
+    """Repeat a search at lower peaks until the reserved bytes fit; each schedule is reserved for once.
 
-    What an allocator adds to the peak is known only for a whole schedule. So the allocator is run on the best
-    candidates of a search, up to the first that fits. Where the best of all does not fit, the search is repeated for a
-    peak lower by the share that was added; where that overshoots, for one in between. Then the candidates of the lowest
-    peaks follow. For the budget "least", or where nothing fits, cheaper candidates are searched that reserve no more
-    than the minimum found. So every limit from that minimum on is met. The user's own start is reserved for where it
-    ranks before all of these. After an interrupt with nothing that fits, it is tried once more with what is known.
+    The bytes that an allocator adds to the peak are known only for a whole schedule. So the allocator runs on the best
+    candidates of a search, up to the first that fits. If the best of all does not fit, the search is repeated for a
+    peak lower by the added share; if that overshoots, for one in between. Then the candidates of the lowest peaks
+    follow. For the budget "least", or if nothing fits, cheaper candidates are searched that reserve no more than the
+    minimum found. So every limit from that minimum on is met. The user's own start is reserved for if it ranks before
+    all of these. If nothing fits after an interrupt, the candidates known by then are tried once more.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ReservedSearch:
         return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
 
     def report(self, best: Candidate, several: bool, out_of_memory: Sequence[str], stop: Stop) -> SearchReport:
-        """What the plan of the best records of the searches: `several` if no solver was named."""
+        """The report for the best plan; `several` if no solver was named."""
         report, one_pass = self.reports[_key(best)], self.problem.graph.needed_compute
         names = [*report.out_of_memory, *out_of_memory]
         names += [self.allocator.name] if self.out_of_memory else []
@@ -104,7 +104,7 @@ class ReservedSearch:
         return replace(report, tried=self.n_tried, overheads=overheads, peaks=peaks)
 
     def _until_stopped(self, part: Callable[[], None]) -> BudgetError | MemoryError | None:
-        """Run a part of the search; what ended it, if it was not the user or the deadline."""
+        """Run a part of the search; return what ended it, unless it was the user or the deadline."""
         failure: BudgetError | MemoryError | None = None
         with until_stopped() as ending:
             try:
@@ -134,7 +134,7 @@ class ReservedSearch:
             self._within(problem.limit if unmet and problem.limit is not None else self.lowest[1].memory)
 
     def _reserve_known(self) -> None:
-        """Reserve for the start, where it may be better; after an interrupt for the best that needs no search."""
+        """Reserve for the start, if it may be better; after an interrupt for the best known without search."""
         problem, start, best = self.problem, self.start, self.best
         if start is not None:
             by_reservation = self.criterion.repeats and problem.minimizes_peak
@@ -149,12 +149,12 @@ class ReservedSearch:
 
     @property
     def _done(self) -> bool:
-        """Whether the search ends with what it has."""
+        """True if the search ends with the best so far."""
         return self.stop is Stop.INTERRUPTED or (self.clock.late and self.best is not None)
 
     @property
     def _goes_on(self) -> bool:
-        """Whether lower peaks are searched beside those within the limit."""
+        """True if lower peaks are searched beside those within the limit."""
         return self.criterion.repeats and not self._done
 
     def _within(self, limit: int) -> bool:
@@ -184,7 +184,7 @@ class ReservedSearch:
         return False
 
     def _searched(self, problem: Problem) -> Candidate:
-        """Run one search; its best candidate is returned, and others go into the pool."""
+        """Run one search; return its best candidate and put the others into the pool."""
         portfolio, chosen = self.search(problem, self.stop)
         self.n_tried = max(self.n_tried, portfolio.n_tried)
         self.bests = self.bests or portfolio.bests
@@ -204,7 +204,7 @@ class ReservedSearch:
         return self.pool[chosen.figures]
 
     def _note_report(self, portfolio: Portfolio, candidate: Candidate) -> None:
-        """Keep the report of a run with an order, unless it was reserved for after an earlier run."""
+        """Keep the report of the run that found an order, unless an earlier run found it."""
         if _key(candidate) not in self.reserved:
             self.reports[_key(candidate)] = portfolio.report(candidate)
 

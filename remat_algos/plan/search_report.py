@@ -1,4 +1,4 @@
-"""What a search tried, what else it found, and how it ended."""
+"""The report of a search: solvers tried, other plans found, and how it ended."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _is_texts(value: Any) -> bool:
 
 
 def _is_robust(value: Any) -> bool:
-    """Whether it has the figures of a plan that was chosen for costs that are not exact."""
+    """True if it has the figures of a plan chosen for uncertain costs."""
     if not isinstance(value, Mapping):
         return False
     shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
@@ -52,7 +52,7 @@ DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchReport:
-    """What a search tried, what else it found, and how it ended.
+    """Solvers tried, other plans found, and how the search ended.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class SearchReport:
 
     @classmethod
     def claimed(cls, details: Mapping[str, Any]) -> SearchReport:
-        """From the details in the JSON of a plan, whose kinds were checked."""
+        """Read from the details in the JSON of a plan, whose types were checked."""
         stop = Stop.DONE if details.get("complete", True) else Stop.DEADLINE
         stop |= Stop.OUT_OF_MEMORY if details.get("out_of_memory") else Stop.DONE
         stop |= Stop.INTERRUPTED if details.get("interrupted") else Stop.DONE
@@ -137,7 +137,7 @@ class SearchReport:
             yield "others", f"{', '.join(others[:OTHERS_SHOWN])}{more}"
 
     def ending(self) -> Iterator[tuple[str, str]]:
-        """The same about what was left out, and what stopped the search."""
+        """Label and text of the lines about schedules left out and what stopped the search."""
         if self.skipped:
             yield "skipped", skipped_text(self.skipped)
         if reason := self.stop.reason:

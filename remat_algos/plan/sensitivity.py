@@ -1,4 +1,4 @@
-"""How the overhead of plans depends on the costs of nodes: its spread over sampled costs, and the nodes behind it."""
+"""Sensitivity of the overhead to the costs of nodes: its spread over sampled costs, and the nodes behind it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -60,8 +60,8 @@ class Sensitivity:
     def variance_shares(self, i: int) -> Float64:
         """float64[n]: the share of each node's cost in the variance of plan i's overhead, to first order.
 
-        A node that runs more often than the average, by cost, raises the overhead where it is dearer; one that runs
-        once lowers it, being a larger part of one pass. Zeros where the overhead does not depend on the costs.
+        If its cost rises, a node that runs more often than the average, by cost, raises the overhead; a node that runs
+        once lowers it, being a larger part of one pass. Zeros if the overhead does not depend on the costs.
         """
         plan = self.plans[i]
         graph = plan.graph
@@ -147,7 +147,7 @@ class Sensitivity:
 def sensitivity(
     plans: Sequence[Plan], *, noise: float = DEVIATION, samples: int | None = None, seed: int = 0
 ) -> Sensitivity:
-    """The overhead of plans where the costs of nodes are not known exactly.
+    """Compute the overhead of plans under uncertain costs of nodes.
 
     Parameters
     ----------

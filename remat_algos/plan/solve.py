@@ -155,7 +155,7 @@ def answered(request: Request, clock: Clock) -> Plan:
 
 
 def _searched(request: Request, clock: Clock) -> Plan:
-    """The same for a budget that is no share above the lowest peak."""
+    """The best plan for a budget other than a share above the lowest peak."""
     with interrupted_as(STOPPED):
         problem = request.problem()
         problem.check_regions()
@@ -187,7 +187,7 @@ def _searched(request: Request, clock: Clock) -> Plan:
 
 
 def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:
-    """The least compute of two plans: of the lowest peak, and of at most a share above that.
+    """The cheaper of two plans: of the lowest peak, and of at most a share above it.
 
     Parameters
     ----------

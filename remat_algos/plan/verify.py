@@ -1,4 +1,4 @@
-"""A plan verified: simulated anew, and everything that it claims compared."""
+"""Verify a plan: simulate it again and compare everything that it claims."""
 
 import os
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     """Simulate a plan's schedule anew, and compare and prove what the plan claims.
 
     The bound on compute is proven again by the nodes and the price that the plan names: a closure bound by one minimum
-    cut, a moment bound by its integer program, within 30 seconds. A solver that is said to have proven it is run again
-    for at most a second, from the plan's own schedule. What was neither proven nor disproven then is a claim: a warning
-    says so, and a plan that `Plan.load` reads calls it one. A bound by anything else is refused.
+    cut, a moment bound by its integer program, within 30 seconds. A solver claimed to have proven it runs again for at
+    most a second, from the plan's own schedule. A bound that is neither proven nor disproven then stays a claim: a
+    warning says so, and so does a plan from `Plan.load`. A bound by anything else is refused.
     The addresses in an arena are compared with the lifetimes of its buffers. A file without them is packed again; a
     warning says so if its arena is not reached in a few seconds, which disproves nothing. What another allocator
     reserves is modelled again.
 
-    Nobody can check who made a plan, in how many seconds, and its `details`, such as the overheads of other solvers.
-    They are of their kind, no more.
+    The solver of a plan, its seconds and its `details`, such as overheads of other solvers, cannot be checked beyond
+    their types.
 
     Parameters
     ----------

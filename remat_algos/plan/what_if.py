@@ -1,4 +1,4 @@
-"""Decisions by hand: nodes to keep, nodes to recompute."""
+"""Decisions by hand: nodes to keep and nodes to recompute."""
 
 from collections.abc import Iterable
 
@@ -23,10 +23,10 @@ def what_if(
     recompute: str | Iterable[str | int] = (),
     schedule: Order | None = None,
 ) -> Schedule:
-    """The schedule that follows from a choice of kept nodes, for `simulate`.
+    """The schedule for a choice of kept nodes, for `simulate`.
 
-    Without a schedule, forward nodes not named are recomputed where `keep` is given, and kept where `recompute` is.
-    With one, the decisions about the named nodes alone are flipped in it.
+    Without a schedule, other forward nodes are recomputed if `keep` is given, and kept if `recompute` is.
+    With one, only the decisions about the named nodes are flipped.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _nodes(graph: ComputationGraph, names: str | Iterable[str | int], what: str)
 
 
 def _check_free(graph: ComputationGraph, kept: list[int], again: list[int]) -> None:
-    """Neither `once` nor a mark has decided already."""
+    """Raise if `once` or a mark has already decided."""
     mark = graph.mark if graph.mark is not None else np.zeros(graph.n_nodes, np.int8)
     for node in again:
         if graph.once[node]:

@@ -340,7 +340,7 @@ BOUNDED = exported(jnp.sin, symbolic("b, 4", constraints=["b >= 4", "mod(b, 2) =
         (TWO, {"2*n": 2}, "no dimension without length is called '2*n'"),
         (TWO, {"b": 2, "n": 2, "arg0[0]": 2}, "no dimension without length is called 'arg0[0]'"),
         (TWO, {"b": 2.0, "n": 2}, "dims['b'] is 2.0; give a whole number, 0 or more"),
-        (TWO, {"b": 2, "n": 2**62}, "the length '2*n' is none for these dims; give others"),
+        (TWO, {"b": 2, "n": 2**62}, "the length '2*n' is invalid for these dims; give others"),
         (TWO, {"b": 0, "n": 2}, "the module's shapes cannot be found: Input shapes do not match"),
         (BOUNDED, {"b": 2}, "Expected 'b - 4' to be greater or equal to 0, but found -2; is it valid for these dims?"),
         (BOUNDED, {"b": 5}, "is it valid for these dims?"),

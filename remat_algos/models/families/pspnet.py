@@ -41,7 +41,7 @@ def pspnet(
     Raises
     ------
     GraphError
-        If the depth is none that such stages have, or the image is smaller than the pyramid.
+        If no such stages have this depth, or the image is smaller than the pyramid.
 
     Examples
     --------
