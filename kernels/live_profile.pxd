@@ -4,7 +4,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    BLOCK_SIZE = 128        # as in the loops of live_profile.pyx
+    BLOCK_SIZE = 128        # the same number stands in the C loops of live_profile.pyx
     SHIFT_BITS = 34         # changes of one slot are within 2**33
     PRESENT = 1 << 30       # what a run adds to its slot; an empty one has -PRESENT, below any limit
     LARGEST = (1 << 30) - 1  # of a limit, and of all bytes
@@ -56,7 +56,7 @@ cdef class LiveProfile:
         return top_block
 
     cdef inline int64_t peak(self) noexcept nogil:
-        """Of the first track."""
+        """Peak bytes of the first track."""
         cdef Py_ssize_t block
         cdef int most = 0
         for block in range(self.n_slots // BLOCK_SIZE):

@@ -22,6 +22,7 @@ cdef extern from *:
     REMAT_CLONES static void remat_add(int* m, long n, int by) {
         for (long i = 0; i < n; i++) m[i] += by;
     }
+    /* 128 is BLOCK_SIZE of live_profile.pxd */
     REMAT_CLONES static int remat_fold(int* m, int by) {  /* adds to a whole block; its maximum */
         int top = -2147483647;
         for (int i = 0; i < 128; i++) {
@@ -87,7 +88,7 @@ cdef class LiveProfile:
         return 0
 
     cdef int set_limits(self) except -1 nogil:
-        """The limits of the blocks, where there are new blocks or limits of tracks."""
+        """Copy the limit of each track to its blocks."""
         cdef Py_ssize_t block
         if <Py_ssize_t>self.limit.size() != self.n_blocks:
             self.limit.resize(self.n_blocks)
@@ -139,7 +140,7 @@ cdef class LiveProfile:
         sort_edges(self.edges)
         self.work += k
         e = self.edges.data()
-        while i < k:                                        # an edge with a negative change stands one slot too low
+        while i < k:                                        # a negative change borrows from the slot bits
             slot = slot_of(e[i])
             by = 0
             while i < k and slot_of(e[i]) == slot:

@@ -30,8 +30,8 @@ cdef class ScheduleRules:
 
     max_runs : int32[n] at least 1; region : int32[n], 0 for none, else the track of the values of a node;
     late : uint8[n] nodes whose first run no backward node may read from; backward : uint8[n];
-    rank : int32[n] of first runs that keep their order, or empty; update, reader : int32[k], pairs of which no run of
-    the reader may come behind the update
+    rank : int32[n] of first runs that keep their order, or empty; update, reader : int32[k] pairs: every run of the
+    reader precedes the update
 
     Cost: O(n log n + k log k) time, O(n + k) memory.
     """
@@ -136,7 +136,7 @@ cdef class ScheduleState:
         return self.change(p, end, slot + 1, -self.memory[x])
 
     cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t i, int sign) except -1 nogil:
-        """What the values of v occupy with a run in a slot, the i-th of v, more than without (sign 1), or less."""
+        """Add (sign 1) or remove (-1) the bytes by which the i-th run of v changes the lives of its values."""
         cdef vector[int]* runs = &self.occ[v]
         cdef vector[int]* row
         cdef Py_ssize_t k = runs.size(), before = runs[0][i - 1] if i else -1, x, at, behind, end, bytes
@@ -221,7 +221,7 @@ cdef class ScheduleState:
         return 0
 
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
-        """Whether a run serves a reader, an output or a mark."""
+        """True if a run serves a reader, an output or a mark."""
         cdef vector[int]* runs = &self.occ[v]
         cdef vector[int]* row
         cdef Py_ssize_t i = place_after(runs[0], slot), x, at
@@ -253,7 +253,7 @@ cdef class ScheduleState:
         return 0
 
     cdef bint valid(self) noexcept nogil:
-        """Whether all reads have an earlier run, and the constraints hold; looks at what has changed."""
+        """True if all reads have an earlier run and the constraints hold; examines the changes only."""
         cdef Py_ssize_t place, v, x, j
         cdef vector[int]* runs
         cdef vector[int]* row
@@ -307,7 +307,7 @@ cdef class ScheduleState:
         cdef int64_t entry, slot
         cdef vector[int64_t]* log = &self.log
         cdef Py_ssize_t k = log.size()
-        self.undoing = True                                 # the profile is put back by the edges that were applied
+        self.undoing = True                                 # the profile is restored by reversing its edges
         for i in range(k - 1, -1, -1):
             entry = log[0][i]
             slot = entry >> 32

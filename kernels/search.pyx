@@ -1,9 +1,9 @@
 # distutils: language = c++
 """Local search over schedules: simulated annealing whose state is a schedule without useless runs.
 
-`schedule_state` holds the runs, `live_profile` the bytes of each step; here are the moves, and what is accepted. A move
-is a transaction of the state: the compute is compared before the changes of the profile are applied, and a move that is
-not accepted is undone.
+`schedule_state` holds the runs, `live_profile` the bytes of each step; this file has the moves and the acceptance
+rule. A move is a transaction of the state: the compute is compared before the changes of the profile are applied, and
+a move that is not accepted is undone.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ cdef enum:
     MOVES_OF_WEIGHT = 1024  # between two changes of the weight of bytes above the limit
     DRAWS = 40              # values that are drawn for one that lives across a slot
     MAX_DEPTH = 12          # of inputs that are recomputed with a value
-    MAX_GROUP = 40          # runs of one move
+    MAX_GROUP = 40          # maximum runs in one move
     MAX_DRAWN = 4           # values of which the best is dropped
-    MAX_DROPS = 3           # of a swap
+    MAX_DROPS = 3           # maximum values dropped by a swap
     MAX_DRAWN_LONG = 8      # the same in a long swap
     MAX_DROPS_LONG = 12
     QUANTILES = 1 << 14
@@ -607,7 +607,7 @@ cdef class ScheduleSearch:
             self.cost = self.cost_now()
 
     def advance(self, int64_t moves):
-        """Make moves; True if the search has ended: at its goal, or where nothing runs twice and all fits.
+        """Make moves; True if the search has ended: at its goal, or if it was not started.
 
         `work` counts what they take: edges of the profile, and eight for each move.
         """
@@ -649,7 +649,7 @@ cdef class ScheduleSearch:
         return slots
 
     def best_order(self):
-        """int32[*]: the best schedule so far; until one fits that of the lowest peak."""
+        """int32[*]: the best schedule so far or, until one fits, the one with the lowest peak."""
         cdef vector[int] best
         cdef int[::1] out
         cdef Py_ssize_t i
@@ -668,11 +668,11 @@ cdef class ScheduleSearch:
 
     @property
     def work(self):
-        """What the moves have taken so far."""
+        """Work of all moves so far."""
         return self.profile.work
 
     def check(self):
-        """What is wrong with the state, by `ScheduleState.fault`; 0 if nothing."""
+        """The fault of the state, by `ScheduleState.fault`; 0 if there is none."""
         cdef int fault = 0
         if self.ready:
             with nogil:

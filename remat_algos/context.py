@@ -304,7 +304,7 @@ class Clock:
         return results
 
     def stage(self, count: int, name: str = "candidates", *, part: float = 1.0) -> None:
-        """Begin a stage of `count` steps, a part of the remaining work; `name` is the noun of the steps.
+        """Begin a stage of `count` steps, `part` of the remaining work; `name` is the noun of the steps.
 
         Without `part` it is all that remains. A search that does not know how many stages follow gives each a small
         part.
@@ -312,7 +312,7 @@ class Clock:
         self._stages.start(count, name, part)
 
     def progress(self, done: int, so_far: str = "") -> None:
-        """Report the number of completed steps of this stage, with the result so far; then as `check`.
+        """Report the number of completed steps of this stage, with the result so far; then call `check`.
 
         Without a stage the total is unknown, and only the number is reported.
         """

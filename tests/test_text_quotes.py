@@ -31,11 +31,8 @@ TEXTUAL = {"str", "Any", "object", "Path", "PathLike"}
 RAW = {"loads", "read_text", "decode", "repr", "fspath", "getattr", "vars"}  # what they return is not known
 COMMAND_LINE = {"arguments", "chosen"}
 PLACES = {"__name__", "shape", "size", "ndim", "dtype", "lineno", "colno", "line_num", "start"}
-MAKE_MESSAGES = {"warn", "fail", "_fail", "error", "_error", "_deny"}
-OURS = {"ValueError", "TypeError"}  # and what errors.py defines: the texts of such errors are messages of ours
-PARTS = {"sorted", "list", "tuple", "set", "dict", "next", "iter", "reversed", "zip", "str"}
 OF_TEXTS = {"removesuffix", "removeprefix", "replace", "lower", "strip", "keys", "values", "items", "get"}
-MAKE_MESSAGES = {"warn", "fail", "_fail", "error", "_error", "_deny"}
+MAKE_MESSAGES = {"warn", "fail", "_fail", "error", "_error", "refuse"}
 OURS = {"ValueError", "TypeError"}  # and what ends on Error in errors.py: texts of such errors are messages of ours
 PARTS = {
     "message",

@@ -47,13 +47,13 @@ class Checked(NamedTuple):
         The graph that the plan runs.
     simulation : Simulation
     reservation : Reservation
-        Its bound is one that was proven here.
+        Its bound was proven here.
     bound : ComputeBound or None
     narrower : ComputeBound or None
-        The record's word.
+        As the record claims it, unverified.
     doubts : mapping of str to str
-        Of "bound", "packed_memory" and "packed_bound" those that were neither proven nor disproven here, each with a
-        sentence that says so. The entries of `NEVER_CHECKED` are the record's word in any case.
+        Claims neither proven nor refuted here, with an explanation; the keys are "bound", "packed_memory" and
+        "packed_bound". The entries of `NEVER_CHECKED` are unverified in any case.
     """
 
     graph: ComputationGraph
@@ -83,7 +83,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     found["gap"] = None if bound is None else bound.gap(simulation.compute)
     for name, value in found.items():
         if record[name] != value:
-            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
+            refuse(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
         allocator = get_allocator(claimed.allocator)
@@ -152,16 +152,16 @@ def _check_limits(
         raise PlanError(f'"budget" of the plan is invalid: {error}') from error
     limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
-        _deny(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
+        refuse(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
-        _deny(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
+        refuse(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
     most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     if most is not None and simulation.overhead > most:
-        _deny(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
+        refuse(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
-        _deny(f"the plan claims to keep to its constraints; {violation}")
+        refuse(f"the plan claims to keep to its constraints; {violation}")
     return simulation.peak_memory if limit is None or budget.least else limit
 
 
@@ -169,7 +169,7 @@ def _claimed_bound(record: Mapping[str, Any]) -> ComputeBound | None:
     """The claimed lower bound on compute; without a source, that of one pass."""
     bound, scope, source = record["bound"], record["bound_scope"], record.get("bound_source")
     if (bound is None) != (scope is None) or (scope is not None and scope not in SCOPES):
-        _deny(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
+        refuse(f"the plan claims a bound {shortened(bound)} in scope {quoted(scope)}; scopes are {', '.join(SCOPES)}")
     if bound is None:
         return None
     return ComputeBound(bound, scope=scope, solver=None if source in (None, ONE_PASS, *PROVEN) else source)
@@ -186,12 +186,12 @@ def _checked_bound(
     """Prove the lower bound on compute again; ClaimError if it is false, or its source proves no such bound."""
     compute, source, one_pass = bound.compute, record.get("bound_source"), graph.needed_compute
     if compute > simulation.compute:
-        _deny(
+        refuse(
             f"the plan claims the lower bound {shortened(compute)} on compute; it computes {simulation.compute} itself"
         )
     if compute < one_pass or (source in (None, ONE_PASS) and compute > one_pass):
         whose = ", which names no source" if source is None else ""
-        _deny(f"the plan claims the lower bound {shortened(compute)} on compute{whose}; one pass computes {one_pass}")
+        refuse(f"the plan claims the lower bound {shortened(compute)} on compute{whose}; one pass computes {one_pass}")
     prover = None if bound.solver is None else _prover(graph, bound.solver, bound.scope)
     if source in PROVEN:
         bound = _prove_by_nodes(graph, record, bound, limit, doubts)
@@ -207,9 +207,9 @@ def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simula
     proven, claimed = least_peak_bound(graph)[0], record.get("details", {}).get("peak_bound", 0)
     bound = record.get("peak_bound", proven)
     if type(bound) is not int or bound != proven:
-        _deny(f"the plan claims that no schedule has a peak below {_short(bound)}; proven is {proven}")
+        refuse(f"the plan claims that no schedule has a peak below {_short(bound)}; proven is {proven}")
     if claimed > simulation.peak_memory:
-        _deny(f"the plan claims that no schedule has a peak below {shortened(claimed)}; its own is lower")
+        refuse(f"the plan claims that no schedule has a peak below {shortened(claimed)}; its own is lower")
 
 
 def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
@@ -218,12 +218,12 @@ def _prover(graph: ComputationGraph, source: str, scope: str) -> Solver:
     if prover is None:
         able = [each.name for each in list_solvers() if each.optimal_in in (scope, ANY_ORDER)]
         known = listed([ONE_PASS, *PROVEN, *able])
-        _deny(f"the plan claims a bound by {quoted(source)}, which proves none; bounds are by {known}")
+        refuse(f"the plan claims a bound by {quoted(source)}, which proves none; bounds are by {known}")
     if prover.optimal_in not in (scope, ANY_ORDER):
-        _deny(f"the plan claims a bound by {source}, which proves none for schedules of the scope {quoted(scope)}")
+        refuse(f"the plan claims a bound by {source}, which proves none for schedules of the scope {quoted(scope)}")
     reason = prover.needs(graph)
     if reason is not None:
-        _deny(f"the plan claims a bound by {source}, which cannot serve this graph: {reason}")
+        refuse(f"the plan claims a bound by {source}, which cannot serve this graph: {reason}")
     return prover
 
 
@@ -248,7 +248,7 @@ def _prove_by_solver(
                     continue
                 peak, compute = found.figures
                 if found.simulation is not None and peak <= limit and compute < bound:
-                    _deny(
+                    refuse(
                         f"the plan claims the lower bound {shortened(bound)} on compute, by {shortened(prover.name)}; "
                         f"{int(compute)} is reached"
                     )
@@ -266,7 +266,7 @@ def _narrower(graph: ComputationGraph, record: Mapping[str, Any], simulation: Si
     if type(bound) is not int or bound < 0 or type(scope) is not str or scope not in SCOPES or scope == ANY_ORDER:
         raise PlanError(f'"narrower_bound" in the details of the plan is {_short(narrower)}; expected bound and scope')
     if bound > simulation.compute:
-        _deny(
+        refuse(
             f"the plan claims the lower bound {shortened(bound)} on schedules of its scope; "
             f"it computes {simulation.compute}"
         )
@@ -291,7 +291,7 @@ def _prove_by_nodes(
     step = f"the first run{'s' if len(claim.nodes) > 1 else ''} of {names}"
     text = f"the plan claims the lower bound {claim.compute} on compute, by {step}"
     if certain:
-        _deny(f"{text}; that proves {proven}")
+        refuse(f"{text}; that proves {proven}")
     doubts["bound"] = f"{text}; {PROVING} s proved {proven}"
     return claim
 
@@ -309,14 +309,14 @@ def _reserved(
         return claimed
     if limit is not None and claimed.memory > limit:
         what = f"{shortened(allocator.name)} reserves" if claimed.bound is None else "it packs into"
-        _deny(f"the plan claims to stay within {shortened(limit)} bytes; {what} {claimed.memory}")
+        refuse(f"the plan claims to stay within {shortened(limit)} bytes; {what} {claimed.memory}")
     if claimed.bound is None:
         found = allocator.reserve(simulation)
     else:
         found = _arena(record, simulation, claimed, allocator, doubts)
     for name, value in found.record().items():
         if name != "packed_bound" and record.get(name, value) != value:
-            _deny(f"the plan claims {shortened(name)} {_short(record[name])}; the model gives {_short(value)}")
+            refuse(f"the plan claims {shortened(name)} {_short(record[name])}; the model gives {_short(value)}")
     if (found.bound or 0) < (claimed.bound or 0):
         doubts["packed_bound"] = f"the plan claims packed_bound {claimed.bound}; {found.bound} was proven here"
     return found
@@ -332,9 +332,9 @@ def _arena(
     """The claimed arena with its addresses, and a bound proven here."""
     offsets, memory, bound = record.get("offsets"), claimed.memory, claimed.bound or 0
     if bound > memory:
-        _deny(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
+        refuse(f"the plan claims that nothing packs below {bound} bytes; it packs into {memory} itself")
     if memory < simulation.peak_memory:
-        _deny(f"the plan claims packed_memory {memory}; no arena for its schedule is below {simulation.peak_memory}")
+        refuse(f"the plan claims packed_memory {memory}; no arena for its schedule is below {simulation.peak_memory}")
     if offsets is None:
         return _packed_again(simulation, claimed, allocator, doubts)
     if not isinstance(offsets, list) or not all(type(each) is int and 0 <= each <= LARGEST_SUM for each in offsets):
@@ -350,7 +350,7 @@ def _arena(
     if bound > live:
         again = allocator.reserve(simulation, Clock(PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
-            _deny(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
+            refuse(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
         found = replace(found, bound=min(bound, max(live, again.bound or 0)))
     return replace(claimed, bound=found.bound, allocation=found)
 
@@ -362,9 +362,9 @@ def _packed_again(
     found = allocator.reserve(simulation, alignment=claimed.alignment)
     bound = found.bound or 0
     if claimed.memory < bound:
-        _deny(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {bound} bytes")
+        refuse(f"the plan claims packed_memory {claimed.memory}; no arena for its schedule is below {bound} bytes")
     if (claimed.bound or 0) > found.memory:
-        _deny(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
+        refuse(f"the plan claims packed_bound {claimed.bound}; its schedule packs into {found.memory} bytes")
     claimed = replace(claimed, bound=min(claimed.bound or 0, bound))
     if claimed.memory >= found.memory and found.allocation is not None:
         return replace(claimed, allocation=replace(found.allocation, size=claimed.memory))
@@ -375,7 +375,7 @@ def _packed_again(
     return claimed
 
 
-def _deny(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
     raise ClaimError(message)
 
 

@@ -27,8 +27,8 @@ from remat_algos.solvers.registry import BASELINE, Solver
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line
 
-SEARCH_SHARE = 0.9  # of the time and the progress, for the solvers; the bound comes after them
-LOWEST_SHARE = 0.5  # of that, for the lowest peak where none within the limit is found at first
+SEARCH_SHARE = 0.9  # share of the time and the progress for the solvers; the bound comes after them
+LOWEST_SHARE = 0.5  # share of that for the lowest peak, if the first solvers find no plan within the limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,7 +286,7 @@ def _entry(portfolio: Portfolio, solver: Solver, bound: ComputeBound) -> Entry:
 
 def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     """Run solvers whose plans must fit an allocator one by one; return their entries and how the search ended."""
-    entries, solvers = list[Entry](), request.solvers
+    entries, solvers, late = list[Entry](), request.solvers, False
     with until_stopped() as ending:
         for i, solver in enumerate(solvers):
             part = 1 / (len(solvers) - i)
@@ -295,6 +295,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 plan = answered(replace(request, named=(solver,)), own)
             except BudgetError as error:
                 entries.append(Entry(solver.name, None, str(error), error.reached))
+                late |= own.late
             except (GraphError, ScheduleError) as error:
                 entries.append(Entry(solver.name, None, str(error)))
             except MemoryError:
@@ -303,7 +304,8 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
                 entries.append(Entry(solver.name, plan))
                 if plan.report.stop is Stop.INTERRUPTED:
                     break
-    stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), ending.stop)
+    begun = ending.stop | (Stop.DEADLINE if late else Stop.DONE)
+    stop = reduce(or_, (entry.plan.report.stop for entry in entries if entry.plan is not None), begun)
     running = ["interrupted"] * (ending.stop is Stop.INTERRUPTED)  # its solver has no entry
     reasons = [*running, *["not tried: interrupted"] * len(solvers)]
     left = zip(solvers[len(entries) :], reasons, strict=False)

@@ -8,17 +8,17 @@ from remat_algos.allocate.allocators.registry import Allocator, get_allocator
 from remat_algos.allocate.buffers import is_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
+from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, n_compared
-from remat_algos.plan.plan import TOLERANCE
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.wording import quoted
 
-SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # of the progress: then comes the bound, or before it addresses
-NOISE_SHARE = 0.9  # of the time for the search, where samples of the costs are evaluated after it
+SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # shares of the progress; the rest is for the bound, and for addresses
+NOISE_SHARE = 0.9  # share of the search time, if samples of the costs are evaluated after it
 
 Rank = tuple[int, ...]
 
@@ -30,9 +30,9 @@ class Criterion:
     Parameters
     ----------
     allocator : Allocator
-        Whose reserved bytes the memory budget limits.
+        The memory budget limits its reserved bytes.
     options : mapping
-        Of the allocator.
+        Options of the allocator.
     """
 
     allocator: Allocator

@@ -58,7 +58,7 @@ def budget_error(
         message += f"; skipped: {skipped_text(skipped)}"
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {_named(graph, nodes)}"
     if graph.mark is not None:
-        message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be honoured"
+        message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be kept"
     if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
         message += '; budget "least" gives the lowest peak found'
     plan = lowest_plan(problem, [] if lowest is None else [lowest])

@@ -68,20 +68,21 @@ class Plan:
     seconds : float
         Time that solving took.
     details : mapping
-        What the method chose.
+        Choices of the method.
     report : SearchReport
-        What the search tried, what else it found, and how it ended.
+        Solvers tried, other plans found, and how the search ended.
     reservation : Reservation, optional
-        Bytes that the allocator reserves, which the limit is for; of an arena with the addresses. By default the peak.
+        Bytes that the allocator reserves, to which the limit applies; for an arena, also the addresses. By default the
+        peak.
     constraints : Constraints, optional
-        What the schedule keeps to beside the budget. The bound is that without them.
+        Constraints that the schedule satisfies besides the budget. The bound is that without them.
     narrower : ComputeBound, optional
-        The method's bound for fewer schedules than those of any order, with constraints for those that keep to these.
+        The method's bound of a narrower scope than any order; with constraints, only for schedules that satisfy them.
     solver_peak_bound : int, optional
-        Bytes of peak that, by the method, no schedule goes below, where they are more than `least_peak_bound`.
+        Lower bound on the peak in bytes, proven by the method, if above `least_peak_bound`.
     loaded : bool
-        Whether it was read from a file: who made it, `options`, `seconds`, `details`, `report`, `narrower` and
-        `solver_peak_bound` are then the file's word alone, and printed as claims.
+        True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
+        `solver_peak_bound` are then unverified, and printed as claims.
     """
 
     graph: ComputationGraph
@@ -159,7 +160,7 @@ class Plan:
 
     @property
     def saved(self) -> list[tuple[int, int]]:
-        """(value, instance) of all that crosses from the forward part to the backward part."""
+        """(value, instance) pairs that cross from the forward part to the backward part."""
         return self.simulation.saved
 
     @checked_arguments

@@ -49,7 +49,7 @@ def solve_cached(
     Returns
     -------
     Plan
-        From the cache it has the `seconds` of the search that found it, and not all of its `details`.
+        From the cache it has the `seconds` of the search that found it, no `details`, and counts as `loaded`.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
-LOWEST_SHARE = 0.5  # of the time for the search, for the lowest peak where none within the limit is found at first
+LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
 SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
-SAMPLES = "the samples of costs"  # what may run out of memory beside solvers and allocators
+SAMPLES = "the samples of costs"  # named in `out_of_memory`, as solvers and allocators are
 BOUNDING = "lower bound: "  # in the words of the progress
 
 
@@ -120,7 +120,7 @@ class PlanSearch:
         request = self.request
         done = min(self.bounds.effort.search_share, request.criterion.progress_share)
         clock = self.clock.share(self._part, self.clock.within_stage(done))
-        # the same again for what an allocator adds: it improves what was found
+        # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
         task = request.task if problem is self.problem else replace(request.task, effort=FAST)
         return Portfolio(
             problem,

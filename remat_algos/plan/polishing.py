@@ -9,7 +9,7 @@ from remat_algos.schedule.passes.polish import polish
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.candidates import Candidate
 
-MAX_OTHERS = 12  # of these are polished beside the best
+MAX_OTHERS = 12  # candidates that are polished besides the best
 MAX_POLISHED_STEPS = 400_000  # steps of one solver's schedules
 POLISHED_A_SECOND = 100_000  # steps; the passes over one schedule look at no clock
 
@@ -61,7 +61,7 @@ def _worth_polishing(
 def _along_the_curve(base: int, kept: Sequence[Candidate], n: int) -> Iterator[tuple[Candidate, int | None]]:
     """The best for each budget; each within its own peak; then others for each budget.
 
-    None below its own peak: the run for the lowest peak has done so.
+    No candidate is polished to below its own peak; the run for the lowest peak did that.
     """
     budgets = [base * i // n for i in range(n, 0, -1)]
     within = [[each for each in kept if each.figures[0] <= budget] for budget in budgets]

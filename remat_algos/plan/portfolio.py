@@ -57,7 +57,7 @@ class SolverResult:
     simulated : int
         Number of candidates.
     dropped : Candidate, optional
-        Of those that violate a constraint the one that would rank first.
+        The best candidate that violates a constraint.
     skipped : mapping of str to int
         Schedules that were abandoned, by reason.
     stop : Stop
@@ -112,10 +112,10 @@ class Portfolio:
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     lowest : callable, optional
-        Takes a callback for its progress and gives the portfolio of the same solvers after its run for the lowest peak.
-        It is called where no peak within the limit is found before the solvers that improve candidates: its candidates
-        are then among these. If they all are above the limit, the limit is unmet, and those solvers are not run: so
-        no limit below the lowest peak is met. A solver that proves optima, named alone, is run first.
+        Called once with a progress callback if no candidate fits before the solvers that improve candidates run;
+        returns the portfolio of the same solvers after its run for the lowest peak. Its candidates are added. If all
+        exceed the limit, the improving solvers are skipped: so no limit below the lowest peak is met. A solver that
+        proves optima, named alone, runs first.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Portfolio:
         self.polish = polish
         self.budgets = budgets
         self.bound = None if problem.minimizes_peak else bound
-        self.stops_at_proof = bound is not None and not n_fitting  # a proof is of the costs of the graph
+        self.stops_at_proof = bound is not None and not n_fitting  # a proof holds for the nominal costs only
         self.n_fitting = n_fitting
         self.fitting: list[Candidate] = []
         self.limit = None if budgets else problem.solver_limit
@@ -280,7 +280,7 @@ class Portfolio:
 
     @property
     def late(self) -> bool:
-        """True if the time limit left something out, whatever stopped the run."""
+        """True if the time limit ended the run or a solver."""
         return Stop.DEADLINE in {self._stop, *(result.stop for result in self.results.values())}
 
     @property

@@ -69,7 +69,7 @@ class Problem:
         For the lowest peak it is a lower bound.
         """
         if self.limit is not None and not self.budget.least:
-            return min(self.limit, LARGEST_SUM)  # no peak reaches it; kernels take 64 bits
+            return min(self.limit, LARGEST_SUM)  # sums stay below it, and it fits in 64 bits
         return least_peak_bound(self.graph)[0] if self.overhead_limit is None else None
 
     def compute_bound(
@@ -100,8 +100,8 @@ class Problem:
     def own_bound(self, candidate: Candidate) -> int | None:
         """The candidate's own bound, if it counts here.
 
-        Where the lowest peak is wanted, only a bound for the candidate's own peak: of a solver that bounds peaks too,
-        or that had no limit, or where the peak is the lower bound that it was given as its limit.
+        If the peak is minimized, it counts only if it holds at the candidate's own peak: the solver also bounds peaks,
+        had no limit, or its limit equals the peak.
         """
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None

@@ -42,18 +42,18 @@ class Request:
     graph : ComputationGraph
     budget : Budget
     named : tuple of Solver, optional
-        Those that were named; None for "auto".
+        The named solvers; None for "auto".
     options : mapping
-        Of the one solver that was named.
+        Options of the named solver; empty if there are several.
     task : Task
         Seed and effort of all solvers.
     raw : bool
     polish : bool
     criterion : Criterion
-        By what a plan is chosen among those that fit, and whose bytes the memory budget limits.
+        Chooses among plans that fit; its allocator determines which bytes the memory budget limits.
     constraints : Constraints, optional
     start : tuple of Solver
-        One that yields the schedule of the user's own; empty without.
+        A solver that yields the user's `start`; empty without one.
     """
 
     graph: ComputationGraph

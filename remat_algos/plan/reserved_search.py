@@ -18,7 +18,7 @@ from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import START
 
 MAX_SEARCHES = 6  # for one limit, each for another peak
-MAX_FITTING = 2  # searches that fit after the first that did, for a peak that is less far below the limit
+MAX_FITTING = 2  # further searches after the first whose reservation fits, at peaks closer to the limit
 STOPPED = "interrupted before a plan within the budget was found"
 
 Search = Callable[[Problem, Stop], tuple[Portfolio, Candidate]]
@@ -39,8 +39,8 @@ class ReservedSearch:
     ----------
     problem : Problem
     search : callable
-        Of a problem the portfolio after its run, and the best candidate; BudgetError if nothing fits. If it is told of
-        an interrupt, of the start and the run without rematerialization alone; Interrupted if neither fits.
+        search(problem, stop) returns the portfolio after its run and the best candidate; BudgetError if nothing fits.
+        After an interrupt it tries only the start and the run without rematerialization; Interrupted if neither fits.
     criterion : Criterion
     clock : Clock
     """
@@ -51,12 +51,12 @@ class ReservedSearch:
         self.pool: dict[tuple[int, int], Candidate] = {}  # the best of all searches, not yet reserved for
         self.reserved: dict[bytes, int] = {}  # bytes reserved for an order
         self.reports: dict[bytes, SearchReport] = {}  # of the searches that found the orders
-        self.start: Candidate | None = None  # of the user, if it fits
-        self.best: Reserved | None = None  # that fits
+        self.start: Candidate | None = None  # the user's start, if it fits
+        self.best: Reserved | None = None  # the best that fits
         self.lowest: Reserved | None = None
         self.n_tried = 0
-        self.bests: dict[str, Candidate] = {}  # of the first search: of each solver that has a plan
-        self.stop, self.out_of_memory = Stop.DONE, False  # the latter of the allocator
+        self.bests: dict[str, Candidate] = {}  # by solver: its best candidate in the first search
+        self.stop, self.out_of_memory = Stop.DONE, False  # the latter: of the allocator
 
     def run(self) -> Reserved:
         """Return the best candidate and its reservation.
@@ -95,7 +95,8 @@ class ReservedSearch:
         names = [*report.out_of_memory, *out_of_memory]
         names += [self.allocator.name] if self.out_of_memory else []
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
-        interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE  # a bound that was cut short leaves no plan out
+        # a bound stopped by the deadline does not make the search incomplete
+        interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE
         report = replace(report, stop=report.stop | memory | interrupted, out_of_memory=tuple(names))
         if not several:
             return report

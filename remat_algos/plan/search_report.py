@@ -69,9 +69,9 @@ class SearchReport:
     stop : Stop
         How the search ended.
     out_of_memory : tuple of str
-        The solvers, and what else, that ran out of memory.
+        Names of the solvers and other parts that ran out of memory.
     robust : mapping, optional
-        Quantiles of the overhead, for costs that are not exact (`CostNoise`).
+        Quantiles of the overhead, for uncertain costs (`CostNoise`).
 
     Examples
     --------

@@ -63,14 +63,14 @@ def solve(
     raw : bool
         Give the solver's plan as it is, even where no rematerialization would be better.
     polish : bool, optional
-        Whether passes over the schedule may skip runs whose values are still there or fit beside the rest, and move
-        others (`polish`); by default unless `raw`.
+        Whether passes over the schedule may skip runs whose values are still live, or can be kept within the limit, and
+        move others (`polish`); by default unless `raw`.
     allocator : str
-        A name of `list_allocators()`: whose reserved bytes the memory budget is for (`Plan.reservation`). "peak", the
-        default, is of live bytes alone. Of "cupy_pool" and "cuda_caching", which are models, it is the most over
-        the ways to break ties; "50%" is then of what the same allocator reserves without rematerialization, and "least"
-        the least reserved of what is found, then the least overhead. "arena" gives every value an address in one piece
-        of memory (`pack`); shares are of the peak, and for "least" the schedule of the lowest peak alone is packed.
+        A name of `list_allocators()`: the memory budget limits its reserved bytes (`Plan.reservation`). "peak", the
+        default, counts live bytes alone. "cupy_pool" and "cuda_caching" are models that take the maximum over all ways
+        to break ties; percentages then refer to what the same allocator reserves without rematerialization, and "least"
+        to the lowest reservation found, then the least overhead. "arena" gives every value an address in one piece of
+        memory (`pack`); percentages refer to the peak, and for "least" only the schedule of the lowest peak is packed.
     alignment : int
         A power of two that divides every address of the arena.
     constraints : Constraints or mapping, optional

@@ -15,8 +15,8 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
 
-WORK_OF_MOVE = 30  # of a usual one
-FIRST_WORK = 4_000  # for each node, in each search of the first round
+WORK_OF_MOVE = 30  # work of a typical move
+FIRST_WORK = 4_000  # work for each node in a search of the first round
 MIN_FIRST = 4  # searches of the first round
 FEWER = 4  # searches of a round for each of the next
 COOL_NODES = 4_000  # nodes above which there are too few moves for each to begin hot
@@ -50,7 +50,7 @@ WARM = Round(1.0, 0.1, 0.005)  # from the best schedule within a limit nearby
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Annealed:
-    """A schedule at which a search begins, or with which it ends.
+    """A simulated schedule at which a search begins or ends.
 
     Parameters
     ----------
@@ -72,20 +72,20 @@ class Annealed:
 
 
 class Annealer:
-    """Searches over the schedules of one graph.
+    """Simulated annealing over the schedules of one graph.
 
     Parameters
     ----------
     graph : ComputationGraph
     clock : Clock
     max_runs : int
-        Of one node.
+        Maximum runs of one node.
     seed : int
     constraints : Constraints, optional
     by_moves : bool
         True to count work by moves, `WORK_OF_MOVE` each, instead of by what they change.
     part : float
-        Of the progress that is left, for all of its stages.
+        Share of the remaining progress for all of its stages.
 
     Examples
     --------
@@ -155,13 +155,13 @@ class Annealer:
         work : int
             Of all searches.
         count : int
-            Searches of the first round; fewer for little work.
+            Searches of the first round; fewer for little work, but at least `MIN_FIRST`.
         goal : int
             Compute at which they end, once within the limit.
         lowest : bool
             True to minimize the peak until it is within the limit; else minimize compute within it.
         part : float
-            Of the progress that is left.
+            Share of the remaining progress.
 
         Returns
         -------
@@ -201,7 +201,7 @@ class Annealer:
     def each(
         self, points: Sequence[tuple[int, Sequence[Annealed]]], work: int
     ) -> Generator[Annealed, None, list[Annealed]]:
-        """Yield schedules that are better than those given with a limit; return the best within each limit.
+        """Anneal within each limit from its own starts; yield improvements, return the best within each limit.
 
         No search knows of another, and each has random numbers of its own: so the number of threads changes nothing.
         """

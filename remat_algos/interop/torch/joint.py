@@ -49,7 +49,7 @@ Price = Callable[[list[fx.Node | None]], tuple[Int64, Int64, str]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
-    """A tidied joint graph and its computation graph.
+    """A tidy joint graph and its computation graph.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def _view_base(node: fx.Node) -> fx.Node | None:
 
 
 def read_joint_graph(module: fx.GraphModule, num_forward: int, price: Price) -> Captured:
-    """The computation graph of a tidied joint graph.
+    """The computation graph of a tidy joint graph.
 
     Parameters
     ----------

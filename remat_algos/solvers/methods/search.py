@@ -24,23 +24,23 @@ from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
 USUAL_NODES, LARGE_NODES = 1_000, 20_000  # between which the work rises (`Effort.search_work_when_large`)
-N_SEEDS = 4  # candidates of other solvers that it begins at
+N_SEEDS = 4  # candidates of other solvers at which it begins
 MAX_RUNS = 30  # of one node, if a seed has no more
 LOWER_SHARES = (0.9, 0.97)
-"""Of the lowest peak of the first searches: limits of those that follow, each as often as there is a lower one."""
-MAX_LOWER = 3  # of these
+"""Limits of the next searches, as shares of the lowest peak so far, each repeated while it finds a lower peak."""
+MAX_LOWER = 3  # maximum number of repetitions
 LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
-"""Of that, what the first take, and each of the rounds that follow."""
-WORK_A_SECOND = 25_000_000  # that a core does: under a time limit searches are shorter, not fewer
-LIMITS = 12  # of a frontier, where an overhead is limited and not the memory
+"""Shares of that for the first searches, and for each of the following rounds."""
+WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
+LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
-"""Nodes up to which it first runs without the candidates of others, as for the lowest peak it does on all graphs: so
-`auto` is no worse than it alone. On more nodes each of the two searches for the lowest peak has half of the work."""
-OWN = (START, BASELINE)  # of no other solver
+"""On graphs of up to this many nodes, and on all graphs for the lowest peak, it first runs without the candidates of
+others, so that `auto` is no worse than `search` alone. On larger graphs each of the two has half of the work."""
+OWN = (START, BASELINE)  # names of candidates that come from no solver
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
-BENDS = 2  # limits that are evenly spaced for each of these
+BENDS = 2  # evenly spaced limits for each one at a bend
 
 
 def bends(points: Sequence[tuple[int, int]], count: int) -> list[int]:
