@@ -735,7 +735,7 @@ CLAIMS = {
     "broken limit": (lambda r: r | {"limit": 15, "budget": {"memory": 15}}, "15 bytes"),
     "broken overhead": (lambda r: r | {"budget": r["budget"] | {"overhead": 19}}, "overhead 19"),
     "other bound": (change("bound", 132), "gap"),
-    "no bound": (change("bound", None), "gap"),
+    "no bound": (change("bound", None), "a bound None"),
     "impossible bound": (lambda r: r | {"bound": 154, "gap": (153 - 154) / 154}, "154"),
     "other scope": (change("bound_scope", "canonical"), "gap"),
     "unknown scope": (lambda r: r | {"bound_scope": "my own", "gap": None}, "my own"),

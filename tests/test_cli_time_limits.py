@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -57,7 +58,11 @@ def options(module):
 
 def test_each_command_that_shows_progress_has_a_time_limit():
     commands = _commands()
-    searching = {name for name, module in commands.items() if "progress_line(" in inspect.getsource(module)}
+    searching = {
+        name
+        for name, module in commands.items()
+        if re.search(r"progress_line\(|search_limits\(", inspect.getsource(module))
+    }
     assert searching - WITHOUT == {words.split()[0] for words in SEARCHES}
     assert {name for name, module in commands.items() if "--time-limit" in options(module)} == searching - WITHOUT
 

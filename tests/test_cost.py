@@ -473,7 +473,7 @@ def test_a_gpu_without_libraries_says_what_to_install(error, small, monkeypatch)
     with pytest.raises(BackendError) as raised:
         calibrate(backend="cupy", repeats=1, size=8)
     assert said(raised).startswith(
-        'CuPy 13.0 cannot be measured here (Failure finding "libcublas.so.13"); install what'
+        'CuPy 13.0 cannot be measured here (Failure finding "libcublas.so.13"); install the missing'
     )
 
 

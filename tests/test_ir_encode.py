@@ -227,7 +227,7 @@ def test_no_step_of_any_order_holds_more_but_for_the_bits(graph, bits, data):
     full = {graph.value_name(x) for v in codes.nodes.tolist() for x in graph.backward.saved(v)}
     decodes = (encoded.workspace > plain.workspace)[after.schedule.order]
     held = np.zeros(len(before.schedule), np.int64)
-    for x, begin, end in zip(after.lifetimes.value, after.made_at, after.lifetimes.end, strict=True):
+    for x, begin, end in zip(after.lifetimes.value, after.lifetimes.made_at, after.lifetimes.end, strict=True):
         if encoded.value_name(int(x)) in names:
             held[begin:end] += encoded.memory[x]
         elif encoded.value_name(int(x)) in full:  # because something that reads it runs again

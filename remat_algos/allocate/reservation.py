@@ -122,6 +122,7 @@ class Reservation:
         of = "the peak" if self.bound is not None else f"what {self.allocator} reserves"
         return f"{100 * self.memory / max(1, base):.1f} % of {of} without rematerialization"
 
+    @checked_arguments
     def rows(self, base: int | None = None) -> list[tuple[str, str]]:
         """Used and reserved peak and fragmentation as rows of a table; none for the allocator `peak`."""
         if self.allocator == PEAK:

@@ -91,8 +91,9 @@ class OperationKind:
         if self.in_place and self.saved()[0]:
             raise ValueError(f"{shortened(self.name)} overwrites a read that its gradient reads; leave out in_place")
 
+    @checked_arguments
     def saved(self, *, alone: bool = False) -> tuple[bool, bool]:
-        """Whether the gradient reads what the operation reads, and its first value; `alone` where it has no other."""
+        """True if the gradient reads the inputs, and the first value; `alone`: of an operation with no other value."""
         words = self.saves_alone if alone else self.saves
         return "inputs" in words, "output" in words
 
