@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.context import Clock
 from remat_algos.models.random import chain, layered_dag
+from remat_algos.plan.request import Request
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.methods.search import N_SEEDS, search
@@ -158,3 +159,11 @@ def test_what_does_not_go_with_a_start_is_refused(remat, folder, words, message)
     said = remat("solve", "chain.nodes.csv", "--inference", "--budget", "60%", "--start", "start.txt", *words)
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert message in said.err
+
+
+def test_a_second_start_leaves_the_first_one_among_the_candidates():
+    """As for "least+1%", whose second half begins at the lowest peak too."""
+    request = Request.of(GRAPH, "50%", start=range(GRAPH.n_nodes)).started(OPTIMUM.schedule)
+    (solver,) = request.starting
+    found = [each.schedule.order.tolist() for each in solver.candidates(GRAPH, request.task, Clock(), {})]
+    assert found == [list(range(GRAPH.n_nodes)), OPTIMUM.schedule.order.tolist()]

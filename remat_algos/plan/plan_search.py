@@ -109,7 +109,7 @@ class PlanSearch:
         if interrupted:
             portfolio.lowest = None
             portfolio.note(stop)
-        portfolio.run(request.start if interrupted else request.solvers, request.options)
+        portfolio.run(request.starting if interrupted else request.solvers, request.options)
         if request.named is not None and not interrupted:
             _check_served(request.named[0], portfolio)
         if not request.raw:

@@ -16,7 +16,7 @@ from remat_algos.plan.criterion import Criterion
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order, as_schedule
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import (
     AUTO,
@@ -52,8 +52,8 @@ class Request:
     criterion : Criterion
         Chooses among plans that fit; its allocator determines which bytes the memory budget limits.
     constraints : Constraints, optional
-    start : tuple of Solver
-        A solver that yields the user's `start`; empty without one.
+    start : tuple of Simulation
+        The user's own schedule, and that of the lowest peak for a budget such as "least+1%".
     """
 
     graph: ComputationGraph
@@ -65,7 +65,7 @@ class Request:
     polish: bool
     criterion: Criterion
     constraints: Constraints | None
-    start: tuple[Solver, ...] = ()
+    start: tuple[Simulation, ...] = ()
 
     @classmethod
     def of(
@@ -99,7 +99,7 @@ class Request:
         if named is None and options:
             raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
         criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
-        own_start = () if start is None else (_as_solver(graph, start, named),)
+        own_start = () if start is None else (_simulated(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
         for each in named or ():
             each.check_options(options)
@@ -125,34 +125,38 @@ class Request:
     def solvers(self) -> tuple[Solver, ...]:
         """All solvers that run."""
         named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named
-        return (*self.start, *named)
+        return (*self.starting, *named)
+
+    @property
+    def starting(self) -> tuple[Solver, ...]:
+        """A solver that yields the schedules of `start`; empty without any."""
+
+        def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
+            yield from (Candidate(each.schedule, simulation=each) for each in self.start)
+
+        return (Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0),) if self.start else ()
 
     def started(self, schedule: Order) -> "Request":
-        """The same with a schedule to begin at."""
-        return replace(self, start=(_as_solver(self.graph, schedule, self.named),))
+        """The same with one more schedule to begin at."""
+        return replace(self, start=(*self.start, _simulated(self.graph, schedule, self.named)))
 
     def problem(self) -> Problem:
         """The limits that a plan must meet."""
         return Problem.of(self.graph, self.budget, self.criterion.allocator, self.constraints)
 
 
-def _as_solver(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Solver:
-    """A solver that yields the given schedule; ValueError if a named solver takes no start."""
+def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ...] | None) -> Simulation:
+    """The simulation of a start; ValueError if a named solver takes none."""
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = listed([each.name for each in list_solvers() if each.improves])
         raise ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
     try:
-        simulation = simulate(graph, as_schedule(graph, schedule, "start"))
+        return simulate(graph, as_schedule(graph, schedule, "start"))
     except ScheduleError as error:
         raise ScheduleError(f"start: {error}", error.step, error.node) from error
     except GraphError as error:
         raise GraphError(f"start: {error}") from error
-
-    def start(graph: ComputationGraph, task: Task, clock: Clock, **options: Any) -> Stream:
-        yield Candidate(simulation.schedule, simulation=simulation)
-
-    return Solver(start, paper="", needs=any_graph, optimal_in=None, price=0.0)
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:

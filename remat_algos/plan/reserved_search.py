@@ -191,10 +191,10 @@ class ReservedSearch:
         self.bests = self.bests or portfolio.bests
         self.stop |= portfolio.stop
         own = portfolio.results.get(START)
-        first = own.kept.items[0] if own is not None and own.kept.items else None
-        if first is not None and self.problem.fits(first) and portfolio.robust is None:  # else it was compared there
-            self.start = first
-            self._note_report(portfolio, first)
+        starts = [] if own is None else [each for each in own.kept.items if self.problem.fits(each)]
+        if starts and portfolio.robust is None:  # else it was compared there
+            self.start = min(starts, key=self.problem.rank)
+            self._note_report(portfolio, self.start)
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}
         fitting.pop(chosen.figures, None)
         others = sorted(fitting.values(), key=problem.rank)[: self.allocator.candidates - 1]
