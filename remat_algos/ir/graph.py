@@ -442,7 +442,7 @@ class ComputationGraph:
     @property
     def needed_compute(self) -> int:
         """Cost of running every needed node once."""
-        return int(self.compute[self.needed].sum())
+        return derived(self, "needed_compute", lambda: int(self.compute[self.needed].sum()))
 
     @property
     def hash(self) -> str:
