@@ -110,7 +110,8 @@ class Annealer:
     ) -> None:
         self.graph, self.clock, self.max_runs, self.seed = graph, clock, max_runs, seed
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
-        self.kernel, self.done, self.so_far = self._kernel(), 0, ""
+        self.kernel, self.done = self._kernel(), 0
+        self.so_far = ""  # text for the progress; the caller sets it when it has a better result
         self.n_others = 0  # kernels
 
     def _kernel(self, *number: int) -> SearchKernel:
