@@ -1,4 +1,4 @@
-"""The golden optima of forty small graphs: what the search, the oracles and `auto` say of them today."""
+"""The golden optima of small graphs: what the search, the oracles and `auto` say of them today."""
 
 import pytest
 
@@ -13,9 +13,10 @@ ENTRIES = golden()
 each = pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["name"])
 
 
-def test_there_are_forty_graphs_with_six_limits():
-    assert len({entry["name"] for entry in ENTRIES}) == len(ENTRIES) >= 40
-    assert all(len(dict(entry["optima"])) == LIMITS for entry in ENTRIES)
+def test_there_are_400_points_of_graphs_with_up_to_six_limits():
+    assert len({entry["name"] for entry in ENTRIES}) == len(ENTRIES) >= 70
+    assert all(len(dict(entry["optima"])) == len(entry["optima"]) <= LIMITS for entry in ENTRIES)
+    assert sum(len(entry["optima"]) for entry in ENTRIES) >= 400
     sizes = sorted(len(entry["reads"]) for entry in ENTRIES)
     assert sizes[0] <= 13
     assert sizes[-1] >= 50
@@ -36,7 +37,8 @@ def test_optima_never_fall_as_the_limit_falls(entry):
 def test_the_search_proves_the_golden_optimum(entry):
     """A witness is simulated for each; the hardest limit of each graph is searched in the slow suite."""
     graph = graph_of(entry)
-    for limit, compute in sorted(entry["optima"], reverse=True)[: LIMITS - 2]:
+    feasible = [(limit, compute) for limit, compute in sorted(entry["optima"], reverse=True) if compute is not None]
+    for limit, compute in feasible[: LIMITS - 2]:
         last = list_candidates(graph, "live_set_search", limit)[-1]
         simulation = simulate(graph, last.schedule)
         assert (simulation.compute, last.details["proof"]) == (compute, OPTIMAL)

@@ -1,7 +1,7 @@
-"""Forty small graphs and their proven optima at six limits each, found by two methods.
+"""Small graphs and their proven optima at up to six limits each, found by two methods.
 
 `python -m tests.benchmarks.optima --golden` searches for them anew and writes tests/golden/optima.json, in
-about three minutes; without `--golden` it prints a table of the file: kinds, sizes, overheads.
+about four minutes; without `--golden` it prints a table of the file: kinds, sizes, overheads.
 
 The methods: `live_set_search`, and an oracle that shares no code with it: Dijkstra over all sets of live values
 (tests/oracles/live_sets.py) on graphs of up to 18 values, best first over such sets (tests/oracles/best_first.py) on
@@ -27,6 +27,7 @@ from remat_algos.solvers.methods.live_set_search import OPTIMAL
 from remat_algos.solvers.registry import list_candidates
 from tests.oracles import best_first, live_sets
 from tests.oracles.plain import plain
+from tests.small_graphs import small_graphs
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "optima.json"
@@ -69,6 +70,7 @@ def graphs() -> Iterator[tuple[str, ComputationGraph]]:
     yield "attention 2", training(rng, 15, attention(2))
     for steps in (2, 3):
         yield f"lstm {steps}", training(rng, 4 * steps + 1, lstm(steps))
+    yield from small_graphs(36, 12, 26)
 
 
 def line(n: int) -> Edges:
@@ -182,7 +184,8 @@ def searched(graph: ComputationGraph, limit: int, max_states: int | None = None)
 def small_limits(graph: ComputationGraph) -> list[int]:
     """One below the minimum peak, which has no schedule, and five from there to the peak of one pass."""
     lowest = live_sets.least_peak(graph)[0]
-    return [lowest - 1, *np.unique(np.linspace(lowest, baseline_peak(graph) - 1, LIMITS - 1).astype(int)).tolist()]
+    others = np.linspace(lowest, max(lowest, baseline_peak(graph) - 1), LIMITS - 1).astype(int)
+    return [lowest - 1, *np.unique(others).tolist()]
 
 
 def large_limits(graph: ComputationGraph) -> list[int]:

@@ -11,10 +11,13 @@ from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.graphs import EXPONENTIAL, Call, Request, Subject, check_plan, fits, outcome, random_budget
 from tests.fuzz.random_graphs import random_graph
 from tests.oracles.simulation import Unsound
+from tests.small_graphs import KINDS, small_graph
 
 UNIT = "graphs"
 LARGER = 0.15  # share of graphs of more than a few nodes, whose kinds of plan differ most
 NODES = 10, 25  # of these, before differentiation
+KIND = 0.2  # share of towers, encoders, stacks and the like
+SIZES = 8, 40  # their numbers of nodes, gradients included
 SECONDS = 0.2  # for solvers whose time may grow exponentially, and for the programs of a whole frontier by `milp`
 
 
@@ -60,7 +63,9 @@ def no_lower(report, call, best):
 
 
 def graph_of(rng):
-    """A small graph of every feature, or a larger one with layers: forward, or with its gradients."""
+    """A small graph of every feature, one of a kind, or a larger one with layers: forward, or with its gradients."""
+    if rng.random() < KIND:
+        return small_graph(rng.choice(sorted(KINDS)), rng.randrange(2**31), rng.randint(*SIZES))
     if rng.random() >= LARGER:
         return random_graph(rng)
     n_nodes, seed = rng.randint(*NODES), rng.randrange(2**31)
