@@ -16,8 +16,8 @@ from tests.small_graphs import KINDS, small_graph
 UNIT = "graphs"
 LARGER = 0.15  # share of graphs of more than a few nodes, whose kinds of plan differ most
 NODES = 10, 25  # of these, before differentiation
-KIND = 0.2  # share of towers, encoders, stacks and the like
-SIZES = 8, 40  # their numbers of nodes, gradients included
+KIND = 0.1  # share of towers, encoders, stacks and the like
+SIZES = 8, 30  # their numbers of nodes, gradients included
 SECONDS = 0.2  # for solvers whose time may grow exponentially, and for the programs of a whole frontier by `milp`
 
 
