@@ -122,6 +122,11 @@ class Request:
         return AUTO if self.named is None else listed([each.name for each in self.named])
 
     @property
+    def ends_at_bound(self) -> bool:
+        """True if the search may end at a lower bound above one pass: that of all solvers, or one that improves."""
+        return not self.raw and (self.named is None or any(each.improves for each in self.named))
+
+    @property
     def solvers(self) -> tuple[Solver, ...]:
         """All solvers that run."""
         named = default_solvers(self.graph, self.task.effort) if self.named is None else self.named

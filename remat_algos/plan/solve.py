@@ -93,6 +93,8 @@ def solve(
     -------
     Plan
         Within the budget, and never worse than no rematerialization unless `raw`, or where a constraint forbids that.
+        With `raw`, or of a named solver that does not improve others' schedules, `Plan.bound` is computed when it is
+        first read, printed or saved, in what is left of `time_limit`: such a search does not end at a bound.
 
     Raises
     ------
@@ -171,7 +173,7 @@ def _searched(request: Request, clock: Clock) -> Plan:
         if error.plan is not None:
             error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
         raise
-    bound = bounds.raised(best, searches.stop)
+    bound = (bounds.raised if request.ends_at_bound else bounds.on_demand)(best, searches.stop)
     stop = searches.stop | bounds.stop
     if stop is not Stop.INTERRUPTED:
         clock.finish()
