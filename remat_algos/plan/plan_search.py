@@ -12,14 +12,13 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.infeasible import budget_error, lowest_plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.request import Request
+from remat_algos.plan.request import SMALL, Request
 from remat_algos.plan.reserved_search import STOPPED
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
-SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 SAMPLES = "the samples of costs"  # named in `out_of_memory`, as solvers and allocators are
 BOUNDING = "lower bound: "  # in the words of the progress
 
