@@ -48,6 +48,10 @@ class Stop(Enum):
         Everything was tried.
     PROVEN
         The result, or a part of it, meets a bound, so no more was tried there.
+    NEAR
+        It is as near its bound as was asked for, so no more was tried there.
+    FAILED
+        A solver ended with an error.
     DEADLINE
         Something was left out at the time limit.
     OUT_OF_MEMORY
@@ -63,6 +67,8 @@ class Stop(Enum):
 
     DONE = "done"
     PROVEN = "proven"
+    NEAR = "near the bound"
+    FAILED = "a solver failed"
     DEADLINE = "deadline"
     OUT_OF_MEMORY = "out of memory"
     INTERRUPTED = "interrupted"
@@ -76,7 +82,7 @@ class Stop(Enum):
     @property
     def complete(self) -> bool:
         """True if nothing was left out."""
-        return self in (Stop.DONE, Stop.PROVEN)
+        return self in (Stop.DONE, Stop.PROVEN, Stop.NEAR)
 
     @property
     def reason(self) -> str:

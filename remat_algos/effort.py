@@ -11,6 +11,7 @@ from remat_algos.text.wording import quoted
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
+NEAR = 0.005  # points of overhead above its bound at which a search ends by default
 
 
 @dataclass(frozen=True, slots=True)

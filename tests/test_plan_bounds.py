@@ -2,11 +2,14 @@
 
 import functools
 import json
+import pickle
 import re
 import warnings
+from dataclasses import replace
 
 import pytest
 
+import remat_algos.plan.problem as problem_module
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.curve import bound_curve
@@ -209,6 +212,66 @@ def test_auto_stops_at_a_plan_that_meets_the_bound():
     plan = solve(GRAPH, "100%")
     assert (plan.gap, plan.report.tried) == (0.0, 1)
     assert "optimal: no schedule" in " ".join(str(plan).split())
+
+
+@pytest.fixture
+def bounds_asked(monkeypatch):
+    """The efforts of all lower bounds that were searched; after "interrupt" the next is stopped at its first bound."""
+    real, asked = problem_module.rising_bounds, []
+
+    def rising(*arguments, **options):
+        asked.append(options["effort"])
+        for bound in real(*arguments, **options):
+            yield bound
+            if asked[:1] == ["interrupt"]:
+                asked.clear()
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(problem_module, "rising_bounds", rising)
+    return asked
+
+
+READERS = (
+    lambda plan: plan.bound,
+    Plan.record,
+    str,
+    pickle.dumps,
+    lambda plan: replace(plan, seconds=1.0),
+    bound_cells,
+)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_bound_of_a_solver_named_alone_is_computed_when_it_is_read(bounds_asked, reader):
+    plan = solve(GRAPH, "50%", solver="chen_greedy", effort="fast")
+    assert (repr(plan), plan.overhead > 0, bounds_asked) == (repr(plan), True, [])
+    reader(plan)
+    asked = len(bounds_asked)
+    assert (asked > 0, plan.bound_search, pickle.loads(pickle.dumps(plan)).gap) == (True, None, plan.gap)
+    assert len(bounds_asked) == asked
+    assert plan.bound.compute == plan_at_half().bound.compute
+
+
+@pytest.mark.parametrize(("options", "first"), [({"solver": "auto"}, 1), ({"solver": "search"}, 1), ({"raw": True}, 0)])
+def test_a_search_that_may_end_at_a_bound_computes_it_first(bounds_asked, options, first):
+    plan = solve(GRAPH, "50%", effort="fast", **options)
+    assert (len(bounds_asked) > 0) == first
+    assert plan.bound.compute == plan_at_half().bound.compute
+
+
+def test_a_bound_is_computed_in_what_is_left_of_the_time_limit(bounds_asked):
+    late = solve(GRAPH, "100%", solver="no_remat", time_limit=0)
+    assert (late.bound.compute, late.gap) == (GRAPH.needed_compute, 0)
+
+
+def test_an_interrupt_of_a_bound_leaves_the_bound_so_far(bounds_asked):
+    plan = solve(GRAPH, "50%", solver="chen_greedy", effort="fast")
+    bounds_asked.append("interrupt")
+    with pytest.raises(KeyboardInterrupt, match="interrupted while the lower bound was computed"):
+        str(plan)
+    assert plan.bound.compute >= GRAPH.needed_compute
+    with pytest.raises(AttributeError, match="a plan has no attribute 'bounds'"):
+        _ = plan.bounds
 
 
 def test_an_unknown_effort_is_refused():

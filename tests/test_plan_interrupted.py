@@ -139,7 +139,7 @@ def test_under_an_overhead_the_lowest_that_keeps_it_is_given(sweep, solver):
         assert figures(plan.simulation) == min(map(figures, [simulate(GRAPH, range(GRAPH.n_nodes)), *fitting]))
 
 
-@pytest.mark.parametrize("solver", ["auto", "search", "chen_sqrt"])
+@pytest.mark.parametrize("solver", ["auto", "search"])
 @pytest.mark.parametrize("calls", [1, 2])
 def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(monkeypatch, solver, calls):
     """In the closure bound, and in the moment bound, which larger graphs have beside it."""
@@ -161,13 +161,12 @@ def test_an_interrupt_while_the_bound_is_computed_leaves_one_pass_and_the_start(
     with pytest.raises(KeyboardInterrupt, match="interrupted before a plan within the budget was found"):
         solve(graph, base // 2, solver=solver)
     assert len(counted) == calls
-    if solver != "chen_sqrt":
-        counted.clear()
-        start = checkpoint_schedule(graph, np.arange(graph.n_nodes) % 6 == 0)
-        limit = simulate(graph, start).peak_memory
-        assert limit < base
-        plan = solve(graph, limit, solver=solver, start=start)
-        assert (plan.method, plan.peak_memory <= limit, plan.interrupted) == ("start", True, True)
+    counted.clear()
+    start = checkpoint_schedule(graph, np.arange(graph.n_nodes) % 6 == 0)
+    limit = simulate(graph, start).peak_memory
+    assert limit < base
+    plan = solve(graph, limit, solver=solver, start=start)
+    assert (plan.method, plan.peak_memory <= limit, plan.interrupted) == ("start", True, True)
 
 
 def test_no_rematerialization_is_there_when_nothing_else_is(sweep):

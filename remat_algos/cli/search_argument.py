@@ -31,6 +31,14 @@ def add_effort(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
 
 
+def add_tolerance(parser: argparse._ActionsContainer) -> None:
+    """Add --tolerance."""
+    from remat_algos.effort import NEAR
+
+    near = f"end the search at a plan within POINTS of overhead of its bound (default: {NEAR}; 0: only at the bound)"
+    parser.add_argument("--tolerance", type=_points, default=NEAR, metavar="POINTS", help=near)
+
+
 @contextlib.contextmanager
 def search_limits(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
     """The time that is left, the seed and the effort as arguments of a search, and a line of progress meanwhile."""
@@ -49,10 +57,18 @@ def whole_number(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
+    return _number(text, "is not a time; give seconds, 0 or more")
+
+
+def _points(text: str) -> float:
+    return _number(text, "is not a tolerance; give points of overhead, 0 or more")
+
+
+def _number(text: str, fault: str) -> float:
     try:
-        seconds = float(text)
+        number = float(text)
     except ValueError:
-        seconds = -1
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a time; give seconds, 0 or more")
-    return seconds
+        number = -1
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} {fault}")
+    return number

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK, Reservation
@@ -64,7 +64,8 @@ class Plan:
         Options of the solver.
     bound : ComputeBound or None
         Lower bound on the compute of every schedule of its `scope` within the limit; without a limit, or for the budget
-        "least", of every schedule within this plan's own peak. `solve` gives one for schedules of any order.
+        "least", of every schedule within this plan's own peak. `solve` gives one for schedules of any order, and may
+        leave its computation to the first time that it is read.
     seconds : float
         Time that solving took.
     details : mapping
@@ -83,6 +84,9 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
+    bound_search : callable, optional
+        Computes `bound`, and how its search ended, when the bound is first read: also to print, save or pickle the
+        plan. After an interrupt the bound so far stays, and Interrupted is raised.
     """
 
     graph: ComputationGraph
@@ -101,6 +105,7 @@ class Plan:
     narrower: ComputeBound | None = None
     solver_peak_bound: int | None = None
     loaded: bool = False
+    bound_search: Callable[[], tuple[ComputeBound, Stop]] | None = None
 
     _repr_html_ = html
 
@@ -121,11 +126,24 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
-        if self.bound is not None:
+        if self.bound_search is not None:
+            object.__delattr__(self, "bound")  # `__getattr__` then finds it
+        elif self.bound is not None:
             self.bound.record(self.graph)  # ValueError for nodes of another graph
         object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
+
+    if not TYPE_CHECKING:  # which knows the fields
+
+        def __getattr__(self, name: str) -> ComputeBound:
+            if name != "bound":
+                raise AttributeError(f"a plan has no attribute {quoted(name)}")
+            bound, stop = self.bound_search()
+            object.__setattr__(self, "bound", bound)
+            object.__setattr__(self, "bound_search", None)
+            stop.check("interrupted while the lower bound was computed")
+            return bound
 
     @property
     def schedule(self) -> Schedule:

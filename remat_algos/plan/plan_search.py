@@ -1,7 +1,9 @@
 """Runs of solvers for one request, and the lower bounds before and after them."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
@@ -10,20 +12,21 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.infeasible import budget_error, lowest_plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.request import Request
+from remat_algos.plan.request import SMALL, Request
 from remat_algos.plan.reserved_search import STOPPED
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
-SMALL = 64  # nodes; on smaller graphs the integer program would take longer than exact search
 SAMPLES = "the samples of costs"  # named in `out_of_memory`, as solvers and allocators are
 BOUNDING = "lower bound: "  # in the words of the progress
 
 
 class BoundSearch:
     """Lower bounds on compute: quick ones before the search, at which it may end, and longer ones after it.
+
+    They are computed at once if the search may end at them, else when they are first read.
 
     Parameters
     ----------
@@ -34,20 +37,39 @@ class BoundSearch:
 
     def __init__(self, request: Request, problem: Problem, clock: Clock) -> None:
         self.request, self.problem, self.clock = request, problem, clock
-        self.effort = Effort.of(request.task.effort)
-        quick = clock.share(BOUND_SHARE, clock.within_stage(0.02, BOUNDING))
-        self.closure, self.stop = problem.compute_bound(quick, effort=FAST)
-        self.best = self.closure
-        pays = self.closure.price is not None and request.graph.n_nodes > SMALL
-        if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
-            longer = clock.share(BOUND_SHARE, clock.within_stage(0.05, BOUNDING))
-            self.best, self.stop = problem.compute_bound(longer, effort=DEFAULT, closure=self.closure)
-
-    @property
-    def goal(self) -> int | None:
+        self.effort, self.stop = Effort.of(request.task.effort), Stop.DONE
+        known = self.best if request.ends_at_bound else ComputeBound(request.graph.needed_compute)
+        self.goal = None if request.raw else request.criterion.goal(request.graph, known)
         """Compute at which the search may end; None if compute alone does not decide."""
-        request = self.request
-        return None if request.raw else request.criterion.goal(request.graph, self.best)
+
+    @cached_property
+    def closure(self) -> ComputeBound:
+        """The closure bound."""
+        quick = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.02, BOUNDING))
+        bound, self.stop = self.problem.compute_bound(quick, effort=FAST)
+        return bound
+
+    @cached_property
+    def best(self) -> ComputeBound:
+        """The bound before the search: that of one moment, where it may pay, else the closure bound."""
+        bound = self.closure
+        pays = bound.price is not None and self.request.graph.n_nodes > SMALL
+        if self.effort.bounds_first and pays and self.stop is not Stop.INTERRUPTED:
+            longer = self.clock.share(BOUND_SHARE, self.clock.within_stage(0.05, BOUNDING))
+            bound, self.stop = self.problem.compute_bound(longer, effort=DEFAULT, closure=bound)
+        return bound
+
+    def on_demand(self, best: Candidate, stop: Stop) -> Callable[[], tuple[ComputeBound, Stop]]:
+        """A function that computes the bound of the best plan, in the time that is left now, and how that ended."""
+        seconds = self.clock.left
+
+        def computed() -> tuple[ComputeBound, Stop]:
+            self.clock = Clock(seconds)
+            bound = self.best
+            bound = bound if self.stop is Stop.INTERRUPTED else self.raised(best, stop)
+            return self.problem.proven(best, bound), self.stop
+
+        return computed
 
     def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
         """The bound after a search, raised towards the compute of the best plan in the remaining time."""
@@ -104,7 +126,7 @@ class PlanSearch:
         request, interrupted = self.request, stop is Stop.INTERRUPTED
         least = problem.minimizes_peak and problem.overhead_limit is None
         if least and self._lowest is not None and not interrupted:
-            return self._lowest, _best(self._lowest, self.bounds.closure)
+            return self._lowest, _best(self._lowest, self.bounds)
         portfolio = self._portfolio(problem)
         if interrupted:
             portfolio.lowest = None
@@ -134,7 +156,7 @@ class PlanSearch:
 
     def _chosen(self, portfolio: Portfolio) -> Candidate:
         """The choice of the criterion, or the candidate that ranks first if it makes none."""
-        best = _best(portfolio, self.bounds.closure)
+        best = _best(portfolio, self.bounds)
         with until_stopped(memory=True) as ending:
             compared = [*portfolio.candidates, *portfolio.fitting]
             portfolio.robust = self.request.criterion.choose(portfolio.problem, compared)
@@ -163,7 +185,7 @@ def _check_served(solver: Solver, portfolio: Portfolio) -> None:
         raise error
 
 
-def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
+def _best(portfolio: Portfolio, bounds: BoundSearch) -> Candidate:
     """The candidate that ranks first, if it keeps to the budget."""
     problem, best = portfolio.problem, portfolio.best()
     if best is not None and problem.fits(best):
@@ -182,7 +204,7 @@ def _best(portfolio: Portfolio, proof: ComputeBound) -> Candidate:
         portfolio.reasons,
         skipped,
         late=portfolio.late,
-        proof=proof,
+        proof=bounds.closure,
         dropped=portfolio.dropped,
         least=portfolio.least,
     )

@@ -86,7 +86,7 @@ class SolverResult:
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
         """The report for a plan of this solver; `stop` is how the runs of all solvers ended."""
-        stop |= self.stop if self.error is None else self.stop | Stop.DEADLINE
+        stop |= self.stop if self.error is None else self.stop | Stop.FAILED
         names = (solver,) if self.stop is Stop.OUT_OF_MEMORY else ()
         return SearchReport(simulated=self.simulated, skipped=self.skipped, stop=stop, out_of_memory=names)
 
@@ -107,8 +107,8 @@ class Portfolio:
         For a whole frontier: number of budgets, evenly spaced up to the peak without rematerialization,
         within which the best candidates are polished; and number of limits of a search of one limit.
     bound : int, optional
-        Lower bound on the compute of what fits: a candidate that meets it ends the search, and so does one that a
-        solver proves optimal. Without a bound all solvers run.
+        Lower bound on the compute of what fits: a candidate that meets it, up to the slack of the task, ends the
+        search, and so does one that a solver proves optimal. Without a bound all solvers run.
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     lowest : callable, optional
@@ -183,8 +183,8 @@ class Portfolio:
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
-                if self.optimal:
-                    ending.stop = Stop.PROVEN
+                if self.enough:
+                    ending.stop = self._end
                     break
                 if solver.improves and searches and self._is_unmet():
                     break
@@ -237,6 +237,19 @@ class Portfolio:
             return False
         proven = self._proven and self.stops_at_proof
         return proven or (self.bound is not None and best.figures[1] <= self.bound)
+
+    @property
+    def enough(self) -> bool:
+        """True if the best candidate is optimal, or fits and is as near the bound as the task asks."""
+        best, goal = self._best, self.task.goal
+        if best is None or goal is None or self.budgets or best.figures[1] > goal:
+            return self.optimal
+        return self.problem.fits(best)
+
+    @property
+    def _end(self) -> Stop:
+        """How the run ends at a candidate that is `enough`."""
+        return Stop.PROVEN if self.optimal else Stop.NEAR
 
     def _part(self, n_left: int) -> float:
         """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
@@ -325,7 +338,7 @@ class Portfolio:
             raise
         finally:
             result.skipped, result.seconds = solving.skipped, clock.elapsed
-        if self.polish and solver.name != BASELINE and not self.optimal:
+        if self.polish and solver.name != BASELINE and not self.enough:
             self._polish(solver, result, clock.share(progress=clock.within_stage()))
             result.seconds = clock.elapsed
         if result.dropped is not None and not result.candidates:
@@ -356,7 +369,7 @@ class Portfolio:
                     continue
                 result.polished.append(candidate)
                 self._note(candidate)
-                if self.optimal:
+                if self.enough:
                     break
         except OutOfTime:
             pass
@@ -397,10 +410,10 @@ class Portfolio:
             result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
             self._keep(candidate, result, clock)
-            if self.optimal:
+            if self.enough:
                 with suppress(OutOfTime):
                     clock.progress(result.simulated)
-                return Stop.PROVEN
+                return self._end
             if not clock.has_stages:
                 clock.progress(result.simulated)
             if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end

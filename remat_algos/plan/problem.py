@@ -1,6 +1,6 @@
 """The limits that a plan must meet, and how candidates are ranked."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +106,11 @@ class Problem:
         own_peak = candidate.peak_bound is not None or self.solver_limit in (None, candidate.figures[0])
         return candidate.bound if own_peak or not self.minimizes_peak else None
 
+    def proven(self, candidate: Candidate, bound: ComputeBound) -> ComputeBound:
+        """The larger of a bound and the candidate's own, if that counts here and is of schedules of any order."""
+        own = self.own_bound(candidate) if candidate.scope == ANY_ORDER else None
+        return bound if own is None or own <= bound.compute else ComputeBound(own, solver=candidate.solver)
+
     def fits(self, candidate: Candidate) -> bool:
         """True if peak and overhead are within the budget."""
         return not self.rank(candidate)[0]
@@ -125,19 +130,18 @@ class Problem:
         options: Mapping[str, Any],
         seconds: float,
         report: SearchReport,
-        bound: ComputeBound,
+        bound: ComputeBound | Callable[[], tuple[ComputeBound, Stop]],
         reservation: Reservation | None = None,
     ) -> Plan:
         """The plan of a candidate; by default its peak is the reservation.
 
-        Its bound is the larger of the given one and the candidate's own, if solvers worked within this problem's own
-        limit. A bound for fewer schedules than those of any order stands beside it.
+        Its bound is `proven`, or computed when it is first read. A bound for fewer schedules than those of any order
+        stands beside it.
         """
         own, narrower, peak_bound = self.own_bound(candidate), None, candidate.peak_bound
         if own is not None and candidate.scope not in (None, ANY_ORDER):
             narrower = ComputeBound(own, scope=candidate.scope, solver=candidate.solver)
-        elif own is not None and candidate.scope == ANY_ORDER and own > bound.compute:
-            bound = ComputeBound(own, solver=candidate.solver)
+        known = self.proven(candidate, bound) if isinstance(bound, ComputeBound) else None
         return Plan(
             graph=self.graph,
             budget=self.budget,
@@ -146,7 +150,7 @@ class Problem:
             solver=solver,
             method=candidate.solver,
             options=options,
-            bound=bound,
+            bound=known,
             seconds=seconds,
             details={name: value for name, value in candidate.details.items() if name not in BOUND_DETAILS},
             report=report,
@@ -154,6 +158,7 @@ class Problem:
             constraints=self.constraints,
             narrower=narrower,
             solver_peak_bound=peak_bound if (peak_bound or 0) > least_peak_bound(self.graph)[0] else None,
+            bound_search=None if isinstance(bound, ComputeBound) else bound,
         )
 
     def check_regions(self) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed
 from remat_algos.context import Clock
-from remat_algos.effort import DEFAULT
+from remat_algos.effort import DEFAULT, NEAR
 from remat_algos.errors import GraphError, ScheduleError
-from remat_algos.ir.arrays import as_whole
+from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.criterion import Criterion
@@ -29,6 +29,9 @@ from remat_algos.solvers.registry import (
 )
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import listed, quoted, shortened
+
+SMALL = 64  # nodes: up to there exact search takes less time than an integer program
+POINTS = 100  # of one pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,7 @@ class Request:
         constraints: Constraints | Mapping[str, Any] | None = None,
         cost_noise: float | None = None,
         start: Order | None = None,
+        tolerance: float = NEAR,
         **options: Any,
     ) -> "Request":
         """Check the arguments of `solve`, with its errors; `solvers` names several.
@@ -98,6 +102,10 @@ class Request:
         budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
         if named is None and options:
             raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
+        if not 0 <= tolerance <= LARGEST_SUM:
+            raise ValueError(f"tolerance is {quoted(tolerance)}; give points of overhead, 0 or more")
+        ends_early = cost_noise is None and graph.n_nodes > SMALL
+        slack = min(int(tolerance / POINTS * graph.needed_compute), LARGEST_SUM) if ends_early else 0
         criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
         own_start = () if start is None else (_simulated(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
@@ -108,7 +116,7 @@ class Request:
             budget,
             named,
             options,
-            Task(seed=seed, effort=effort),
+            Task(seed=seed, effort=effort, slack=slack),
             raw,
             not raw if polish is None else polish,
             criterion,
@@ -120,6 +128,11 @@ class Request:
     def name(self) -> str:
         """The name of the requested solver."""
         return AUTO if self.named is None else listed([each.name for each in self.named])
+
+    @property
+    def ends_at_bound(self) -> bool:
+        """True if the search may end at a lower bound above one pass: that of all solvers, or one that improves."""
+        return not self.raw and (self.named is None or any(each.improves for each in self.named))
 
     @property
     def solvers(self) -> tuple[Solver, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock, Progress, Stop, interrupted_as
-from remat_algos.effort import DEFAULT
+from remat_algos.effort import DEFAULT, NEAR
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -37,6 +37,7 @@ def solve(
     progress: Progress | None = None,
     cost_noise: float | None = None,
     start: Order | None = None,
+    tolerance: float = NEAR,
     **options: Any,
 ) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
@@ -86,6 +87,9 @@ def solve(
         A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
         It is a candidate itself, with `raw` too: where it fits, the plan is never worse. With `cost_noise` it is one of
         the plans whose quantiles are compared. Other solvers, named alone, take none, nor do `frontier` and `compare`.
+    tolerance : float
+        Points of overhead: on graphs of more than 64 nodes a search ends at a plan that is this near its lower bound.
+        With 0 it ends only at the bound itself. Not with `cost_noise`.
     **options
         Options of the solver.
 
@@ -93,6 +97,8 @@ def solve(
     -------
     Plan
         Within the budget, and never worse than no rematerialization unless `raw`, or where a constraint forbids that.
+        With `raw`, or of a named solver that does not improve others' schedules, `Plan.bound` is computed when it is
+        first read, printed or saved, in what is left of `time_limit`: such a search does not end at a bound.
 
     Raises
     ------
@@ -136,6 +142,7 @@ def solve(
             constraints=constraints,
             cost_noise=cost_noise,
             start=start,
+            tolerance=tolerance,
             **options,
         )
     return answered(request, clock)
@@ -171,7 +178,7 @@ def _searched(request: Request, clock: Clock) -> Plan:
         if error.plan is not None:
             error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
         raise
-    bound = bounds.raised(best, searches.stop)
+    bound = (bounds.raised if request.ends_at_bound else bounds.on_demand)(best, searches.stop)
     stop = searches.stop | bounds.stop
     if stop is not Stop.INTERRUPTED:
         clock.finish()

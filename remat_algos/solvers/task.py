@@ -18,6 +18,8 @@ class Task:
         Bytes of peak that a schedule should fit; None for the whole frontier.
     bound : int, optional
         Lower bound on the compute of schedules that fit; a search that meets it can stop.
+    slack : int
+        Compute above the bound at which a search can stop all the same.
     budgets : int
         For a whole frontier: number of limits at which a search for one limit is run; else 0.
     constraints : Constraints, optional
@@ -40,15 +42,23 @@ class Task:
     --------
     >>> Task(4_000).limit, Task().effort
     (4000, 'default')
+    >>> Task(4_000, bound=20, slack=3).goal
+    23
     """
 
     limit: int | None = None
     bound: int | None = None
+    slack: int = 0
     budgets: int = 0
     constraints: Constraints | None = None
     seed: int = 0
     effort: str = DEFAULT
     candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def goal(self) -> int | None:
+        """Compute at which a search can stop; None without a bound."""
+        return None if self.bound is None else self.bound + self.slack
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", as_seed(self.seed))

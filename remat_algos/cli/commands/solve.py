@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
@@ -16,7 +17,7 @@ from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, search_limits
+from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, add_tolerance, search_limits
 from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
     )
     add_effort(parser)
+    add_tolerance(parser)
     limit = "end SECONDS after the start, reading and writing included, with the best plan found so far"
     add_time_limit(parser, limit)
     add_seed(parser)
@@ -103,13 +105,14 @@ def _solved(
     arguments: argparse.Namespace, graph: ComputationGraph, request: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Plan:
     """The plan of the solver; errors name the graph, or the solver whose option is wrong."""
+    from remat_algos.context import until_stopped
     from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
-    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise")}
+    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise", "tolerance")}
     with search_limits(arguments) as limits:
         try:
-            return solve(graph, **request, **own, **limits, **options)
+            plan = solve(graph, **request, **own, **limits, **options)
         except GraphError as error:
             remedy = "; leave out --inference" if arguments.inference else ""
             raise GraphError(f"{shortened_path(arguments.graph)}: {error}{remedy}") from error
@@ -118,6 +121,11 @@ def _solved(
                 raise
             solver = f"{shortened(arguments.solver)}: " if options else ""
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
+        if arguments.format in ("names", "actions") and not arguments.output:
+            return plan
+        with until_stopped() as ending:
+            _ = plan.bound  # computed here, where an interrupt leaves the plan
+    return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
 
 
 def _check_output(arguments: argparse.Namespace) -> None:

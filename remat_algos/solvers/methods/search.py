@@ -303,6 +303,6 @@ class _LimitSearch:
     ) -> Generator[Annealed, None, Annealed | None]:
         """The rounds of the annealer, as the effort has them, to a compute of `goal`, by default the lower bound."""
         if goal is None:
-            goal = max(self.graph.needed_compute, self.task.bound or 0)
+            goal = max(self.graph.needed_compute, self.task.goal or 0)
         count = self.effort.first_searches
         return self.annealer.rounds(starts, limit, work, count=count, goal=goal, lowest=lowest, part=part)
