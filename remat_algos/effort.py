@@ -11,6 +11,7 @@ from remat_algos.text.wording import quoted
 
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
+GAP_NODES = 1_000  # smaller graphs are planned in a fraction of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class Effort:
         Maximum number of nodes of a graph for a moment bound.
     moment_seconds : float
         Time limit of its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
+    gap : float
+        A plan that is above the lower bound by at most this share of one pass ends the search, between two solvers, on
+        graphs of `GAP_NODES` or more.
     search_share : float
         Share of the remaining time for the search: the rest is for the bound after it.
     """
@@ -59,6 +63,7 @@ class Effort:
     moments: int
     moment_nodes: int
     moment_seconds: float
+    gap: float
     search_share: float
 
     @property
@@ -99,6 +104,7 @@ TABLE = MappingProxyType(
             moments=0,
             moment_nodes=0,
             moment_seconds=0.0,
+            gap=0.001,
             search_share=1.0,
         ),
         DEFAULT: Effort(
@@ -113,6 +119,7 @@ TABLE = MappingProxyType(
             moments=1,
             moment_nodes=3_000,
             moment_seconds=2.0,
+            gap=0.0,
             search_share=1.0,
         ),
         BEST: Effort(
@@ -127,6 +134,7 @@ TABLE = MappingProxyType(
             moments=3,
             moment_nodes=UNLIMITED,
             moment_seconds=6.0,
+            gap=0.0,
             search_share=0.6,
         ),
     }

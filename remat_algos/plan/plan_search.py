@@ -120,8 +120,12 @@ class PlanSearch:
         request = self.request
         done = min(self.bounds.effort.search_share, request.criterion.progress_share)
         clock = self.clock.share(self._part, self.clock.within_stage(done))
-        # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
-        task = request.task if problem is self.problem else replace(request.task, effort=FAST)
+        task = request.task
+        if problem is not self.problem:
+            # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
+            task = replace(task, effort=FAST)
+        elif not problem.minimizes_peak:
+            task = replace(task, closure=self.bounds.closure)
         return Portfolio(
             problem,
             clock,

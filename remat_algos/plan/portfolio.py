@@ -10,6 +10,7 @@ from typing import Any
 
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
+from remat_algos.effort import GAP_NODES, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
@@ -186,6 +187,8 @@ class Portfolio:
                 if self.optimal:
                     ending.stop = Stop.PROVEN
                     break
+                if self._is_near:
+                    break
                 if solver.improves and searches and self._is_unmet():
                     break
                 progress = None
@@ -237,6 +240,15 @@ class Portfolio:
             return False
         proven = self._proven and self.stops_at_proof
         return proven or (self.bound is not None and best.figures[1] <= self.bound)
+
+    @property
+    def _is_near(self) -> bool:
+        """True if the best candidate is as near to the bound as the effort asks for."""
+        best, graph = self._best, self.problem.graph
+        if best is None or self.bound is None or self.budgets or not self.stops_at_proof or graph.n_nodes < GAP_NODES:
+            return False
+        gap = int(Effort.of(self.task.effort).gap * graph.needed_compute)
+        return self.problem.fits(best) and best.figures[1] <= self.bound + gap
 
     def _part(self, n_left: int) -> float:
         """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
