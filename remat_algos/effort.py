@@ -12,6 +12,8 @@ from remat_algos.text.wording import quoted
 FAST, DEFAULT, BEST = EFFORTS = ("fast", "default", "best")
 UNLIMITED = 2**62
 NEAR = 0.005  # points of overhead above its bound at which a search ends by default
+SMALL = 64  # nodes: the optimum of graphs that are no larger can often be proved, so a search ends at the bound alone
+LARGE = 1_000  # nodes; smaller graphs are planned in a fraction of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Effort:
         Maximum number of nodes of a graph for a moment bound.
     moment_seconds : float
         Time limit of its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
+    gap : float
+        Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
     search_share : float
         Share of the remaining time for the search: the rest is for the bound after it.
     """
@@ -60,6 +64,7 @@ class Effort:
     moments: int
     moment_nodes: int
     moment_seconds: float
+    gap: float
     search_share: float
 
     @property
@@ -71,6 +76,10 @@ class Effort:
     def bounds_last(self) -> bool:
         """True if the bound is raised after the search, regardless of bounds before it."""
         return self.search_share < 1
+
+    def near(self, n_nodes: int) -> float:
+        """Points of overhead above the lower bound at which a search ends, unless `gap` is given."""
+        return 0.0 if n_nodes <= SMALL else NEAR if n_nodes < LARGE else self.gap
 
     @classmethod
     def of(cls, name: str) -> "Effort":
@@ -100,6 +109,7 @@ TABLE = MappingProxyType(
             moments=0,
             moment_nodes=0,
             moment_seconds=0.0,
+            gap=0.1,
             search_share=1.0,
         ),
         DEFAULT: Effort(
@@ -114,6 +124,7 @@ TABLE = MappingProxyType(
             moments=1,
             moment_nodes=3_000,
             moment_seconds=2.0,
+            gap=NEAR,
             search_share=1.0,
         ),
         BEST: Effort(
@@ -128,6 +139,7 @@ TABLE = MappingProxyType(
             moments=3,
             moment_nodes=UNLIMITED,
             moment_seconds=6.0,
+            gap=NEAR,
             search_share=0.6,
         ),
     }

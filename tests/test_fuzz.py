@@ -221,7 +221,7 @@ def boastful(graph, budget, **options):
 )
 def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, found):
     monkeypatch.setattr(ra, "solve", solve)
-    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(12))) >= found
+    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(24))) >= found
 
 
 def raising(error):

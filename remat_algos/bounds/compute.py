@@ -17,6 +17,7 @@ from remat_algos.text.wording import quoted
 
 PATIENCE = 250_000_000  # work without a better moment after which the rest is left out
 MAX_PRICE = MAX_LIMIT = 2**62  # above all sums of costs and of bytes
+NEARLY = 1024  # a price that is slightly lower or higher differs by one part of so many
 ANY_ORDER = "any order"  # the scope of a bound for all schedules
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
@@ -288,6 +289,28 @@ def closure_cut(graph: ComputationGraph, limit: int, bound: ComputeBound) -> Clo
     _check_moment(graph, node, bound.price)
     forced, values, again, live, before = closure.search.side(node, *closure.scaled(bound.price))
     return ClosureCut(node, forced, values, live, again, before)
+
+
+def closure_sides(graph: ComputationGraph, limit: int, bound: ComputeBound) -> tuple[Int32, Int32]:
+    """Nodes recomputed by the cuts of a closure bound at a slightly lower and a slightly higher price of a byte.
+
+    At the price itself both cuts cost the same, and the limit lies between the bytes that they keep.
+
+    Examples
+    --------
+    >>> edges = [(0, 1), (1, 2), (2, 3), (3, 4), (1, 4), (4, 5), (0, 5)]
+    >>> graph = ComputationGraph.from_edges(edges, compute=[2, 2, 2, 4, 4, 4])
+    >>> [nodes.tolist() for nodes in closure_sides(graph, 3, overhead_bound(graph, 3))]
+    [[], [0, 1]]
+    """
+    if bound.price is None:
+        raise ValueError(f"the bound has no price: its source is {quoted(bound.source)}; give a closure bound")
+    closure, node = _Closure.of(graph), bound.nodes[0]
+    _check_moment(graph, node, bound.price)
+    p, k = bound.price
+    prices = [((NEARLY + each) * p, k + NEARLY.bit_length() - 1) for each in (-1, 1)]
+    low, high = (closure.search.side(node, *closure.scaled(price))[2] for price in prices)
+    return low, high
 
 
 def forced_values(graph: ComputationGraph, node: int) -> list[int]:

@@ -31,12 +31,12 @@ def add_effort(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT, help=work)
 
 
-def add_tolerance(parser: argparse._ActionsContainer) -> None:
-    """Add --tolerance."""
-    from remat_algos.effort import NEAR
-
-    near = f"end the search at a plan within POINTS of overhead of its bound (default: {NEAR}; 0: only at the bound)"
-    parser.add_argument("--tolerance", type=_points, default=NEAR, metavar="POINTS", help=near)
+def add_gap(parser: argparse._ActionsContainer) -> None:
+    """Add --gap."""
+    near = (
+        "end the search at a plan within POINTS of overhead of its bound (0: only at it; default: by effort and size)"
+    )
+    parser.add_argument("--gap", type=_points, metavar="POINTS", help=near)
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def _seconds(text: str) -> float:
 
 
 def _points(text: str) -> float:
-    return _number(text, "is not a tolerance; give points of overhead, 0 or more")
+    return _number(text, "is no gap; give points of overhead, 0 or more")
 
 
 def _number(text: str, fault: str) -> float:

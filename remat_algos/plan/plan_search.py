@@ -7,12 +7,12 @@ from functools import cached_property
 
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
-from remat_algos.effort import DEFAULT, FAST, Effort
+from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.plan.infeasible import budget_error, lowest_plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem
-from remat_algos.plan.request import SMALL, Request
+from remat_algos.plan.request import Request
 from remat_algos.plan.reserved_search import STOPPED
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import Solver
@@ -142,8 +142,12 @@ class PlanSearch:
         request = self.request
         done = min(self.bounds.effort.search_share, request.criterion.progress_share)
         clock = self.clock.share(self._part, self.clock.within_stage(done))
-        # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
-        task = request.task if problem is self.problem else replace(request.task, effort=FAST)
+        task = request.task
+        if problem is not self.problem:
+            # repeated at a lower limit for an allocator: earlier candidates are improved, so little work suffices
+            task = replace(task, effort=FAST)
+        elif request.ends_at_bound and not problem.minimizes_peak:
+            task = replace(task, closure=self.bounds.closure)
         return Portfolio(
             problem,
             clock,

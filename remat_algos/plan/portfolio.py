@@ -184,7 +184,6 @@ class Portfolio:
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
                 if self.enough:
-                    ending.stop = self._end
                     break
                 if solver.improves and searches and self._is_unmet():
                     break
@@ -195,6 +194,8 @@ class Portfolio:
                     progress = self._report(f"{number}{solver.name}", report)
                 part = self._part(len(ordered) - i)
                 self._run_solver(solver, options, self.clock.share(part, progress))
+            if self.enough:
+                ending.stop = Stop.PROVEN if self.optimal else Stop.NEAR
             self._is_unmet()
         self.note(ending.stop)
 
@@ -245,11 +246,6 @@ class Portfolio:
         if best is None or goal is None or self.budgets or best.figures[1] > goal:
             return self.optimal
         return self.problem.fits(best)
-
-    @property
-    def _end(self) -> Stop:
-        """How the run ends at a candidate that is `enough`."""
-        return Stop.PROVEN if self.optimal else Stop.NEAR
 
     def _part(self, n_left: int) -> float:
         """The share of the time for the next solver: an equal one, or enough for one candidate while nothing fits."""
@@ -410,10 +406,10 @@ class Portfolio:
             result.simulated += 1
             candidate = replace(candidate, simulation=simulation, solver=name)
             self._keep(candidate, result, clock)
-            if self.enough:
+            if self.optimal:
                 with suppress(OutOfTime):
                     clock.progress(result.simulated)
-                return self._end
+                return Stop.PROVEN
             if not clock.has_stages:
                 clock.progress(result.simulated)
             if not evaluated or clock.overdue > GRACE:  # a solver that evaluates all at first may be about to end

@@ -7,7 +7,7 @@ from typing import Any
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed
 from remat_algos.context import Clock
-from remat_algos.effort import DEFAULT, NEAR
+from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
@@ -30,7 +30,6 @@ from remat_algos.solvers.registry import (
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import listed, quoted, shortened
 
-SMALL = 64  # nodes: up to there exact search takes less time than an integer program
 POINTS = 100  # of one pass
 
 
@@ -87,7 +86,7 @@ class Request:
         constraints: Constraints | Mapping[str, Any] | None = None,
         cost_noise: float | None = None,
         start: Order | None = None,
-        tolerance: float = NEAR,
+        gap: float | None = None,
         **options: Any,
     ) -> "Request":
         """Check the arguments of `solve`, with its errors; `solvers` names several.
@@ -102,10 +101,10 @@ class Request:
         budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
         if named is None and options:
             raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
-        if not 0 <= tolerance <= LARGEST_SUM:
-            raise ValueError(f"tolerance is {quoted(tolerance)}; give points of overhead, 0 or more")
-        ends_early = cost_noise is None and graph.n_nodes > SMALL
-        slack = min(int(tolerance / POINTS * graph.needed_compute), LARGEST_SUM) if ends_early else 0
+        gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
+        if not 0 <= gap <= LARGEST_SUM:
+            raise ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more")
+        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM) if cost_noise is None else 0
         criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
         own_start = () if start is None else (_simulated(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}

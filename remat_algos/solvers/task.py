@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from remat_algos.arguments import as_seed
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.solvers.candidates import Candidate
@@ -20,6 +21,8 @@ class Task:
         Lower bound on the compute of schedules that fit; a search that meets it can stop.
     slack : int
         Compute above the bound at which a search can stop all the same.
+    closure : ComputeBound, optional
+        The closure bound of the limit, if known.
     budgets : int
         For a whole frontier: number of limits at which a search for one limit is run; else 0.
     constraints : Constraints, optional
@@ -49,6 +52,7 @@ class Task:
     limit: int | None = None
     bound: int | None = None
     slack: int = 0
+    closure: ComputeBound | None = None
     budgets: int = 0
     constraints: Constraints | None = None
     seed: int = 0

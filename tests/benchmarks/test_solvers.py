@@ -6,6 +6,7 @@ import pytest
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain, layered_dag
+from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import default_solvers
 
@@ -34,3 +35,19 @@ def test_solve(benchmark, solver, name):
         plans_simulated=plan.report.simulated or 1,
     )
     assert plan.peak_memory <= plan.limit
+
+
+@pytest.mark.parametrize("budget", ["70%", "50%", "25%"])
+def test_deep(benchmark, budget):
+    """80 equal layers, as adapters plan them; each time a graph of which nothing is known yet."""
+    forward = build("llama_7b", depth=80).graph
+    plan = benchmark.pedantic(
+        lambda graph: solve(graph, budget, effort="fast"), setup=lambda: ((differentiate(forward),), {}), rounds=3
+    )
+    benchmark.extra_info.update(
+        cores=os.cpu_count(),
+        nodes=plan.graph.n_nodes,
+        budget=budget,
+        overhead_share=plan.overhead / plan.graph.needed_compute,
+    )
+    assert plan.bound.gap(plan.graph.needed_compute + plan.overhead) <= 0.001

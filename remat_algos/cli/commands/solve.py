@@ -17,7 +17,7 @@ from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, add_tolerance, search_limits
+from remat_algos.cli.search_argument import add_effort, add_gap, add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S",
     )
     add_effort(parser)
-    add_tolerance(parser)
+    add_gap(parser)
     limit = "end SECONDS after the start, reading and writing included, with the best plan found so far"
     add_time_limit(parser, limit)
     add_seed(parser)
@@ -109,7 +109,7 @@ def _solved(
     from remat_algos.errors import GraphError
     from remat_algos.plan.solve import solve
 
-    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise", "tolerance")}
+    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise", "gap")}
     with search_limits(arguments) as limits:
         try:
             plan = solve(graph, **request, **own, **limits, **options)

@@ -58,7 +58,7 @@ def program_rows(graph: ComputationGraph, details: Details) -> Rows:
 
 
 @solver(paper="jain2020", needs=few_nodes, optimal_in=SCOPE, portfolio=False, describe=program_rows)
-def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0) -> Iterator[Candidate]:
+def milp(graph: ComputationGraph, task: Task, clock: Clock, *, mip_gap: float = 0.0) -> Iterator[Candidate]:
     """Solve the integer program of Checkmate: the optimum among schedules that keep the order of the nodes.
 
     Stage t runs node t for the first time, after any earlier nodes, in their order, that it recomputes. For reference
@@ -69,7 +69,7 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0)
 
     Parameters
     ----------
-    gap : float
+    mip_gap : float
         Relative gap between schedule and bound at which the search may stop.
 
     References
@@ -84,12 +84,12 @@ def milp(graph: ComputationGraph, task: Task, clock: Clock, *, gap: float = 0.0)
     >>> evaluated(chain, best.schedule).figures, best.bound, best.scope
     ((5, 19), 19, 'fixed order')
     """
-    if isinstance(gap, bool) or not isinstance(gap, int | float) or not 0 <= gap < 1:
-        raise ValueError(f"gap is {quoted(gap)}; give a number from 0 to below 1, 0.01 for 1 %")
+    if isinstance(mip_gap, bool) or not isinstance(mip_gap, int | float) or not 0 <= mip_gap < 1:
+        raise ValueError(f"mip_gap is {quoted(mip_gap)}; give a number from 0 to below 1, 0.01 for 1 %")
     reason = few_nodes(graph)
     if reason is not None:
         raise GraphError(reason)
-    programs = _Programs(graph, task.constraints, clock, gap)
+    programs = _Programs(graph, task.constraints, clock, mip_gap)
     yield programs.first
     if task.limit is None:
         yield from programs.frontier()

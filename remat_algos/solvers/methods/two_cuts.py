@@ -1,0 +1,80 @@
+"""Plans from the two minimum cuts of the closure bound between which the limit lies."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from remat_algos.bounds.compute import ComputeBound, closure_sides, overhead_bound
+from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.context import Clock
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.registry import solver, training_graph
+from remat_algos.solvers.task import Task
+
+LIMITS = 8  # of a whole frontier
+
+
+@solver(needs=training_graph, price=0.005, min_nodes=1_000)
+def two_cuts(graph: ComputationGraph, task: Task, clock: Clock) -> Iterator[Candidate]:
+    """Recompute what the closure bound does: early nodes at a higher price of a byte than late ones.
+
+    The closure bound relaxes a schedule to a single step: each value stays in memory, or its node is recomputed later,
+    whatever costs less at a price of a byte. Just below and just above the price that proves the bound, the choices
+    differ: one keeps too much, one more than enough is recomputed. In a network of equal blocks they differ in every
+    block. Up to some node this takes the second, from there on the first: gradients of the last blocks are computed
+    first, when memory is full. A bisection finds that node.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> edges = [(i, i + 1) for i in range(11)]
+    >>> chain = differentiate(ComputationGraph.from_edges(edges, memory=[4, 4, 1] * 4))
+    >>> _, *between = two_cuts(chain, Task(31), Clock())
+    >>> [(found.details["until"], found.figures) for found in between]
+    [(7, (19, 40)), (1, (35, 36)), (4, (27, 38)), (3, (31, 37))]
+    """
+    yield Candidate(mirror_schedule(graph, _counts(graph)))
+    known = task.closure
+    for limit in _limits(graph) if task.limit is None else [task.limit]:
+        bound = known or overhead_bound(graph, limit, look=clock.check)
+        if bound.price is not None:
+            yield from _between(graph, limit, bound, clock)
+
+
+def _limits(graph: ComputationGraph) -> list[int]:
+    """Limits of a whole frontier, between the lower bound and the peak without recomputation."""
+    low, high = least_peak_bound(graph)[0], baseline(graph).peak_memory
+    return sorted({low + (high - low) * i // LIMITS for i in range(LIMITS)}, reverse=True)
+
+
+def _between(graph: ComputationGraph, limit: int, bound: ComputeBound, clock: Clock) -> Iterator[Candidate]:
+    """The two choices, then those between them, by bisection."""
+    few, many = (_counts(graph, again) for again in closure_sides(graph, limit, bound))
+    places = np.flatnonzero(few != many)
+    low, high = -1, places.size + 1
+    clock.stage(2 + int(places.size).bit_length())
+    place = places.size
+    while high - low > 1:
+        counts = few.copy()
+        counts[places[:place]] = many[places[:place]]
+        until = int(places[place - 1]) if place else -1
+        candidate = evaluated(graph, mirror_schedule(graph, counts), {"node": bound.nodes[0], "until": until})
+        yield candidate
+        clock.advance(1)
+        if candidate.simulation is not None and candidate.figures[0] <= limit:
+            high = place
+        else:
+            low = place
+        place = (low + high) // 2
+
+
+def _counts(graph: ComputationGraph, again: Int32 | None = None) -> Int64:
+    """Mirror counts int64[n]: 1 for nodes that are recomputed."""
+    counts = np.zeros(graph.n_nodes, np.int64)
+    if again is not None:
+        counts[again] = 1
+    return clamp_counts(graph, counts)

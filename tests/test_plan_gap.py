@@ -1,0 +1,49 @@
+"""The gap of `solve`: a search ends at a plan that is near its bound, which proves nothing."""
+
+import pytest
+
+from remat_algos.context import Stop
+from remat_algos.effort import Effort
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
+
+GRAPH = differentiate(build("resnet18").graph)
+
+
+@pytest.mark.parametrize("solver", ["auto", "search"])
+def test_a_search_ends_near_its_bound_and_proves_nothing(solver):
+    far, near = (solve(GRAPH, "50%", solver=solver, effort="fast", gap=each) for each in (0, 3))
+    assert near.overhead <= near.bound.compute - GRAPH.needed_compute + 0.03 * GRAPH.needed_compute
+    assert (near.report.stop, near.report.stop.complete, near.report.stop.reason) == (Stop.NEAR, True, "")
+    assert far.report.stop is Stop.DONE
+    assert near.overhead > far.overhead
+    assert "above it" in str(near)
+    assert "optimal" not in str(near)
+
+
+def test_it_stops_no_search_of_uncertain_costs():
+    both = [solve(GRAPH, "90%", effort="fast", gap=each, cost_noise=0.1) for each in (0, 50)]
+    assert both[0].schedule.order.tolist() == both[1].schedule.order.tolist()
+
+
+@pytest.mark.parametrize(
+    ("effort", "nodes", "gap"),
+    [
+        ("fast", 64, 0.0),
+        ("fast", 65, 0.005),
+        ("fast", 999, 0.005),
+        ("fast", 1_000, 0.1),
+        ("default", 1_000, 0.005),
+        ("best", 64, 0.0),
+        ("best", 20_000, 0.005),
+    ],
+)
+def test_the_gap_by_effort_and_size(effort, nodes, gap):
+    assert Effort.of(effort).near(nodes) == gap
+
+
+@pytest.mark.parametrize("gap", [-1, float("nan"), float("inf")])
+def test_a_gap_is_points_of_overhead(gap):
+    with pytest.raises(ValueError, match="give points of overhead, 0 or more"):
+        solve(GRAPH, "50%", gap=gap)
