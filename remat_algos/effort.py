@@ -43,10 +43,13 @@ class Effort:
     moments : int
         Moments of the moment bound: first runs of nodes at which memory is counted; 0: only closure bounds. A fourth
         takes as long as three and raises few bounds.
+    last_moments : int
+        The same for the bound after a search, which is raised towards the plan found.
     moment_nodes : int
         Maximum number of nodes of a graph for a moment bound.
     moment_seconds : float
-        Time limit of its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes, choosing three a few.
+        Seconds of the processor for its integer programs: one takes 0.02 to 0.2 on networks of 300 to 800 nodes,
+        choosing three a few.
     gap : float
         Points of overhead above the lower bound at which a search ends on graphs of `LARGE` nodes or more.
     search_share : float
@@ -62,6 +65,7 @@ class Effort:
     live_sets: int
     solver_price: float
     moments: int
+    last_moments: int
     moment_nodes: int
     moment_seconds: float
     gap: float
@@ -75,7 +79,7 @@ class Effort:
     @property
     def bounds_last(self) -> bool:
         """True if the bound is raised after the search, regardless of bounds before it."""
-        return self.search_share < 1
+        return self.last_moments > self.moments or self.search_share < 1
 
     def near(self, n_nodes: int) -> float:
         """Points of overhead above the lower bound at which a search ends, unless `gap` is given."""
@@ -107,6 +111,7 @@ TABLE = MappingProxyType(
             live_sets=200_000,
             solver_price=0.1,
             moments=0,
+            last_moments=0,
             moment_nodes=0,
             moment_seconds=0.0,
             gap=0.1,
@@ -122,8 +127,9 @@ TABLE = MappingProxyType(
             live_sets=1_000_000,
             solver_price=UNLIMITED,
             moments=1,
+            last_moments=3,
             moment_nodes=3_000,
-            moment_seconds=2.0,
+            moment_seconds=5.0,
             gap=NEAR,
             search_share=1.0,
         ),
@@ -137,6 +143,7 @@ TABLE = MappingProxyType(
             live_sets=2_000_000,
             solver_price=UNLIMITED,
             moments=3,
+            last_moments=3,
             moment_nodes=UNLIMITED,
             moment_seconds=6.0,
             gap=NEAR,

@@ -1,5 +1,6 @@
 """The moment bound: never above what a schedule within the limit needs, whatever the moments."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.bounds.moments import _rows_of_bytes, choose_moments, descendants, moment_bound
+from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, descendants, moment_bound
+from remat_algos.context import Clock
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
@@ -164,6 +167,27 @@ def test_a_choice_finds_the_second_moment_of_a_network():
     graph = ra.differentiate(build("unet").graph)
     *_, found = choose_moments(graph, baseline_peak(graph) // 2, 68, count=2)
     assert 100 * (found.compute - graph.needed_compute) >= 3.5439 * graph.needed_compute
+
+
+def test_after_a_search_there_are_more_moments():
+    graph = ra.differentiate(build("unet").graph)
+    limit = baseline_peak(graph) // 2
+    counts = [[len(bound.nodes) for bound in rising_bounds(graph, limit, last=last)][-1] for last in (False, True)]
+    assert counts == [1, 2]
+
+
+def test_a_program_gets_more_time_on_a_busy_machine():
+    graph = ra.ComputationGraph.from_edges([(v, v + 1) for v in range(5)])
+    choice = _MomentChoice(graph, 9, 20.0, Clock(), None)
+    choice.begun = time.monotonic() - 10, time.thread_time() - 5
+    assert 1.9 < choice._seconds(1.0) < 2.1
+    assert 29 < choice._seconds(100.0) < 31
+    assert not choice.late
+    choice.begun = time.monotonic() - 30, time.thread_time() - 20
+    assert choice.late
+    choice.clock = Clock(1.0)
+    choice.begun = time.monotonic() - 10, time.thread_time() - 1
+    assert choice._seconds(1.0) <= 1.0
 
 
 def test_a_choice_ends_with_its_time_and_with_its_caller():

@@ -17,14 +17,15 @@ def rising_bounds(
     effort: str = DEFAULT,
     start: ComputeBound | None = None,
     closure: ComputeBound | None = None,
+    last: bool = False,
     clock: Clock | None = None,
 ) -> Iterator[ComputeBound]:
     """Yield increasing lower bounds on the compute of every schedule within a limit.
 
     First one pass and closure bounds; for the effort "default", up to 3,000 nodes, also the moment bound of the node
-    that proves the last of these; for "best" moment bounds of up to three nodes. Integer programs have time limits of
-    their own: a bound that was stopped by one holds, but may differ from machine to machine. If you stop iterating, the
-    last bound holds.
+    that proves the last of these; for "best", or with `last`, moment bounds of up to three nodes. Integer programs have
+    time limits of their own: a bound that was stopped by one holds, but may differ from machine to machine. If you stop
+    iterating, the last bound holds.
 
     Parameters
     ----------
@@ -36,6 +37,8 @@ def rising_bounds(
         A bound for the same graph and this or a larger limit: it holds, and its node and price are tried first.
     closure : ComputeBound, optional
         The closure bound of exactly this limit, if known: it is not searched again.
+    last : bool
+        True after a search, for the bound of the plan found.
     clock : Clock, optional
         Its deadline ends the search by OutOfTime.
 
@@ -51,6 +54,7 @@ def rising_bounds(
     [25, 29]
     """
     allowed = Effort.of(effort)
+    count, seconds = allowed.last_moments if last else allowed.moments, allowed.moment_seconds
     clock = clock or Clock()
     peak, pair = two_path_bound(graph)
     if pair and limit is not None and limit < peak:
@@ -58,7 +62,7 @@ def rising_bounds(
         return
     best = start or closure or ComputeBound(graph.needed_compute)
     yield best
-    integers = limit is not None and allowed.moments > 0 and graph.n_nodes <= allowed.moment_nodes
+    integers = limit is not None and count > 0 and graph.n_nodes <= allowed.moment_nodes
     if closure is None:
         clock.stage(WHOLE, "cuts", part=0.3 if integers else 1.0)
         for closure in closure_bounds(graph, limit, start=start, advance=clock.progress):
@@ -67,14 +71,13 @@ def rising_bounds(
                 yield best
     if limit is None or not integers or closure is None or closure.price is None:
         return
-    seconds = allowed.moment_seconds if clock.left is None else min(allowed.moment_seconds, clock.left)
-    count = allowed.moments
     clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")  # each begins where it is counted
 
     def look() -> None:
         clock.advance(1)
 
-    for found in choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, look=look):
+    own = choose_moments(graph, limit, closure.nodes[0], count=count, seconds=seconds, clock=clock, look=look)
+    for found in own:
         if found.infeasible or found.compute > best.compute:
             best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
             yield best

@@ -1,5 +1,6 @@
 """A lower bound on compute from the live sets at one to four moments, as an integer program."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -28,10 +29,13 @@ from remat_algos.text.wording import counted
 MAX_MOMENTS = 4
 FORCING, SPREAD = 20, 8  # candidates for the next moment: nodes that force the most bytes, and evenly spread nodes
 BY_RELAXATION, BY_BYTES = 5, 3  # number of these with an integer program solved
-FIRST_SECONDS = 3.0  # for the program of one moment
+FIRST_SECONDS = 2.0  # for the program of one moment
 SHORT_SECONDS, LONG_SECONDS = 1.0, 4.0  # for each program of another moment: first and second try
 RETRIED = 1  # of the programs unsolved by the first try
-PROGRAMS = FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for another moment, at most
+PROGRAMS = 1 + FORCING + SPREAD + BY_RELAXATION + BY_BYTES + RETRIED  # for another moment, at most
+WORTH = 0.25  # share of the highest gain of a relaxation, below which a candidate is left out
+MIN_SHARE = 0.1  # of a processor, which is assumed at a load that may be higher
+FEW_SECONDS = 0.02  # too few to measure the share
 MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # largest values of a moment with a rounded row of bytes each
@@ -123,14 +127,16 @@ def choose_moments(
     first: int,
     *,
     count: int = MAX_MOMENTS,
-    seconds: float | None = None,
+    seconds: float = inf,
+    clock: Clock | None = None,
     look: Callable[[], None] | None = None,
 ) -> Iterator[MomentBound]:
     """Add moments one by one, each time the one that raises the bound most; yield each better bound.
 
     Candidates are the comparable nodes that force the most bytes, and some evenly spread ones. The linear relaxation
     of each is solved, then the integer program of those with the highest relaxation and of some that force the most
-    bytes: neither alone ranks them well. It ends when a moment gains little.
+    bytes, if they raise the relaxation: neither alone ranks them well. It ends when a moment gains little,
+    or if the program of the first is not solved in time: those of more moments are larger.
 
     Parameters
     ----------
@@ -142,7 +148,10 @@ def choose_moments(
     count : int
         Maximum number of moments.
     seconds : float, optional
-        Time limit. Each program has its own in any case, so results may differ between machines.
+        Limit on the seconds of the processor in this thread. Each program has its own in any case, so results may
+        differ between machines, but little with their load.
+    clock : Clock, optional
+        Its deadline stops programs, too.
     look : callable, optional
         Called between programs; an exception ends the search.
 
@@ -157,10 +166,10 @@ def choose_moments(
     >>> [(bound.compute, bound.nodes) for bound in choose_moments(graph, 4, 2)]
     [(49, (2,))]
     """
-    choice = _MomentChoice(graph, limit, Clock(seconds), look)
+    choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look)
     best, _ = choice.solved([first], FIRST_SECONDS)
     yield best
-    while len(best.nodes) < count and not best.infeasible:
+    while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or best.status == OPTIMAL):
         base = best
         for found in choice.longer(base):
             if found.infeasible or found.compute > best.compute:
@@ -180,15 +189,27 @@ class _MomentChoice:
     ----------
     graph : ComputationGraph
     limit : int
+    seconds : float
+        Of the processor.
     clock : Clock
     look : callable, optional
     """
 
-    def __init__(self, graph: ComputationGraph, limit: int, clock: Clock, look: Callable[[], None] | None) -> None:
+    def __init__(
+        self,
+        graph: ComputationGraph,
+        limit: int,
+        seconds: float,
+        clock: Clock,
+        look: Callable[[], None] | None,
+    ) -> None:
         self.graph = graph
         self.limit = limit
+        self.seconds = seconds
         self.clock = clock
         self.look = look
+        self.idle = set[int]()  # nodes that did not raise the relaxation of the first moment
+        self.begun = time.monotonic(), time.thread_time()
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
         """The bound of a chain after at most `most` seconds, and its upper bound."""
@@ -200,7 +221,18 @@ class _MomentChoice:
             self.look()
         return _Program(self.graph, self.limit, chain)
 
+    @property
+    def late(self) -> bool:
+        return self.clock.late or self._spent() >= self.seconds
+
+    def _spent(self) -> float:
+        return time.thread_time() - self.begun[1]
+
     def _seconds(self, most: float) -> float:
+        """Time limit of a program that may take `most` seconds of the processor: longer if others use it too."""
+        spent, passed = self._spent(), time.monotonic() - self.begun[0]
+        share = max(MIN_SHARE, min(1.0, spent / passed)) if passed > FEW_SECONDS else 1.0
+        most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
 
     def longer(self, base: MomentBound) -> Iterator[MomentBound]:
@@ -208,7 +240,7 @@ class _MomentChoice:
         best = base.compute
         stopped: list[tuple[int, float, tuple[int, ...]]] = []
         for chain in self.promising(base):
-            if self.clock.late:
+            if self.late:
                 return
             bound, above = self.solved(chain, SHORT_SECONDS)
             yield bound
@@ -216,12 +248,15 @@ class _MomentChoice:
             if bound.status == STOPPED_EARLY:
                 stopped.append((bound.compute, above, bound.nodes))
         for _, above, nodes in sorted(stopped, reverse=True)[:RETRIED]:
-            if self.clock.late:
+            if self.late:
                 return
             if above > best:
                 bound, _ = self.solved(nodes, LONG_SECONDS)
                 yield bound
                 best = max(best, bound.compute)
+
+    def _relaxed(self, nodes: Sequence[int]) -> MomentBound:
+        return self._program(sorted(nodes)).bound(self._seconds(SHORT_SECONDS), whole=False)
 
     def promising(self, base: MomentBound) -> list[list[int]]:
         """Chains with one more moment, the most promising first."""
@@ -234,14 +269,22 @@ class _MomentChoice:
         forcing = nodes[np.argsort(-forced_bytes(graph)[nodes], kind="stable")][:FORCING]
         spread = nodes[np.unique(np.linspace(0, max(0, nodes.size - 1), min(SPREAD, nodes.size)).astype(int))]
         relaxed: dict[int, MomentBound] = {}
+        without = self._relaxed(base.nodes)
         for v in dict.fromkeys([*forcing.tolist(), *spread.tolist()]):
-            if self.clock.late:
+            if self.late:
                 break
-            program = self._program(sorted([*base.nodes, v]))
-            relaxed[v] = program.bound(self._seconds(SHORT_SECONDS), whole=False)
+            if v in self.idle:
+                continue
+            found = self._relaxed([*base.nodes, v])
+            if len(base.nodes) > 1 or found.infeasible or found.compute > without.compute:
+                relaxed[v] = found
+            else:
+                self.idle.add(v)
         by_relaxation = sorted(relaxed, key=lambda v: (not relaxed[v].infeasible, -relaxed[v].compute))[:BY_RELAXATION]
         by_bytes = [v for v in relaxed if v not in by_relaxation][:BY_BYTES]
-        return [sorted([*base.nodes, v]) for v in by_relaxation + by_bytes]
+        enough = without.compute + WORTH * max((relaxed[v].compute - without.compute for v in relaxed), default=0)
+        worth = [v for v in by_relaxation + by_bytes if relaxed[v].infeasible or relaxed[v].compute >= enough]
+        return [sorted([*base.nodes, v]) for v in worth]
 
 
 def _chain(graph: ComputationGraph, nodes: Sequence[int]) -> list[int]:

@@ -84,13 +84,15 @@ class Problem:
         """Lower bound on the compute of every schedule within the limit, and how the search ended.
 
         If the peak is minimized, of every schedule within `peak`, or without `peak` of every schedule. `closure` is the
-        closure bound, if known. A bound that meets `goal`, the compute of a schedule, ends the search.
+        closure bound, if known. `goal` is the compute of a schedule that a search found: a bound that meets it ends
+        this one.
         Whatever stops it, the best bound so far is valid.
         """
         bound = closure or ComputeBound(self.graph.needed_compute)
         limit = peak if self.minimizes_peak else self.limit
         with until_stopped() as ending:
-            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, clock=clock):
+            last = goal is not None
+            for rising in rising_bounds(self.graph, limit, effort=effort, closure=closure, last=last, clock=clock):
                 bound = rising
                 if goal is not None and bound.compute >= goal - int(TOLERANCE * self.graph.needed_compute):
                     ending.stop = Stop.PROVEN

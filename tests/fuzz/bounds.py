@@ -1,6 +1,7 @@
 """The closure bound against the program that it relaxes, the schedules of every solver, and the optimum."""
 
 import remat_algos as ra
+from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import closure_cut, closure_proof, overhead_bound
 from remat_algos.bounds.memory import forced_bytes
 from remat_algos.formats.graphs.npz_bytes import to_npz
@@ -78,7 +79,8 @@ def relaxed(report, graph, limit, bound):
 
 def schedules(report, subject, limit):
     """No plan within the limit costs less, of any solver; nor does the optimum of a small graph."""
-    graph, bound = subject.graph, overhead_bound(subject.graph, limit)
+    graph = subject.graph
+    *_, bound = rising_bounds(graph, limit, last=True)
     for solver in ra.list_solvers():
         try:
             seconds = SECONDS if solver.name in EXPONENTIAL and graph.n_nodes > SMALL_NODES else None
