@@ -28,16 +28,19 @@ N_SEEDS = 4  # candidates of other solvers at which it begins
 MAX_RUNS = 30  # of one node, if a seed has no more
 LOWER_SHARES = (0.9, 0.97)
 """Limits of the next searches, as shares of the lowest peak so far, each repeated while it finds a lower peak."""
-MAX_LOWER = 3  # maximum number of repetitions
-LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
-FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
-"""Shares of that for the first searches, and for each of the following rounds."""
+FIRST_LOWEST = 0.6  # times the work within one limit, for the first searches for the lowest peak
+MAX_LOWER, NEXT_LOWEST = 3, 0.4
+"""Maximum number of the next ones from the candidates of others, and work of each."""
+MAX_LOWER_ALONE = 16
+"""Without these, where each has the work of a budget of its limit, but ends once that is met."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
 """On graphs of up to this many nodes, and on all graphs for the lowest peak, it first runs without the candidates of
 others, so that `auto` is no worse than `search` alone. On larger graphs each of the two has half of the work."""
 OWN = (START, BASELINE)  # names of candidates that come from no solver
+FRONTIER_LOWEST = 1 / 3, 2 / 9
+"""Shares of the work of a frontier for the lowest peak: for the first searches, and for each of the next."""
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
 BENDS = 2  # evenly spaced limits for each one at a bend
@@ -98,8 +101,9 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
-    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. For the
-    lowest peak, and on graphs of up to 100 nodes, it first runs without the candidates of other solvers.
+    searched: again and again within a share of the lowest so far, as long as for that limit. Then the minimum compute
+    at it follows. For the lowest peak, and on graphs of up to 100 nodes, it first runs without the candidates of other
+    solvers.
 
     Parameters
     ----------
@@ -121,14 +125,19 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     lowest = task.limit is not None and task.limit <= least_peak_bound(graph)[0]
     if (lowest or graph.n_nodes <= ALONE) and len(own) < len(task.candidates):
         seeds.insert(0, own)
+    before = tuple[Candidate, ...]()  # the lowest so far
     for i, each in enumerate(seeds):
-        searches = _LimitSearch(graph, replace(task, candidates=each), clock, max_moves, part=1 / (len(seeds) - i))
+        own_task, part = replace(task, candidates=(*each, *before)), 1 / (len(seeds) - i)
+        searches = _LimitSearch(graph, own_task, clock, max_moves, part=part, alone=lowest and i == 0)
         yield searches.first_candidate
         if not graph.needed.any():
             return
         for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
             details = {"moves": found.moves, "start": found.start}
-            yield Candidate(found.simulation.schedule, details, simulation=found.simulation)
+            candidate = Candidate(found.simulation.schedule, details, simulation=found.simulation, solver="search")
+            yield candidate
+            if lowest and (not before or candidate.figures < before[0].figures):
+                before = (candidate,)
 
 
 class _LimitSearch:
@@ -143,6 +152,8 @@ class _LimitSearch:
     max_moves : int, optional
     part : float
         Of the time that is left, and of the progress.
+    alone : bool
+        True to search for the lowest peak within each lower limit as long as for a budget of that limit.
     """
 
     def __init__(
@@ -153,6 +164,7 @@ class _LimitSearch:
         max_moves: int | None,
         *,
         part: float,
+        alone: bool,
     ) -> None:
         self.graph, self.task, self.clock = graph, task, clock
         self.max_moves = None if max_moves is None else min(max_moves, 2**40)
@@ -186,7 +198,10 @@ class _LimitSearch:
         self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
         if self.max_moves is not None:
             self.work = lowest = WORK_OF_MOVE * self.max_moves
-        self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
+        half = 1 if graph.n_nodes <= ALONE else 1 / 2
+        self.first_lowest = int(FIRST_LOWEST * half * lowest)
+        self.next_lowest = lowest if alone else int(NEXT_LOWEST * half * lowest)
+        self.max_lower, self.expected_lower = (MAX_LOWER_ALONE, len(LOWER_SHARES)) if alone else (MAX_LOWER, MAX_LOWER)
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
@@ -204,20 +219,22 @@ class _LimitSearch:
         if limit > self.bound:
             yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
             return
-        whole = self.lowest_work + self.work // 2
+        whole = self.first_lowest + self.expected_lower * self.next_lowest + self.work // 2
         scale = self._in_time(whole) / max(1, whole)
-        lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
+        lowest = yield from self._lowest(int(scale * self.first_lowest), int(scale * self.next_lowest), 0.9)
         if lowest is not None:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
 
-    def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
-        part /= 1 + MAX_LOWER
-        first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
+    def _lowest(self, first: int, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
+        """Schedules of lower and lower peaks; the last of them.
+
+        `first` and `work` are of the first searches and of each of the next; `part` is that of the progress left.
+        """
+        part /= 1 + self.max_lower
         seeds = self._seeds(self.bound)
         best = yield from self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True)
-        place = count = 0
-        while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
+        place, left = 0, self.max_lower
+        while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and left:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
             seeds = [best, *self._seeds(self.bound)]
             part /= 1 - part  # as large as the first
@@ -226,7 +243,7 @@ class _LimitSearch:
                 best = found
             else:
                 place += 1
-            count += 1
+            left -= 1
         return best
 
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
@@ -242,7 +259,8 @@ class _LimitSearch:
         known = [each for name, each in self.known if name not in OWN]
         lowest = min(known, key=lambda each: each.figures, default=None) if self.task.budgets else None
         if lowest is None:  # else it was searched before
-            lowest = yield from self._lowest(int(LOWEST_SHARE * total), LOWEST_SHARE)
+            first, work = (int(each * LOWEST_SHARE * total) for each in FRONTIER_LOWEST)
+            lowest = yield from self._lowest(first, work, LOWEST_SHARE)
         if lowest is None:
             return
         work = int(LOWEST_SHARE * total)
