@@ -23,6 +23,7 @@ FAMILIES = {
     "layers": lambda seed: layered_graph(10 + seed % 12, 0.4, seed),
     "gradients of layers": lambda seed: ra.differentiate(layered_dag(4 + seed % 9, seed=seed)),
     "two towers": lambda seed: two_towers(random.Random(seed)),
+    "two traversals": lambda seed: traversed_twice(random.Random(seed), blocks=2),
     "every feature": lambda seed: featured(random.Random(seed)),
 }
 
@@ -38,6 +39,17 @@ def two_towers(rng):
     edges += [(end, n) for end in ends]
     sizes = [rng.randint(1, 9) for _ in range(n)]
     return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=[*sizes, 1], compute=[*sizes, 1]))
+
+
+def traversed_twice(rng, blocks):
+    """A stack of blocks, each of three stages beside a sum, twice in a row, with gradients."""
+    sizes, edges, n = [4], [], 0
+    block = [[rng.randint(1, 9) for _ in range(3)] for _ in range(blocks)]
+    for each in (*block, *block):
+        edges += [(n, n + 1), (n + 1, n + 2), (n + 2, n + 3), (n, n + 3)]
+        sizes += [*each[:2], 4]
+        n += 3
+    return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=sizes, compute=sizes))
 
 
 def featured(rng):
@@ -104,6 +116,15 @@ def test_neither_search_alone_nor_compare_goes_lower_on_more_than_100_nodes():
     assert ra.solve(graph, "least", effort="fast", solver="search").peak_memory >= lowest
     compared = compare(graph, int(0.97 * lowest), effort="fast", solvers=["greedy_remat", "search"])
     assert all(entry.plan is None and entry.reached >= lowest for entry in compared.entries)
+
+
+def test_a_bound_that_another_solver_proves_is_that_of_the_plan():
+    """Of a graph whose order alone reaches the lowest peak of any schedule, which is above the bound of any node."""
+    edges = [(0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 6), (5, 7), (6, 7)]
+    memory = [1568, 3136, 1568, 512, 512, 256, 256, 512]
+    graph = ra.ComputationGraph.from_edges(edges, memory=memory, compute=[0, 1, 1, 1, 1, 1, 1, 1])
+    plan = ra.solve(graph, "least")
+    assert plan.peak_memory == plan.peak_bound == 4960 > least_peak_bound(graph)[0]
 
 
 def test_a_lower_budget_that_is_not_met_has_the_same_fallback():

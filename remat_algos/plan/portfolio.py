@@ -151,6 +151,7 @@ class Portfolio:
         self._report_again: Callable[[], None] | None = None  # with a new best
         self._best: Candidate | None = None
         self._proven = False  # by a solver
+        self.peak_bound = 0  # bytes that no schedule goes below, which a solver proved
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -228,6 +229,7 @@ class Portfolio:
                 own.polished.append(candidate)  # apart from what it yields here, which may be equal and proven
                 self._note(candidate)
         self.note(other._stop)
+        self.peak_bound = max(self.peak_bound, other.peak_bound)
         return other.best()
 
     @property
@@ -305,8 +307,14 @@ class Portfolio:
         return replace(own, out_of_memory=tuple(self.out_of_memory), robust=robust)
 
     def best(self) -> Candidate | None:
-        """The candidate that ranks first, of equal ones with the largest bound; None without candidates."""
-        return min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
+        """The candidate that ranks first, of equal ones with the largest bound; None without candidates.
+
+        Its peak bound is the largest that a solver proved, unless it has a bound that is of a certain peak.
+        """
+        best = min(self.candidates, key=lambda each: (*self.problem.rank(each), -(each.bound or 0)), default=None)
+        if best is None or best.bound is not None or self.peak_bound <= (best.peak_bound or 0):
+            return best
+        return replace(best, peak_bound=self.peak_bound)
 
     def _run_solver(self, solver: Solver, options: Mapping[str, Any], clock: Clock) -> None:
         """Run one solver, then polish its candidates."""
@@ -438,8 +446,9 @@ class Portfolio:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Note the best candidate for the progress, and the best of those that fit."""
+        """Note the best candidate for the progress, the best of those that fit, and the bound on the peak."""
         rank = self.problem.rank
+        self.peak_bound = max(self.peak_bound, candidate.peak_bound or 0)
         if self.n_fitting and self.problem.fits(candidate):
             self.fitting.append(candidate)
             if len(self.fitting) > 2 * self.n_fitting:
