@@ -5,6 +5,7 @@ import json
 import pickle
 import re
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ import remat_algos.plan.problem as problem_module
 from remat_algos.bounds.certificate import rising_bounds
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.curve import bound_curve
-from remat_algos.context import Clock
+from remat_algos.context import Clock, Stop
 from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
@@ -252,6 +253,22 @@ def test_the_bound_of_a_solver_named_alone_is_computed_when_it_is_read(bounds_as
     assert plan.bound.compute == plan_at_half().bound.compute
 
 
+def test_a_bound_in_place_of_one_that_was_not_computed_stays(bounds_asked):
+    given = ComputeBound(GRAPH.needed_compute)
+    plan = replace(solve(GRAPH, "50%", solver="chen_greedy", effort="fast"), bound=given)
+    assert (plan.bound, plan.bound_search, bounds_asked) == (given, None, [])
+
+
+def test_threads_that_read_a_bound_compute_it_once(bounds_asked):
+    plan = solve(GRAPH, "50%", solver="chen_greedy", effort="fast")
+    again = replace(plan, seconds=1.0).bound
+    asked, plan = len(bounds_asked), solve(GRAPH, "50%", solver="chen_greedy", effort="fast")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: plan.bound, range(8)))
+    assert (len({*map(id, found)}), len(bounds_asked)) == (1, 2 * asked)
+    assert found[0].compute == again.compute
+
+
 @pytest.mark.parametrize(("options", "first"), [({"solver": "auto"}, 1), ({"solver": "search"}, 1), ({"raw": True}, 0)])
 def test_a_search_that_may_end_at_a_bound_computes_it_first(bounds_asked, options, first):
     plan = solve(GRAPH, "50%", effort="fast", **options)
@@ -314,6 +331,17 @@ def test_a_frontier_has_bounds_that_fall_as_the_peak_rises():
         verify(GRAPH, plan)
     assert {"bound", "gap"} <= set(found.COLUMNS)
     assert all("gap" in point for point in found.record()["points"])
+
+
+def test_bounds_of_a_comparison_under_an_allocator_are_computed_within_it(bounds_asked):
+    found = compare(GRAPH, "70%", solvers=["chen_greedy", "chen_sqrt"], allocator="arena", effort="fast")
+    plans = [entry.plan for entry in found.entries]
+    assert (len(bounds_asked) > 0, [plan.bound_search for plan in plans]) == (True, [None, None])
+    bounds_asked[:] = ["interrupt"]
+    found = compare(GRAPH, "70%", solvers=["chen_greedy", "chen_sqrt"], allocator="arena", effort="fast")
+    first, second = found.entries
+    assert (first.plan.interrupted, first.plan.bound_search, second.plan) == (True, None, None)
+    assert (second.reason, found.stop) == ("not tried: interrupted", Stop.INTERRUPTED)
 
 
 def test_the_cells_of_a_bound():

@@ -16,7 +16,7 @@ from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.infeasible import RULED_OUT, budget_error
-from remat_algos.plan.plan import Plan, bound_cells, reordered
+from remat_algos.plan.plan import Plan, bound_cells, bounded, reordered
 from remat_algos.plan.plan_search import BOUNDING
 from remat_algos.plan.portfolio import RAN_OUT, Portfolio, lowest_run
 from remat_algos.plan.request import Request
@@ -301,6 +301,7 @@ def _one_by_one(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
             except MemoryError:
                 entries.append(Entry(solver.name, None, RAN_OUT))
             else:
+                plan = bounded(plan)
                 entries.append(Entry(solver.name, plan))
                 if plan.report.stop is Stop.INTERRUPTED:
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Stop
+from remat_algos.context import Stop, until_stopped
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import by_fields
@@ -85,8 +85,8 @@ class Plan:
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
     bound_search : callable, optional
-        Computes `bound`, and how its search ended, when the bound is first read: also to print, save or pickle the
-        plan. After an interrupt the bound so far stays, and Interrupted is raised.
+        Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
+        pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
     """
 
     graph: ComputationGraph
@@ -126,10 +126,11 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
-        if self.bound_search is not None:
-            object.__delattr__(self, "bound")  # `__getattr__` then finds it
-        elif self.bound is not None:
+        if self.bound is not None:
             self.bound.record(self.graph)  # ValueError for nodes of another graph
+            object.__setattr__(self, "bound_search", None)
+        elif self.bound_search is not None:
+            object.__delattr__(self, "bound")  # `__getattr__` then finds it
         object.__setattr__(self, "constraints", Constraints.of(self.graph, self.constraints))
         if self.reservation is None:
             object.__setattr__(self, "reservation", get_allocator(PEAK).reserve(self.simulation))
@@ -139,7 +140,10 @@ class Plan:
         def __getattr__(self, name: str) -> ComputeBound:
             if name != "bound":
                 raise AttributeError(f"a plan has no attribute {quoted(name)}")
-            bound, stop = self.bound_search()
+            search = self.bound_search
+            if search is None:  # another thread has computed it since
+                return object.__getattribute__(self, "bound")
+            bound, stop = search()
             object.__setattr__(self, "bound", bound)
             object.__setattr__(self, "bound_search", None)
             stop.check("interrupted while the lower bound was computed")
@@ -297,6 +301,13 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Pl
         loaded=True,
     )
     return plan, found.doubts
+
+
+def bounded(plan: Plan) -> Plan:
+    """The plan with its bound computed; if that is interrupted, with the bound so far and marked so."""
+    with until_stopped() as ending:
+        _ = plan.bound
+    return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
 
 
 def bound_cells(plan: Plan) -> tuple[str, str]:

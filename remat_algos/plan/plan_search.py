@@ -1,9 +1,10 @@
 """Runs of solvers for one request, and the lower bounds before and after them."""
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
@@ -60,16 +61,24 @@ class BoundSearch:
         return bound
 
     def on_demand(self, best: Candidate, stop: Stop) -> Callable[[], tuple[ComputeBound, Stop]]:
-        """A function that computes the bound of the best plan, in the time that is left now, and how that ended."""
-        seconds = self.clock.left
+        """A function that computes the bound of the best plan, in the time that is left now, and how that ended.
 
+        Threads that call it wait for the first.
+        """
+        seconds, lock = self.clock.left, threading.Lock()
+
+        @cache
         def computed() -> tuple[ComputeBound, Stop]:
             self.clock = Clock(seconds)
             bound = self.best
             bound = bound if self.stop is Stop.INTERRUPTED else self.raised(best, stop)
             return self.problem.proven(best, bound), self.stop
 
-        return computed
+        def once() -> tuple[ComputeBound, Stop]:
+            with lock:
+                return computed()
+
+        return once
 
     def raised(self, best: Candidate, stop: Stop) -> ComputeBound:
         """The bound after a search, raised towards the compute of the best plan in the remaining time."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
@@ -105,8 +104,8 @@ def _solved(
     arguments: argparse.Namespace, graph: ComputationGraph, request: Mapping[str, Any], options: Mapping[str, Any]
 ) -> Plan:
     """The plan of the solver; errors name the graph, or the solver whose option is wrong."""
-    from remat_algos.context import until_stopped
     from remat_algos.errors import GraphError
+    from remat_algos.plan.plan import bounded
     from remat_algos.plan.solve import solve
 
     own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise", "gap")}
@@ -123,9 +122,7 @@ def _solved(
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
         if arguments.format in ("names", "actions") and not arguments.output:
             return plan
-        with until_stopped() as ending:
-            _ = plan.bound  # computed here, where an interrupt leaves the plan
-    return plan if ending.stop.complete else replace(plan, report=replace(plan.report, stop=ending.stop))
+        return bounded(plan)  # here, where an interrupt leaves the plan
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
