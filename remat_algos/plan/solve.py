@@ -90,7 +90,8 @@ def solve(
     gap : float, optional
         Points of overhead: the search ends at a plan that is this near its lower bound. With 0, the default on graphs
         of up to 64 nodes, it ends only at the bound itself; the default of others is 0.005, with effort "fast" 0.1 from
-        1,000 nodes on. It has no effect with `cost_noise`.
+        1,000 nodes on. It has no effect with `raw` or `cost_noise`, with an allocator that is a model of a pool, or
+        where the peak is minimized.
     **options
         Options of the solver.
 
