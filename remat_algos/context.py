@@ -167,6 +167,32 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class Stopwatch:
+    """Seconds since it was made, of the processor and of the clock on the wall.
+
+    Examples
+    --------
+    >>> stopwatch = Stopwatch()
+    >>> 0 <= stopwatch.spent, 0 <= stopwatch.passed
+    (True, True)
+    """
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = time.thread_time(), time.monotonic()
+
+    @property
+    def spent(self) -> float:
+        """Those of the processor in this thread."""
+        return time.thread_time() - self._begun[0]
+
+    @property
+    def passed(self) -> float:
+        """All of them."""
+        return time.monotonic() - self._begun[1]
+
+
 class _Stages:
     """The last call of a progress callback, and the current stage as a share of the whole.
 
@@ -208,7 +234,7 @@ class _Stages:
 
 
 class Clock:
-    """Deadline and progress of a search, and how it ended; the only reader of the time.
+    """Deadline and progress of a search, and how it ended; only it and `Stopwatch` read the time.
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
 """A lower bound on compute from the live sets at one to four moments, as an integer program."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -20,7 +19,7 @@ from remat_algos.bounds.integer_program import (
     solve_integer_program,
 )
 from remat_algos.bounds.memory import forced_bytes, runs_once
-from remat_algos.context import Clock
+from remat_algos.context import Clock, Stopwatch
 from remat_algos.ir.arrays import Bool, Int8, Int64
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
@@ -209,7 +208,7 @@ class _MomentChoice:
         self.clock = clock
         self.look = look
         self.idle = set[int]()  # nodes that did not raise the relaxation of the first moment
-        self.begun = time.monotonic(), time.thread_time()
+        self.stopwatch = Stopwatch()
 
     def solved(self, chain: Sequence[int], most: float) -> tuple[MomentBound, float]:
         """The bound of a chain after at most `most` seconds, and its upper bound."""
@@ -223,14 +222,11 @@ class _MomentChoice:
 
     @property
     def late(self) -> bool:
-        return self.clock.late or self._spent() >= self.seconds
-
-    def _spent(self) -> float:
-        return time.thread_time() - self.begun[1]
+        return self.clock.late or self.stopwatch.spent >= self.seconds
 
     def _seconds(self, most: float) -> float:
         """Time limit of a program that may take `most` seconds of the processor: longer if others use it too."""
-        spent, passed = self._spent(), time.monotonic() - self.begun[0]
+        spent, passed = self.stopwatch.spent, self.stopwatch.passed
         share = max(MIN_SHARE, min(1.0, spent / passed)) if passed > FEW_SECONDS else 1.0
         most = max(0.0, min(most, self.seconds - spent)) / share
         return most if self.clock.left is None else min(most, self.clock.left)
