@@ -10,7 +10,7 @@ from remat_algos.bounds.compute import ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Progress, Stop
-from remat_algos.effort import BEST, DEFAULT, FAST, Effort
+from remat_algos.effort import BEST, DEFAULT, FAST
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -228,7 +228,7 @@ def frontier(
     shown = [peaks[place] for place in _spread(peaks, int(points))]
     interrupted = portfolio.stop is Stop.INTERRUPTED
     bounding = clock.share() if interrupted else clock  # who interrupts is told no more
-    bounds = bound_curve(graph, shown, bounding, effort=BEST if Effort.of(effort).bounds_last else FAST)
+    bounds = bound_curve(graph, shown, bounding, effort=BEST if effort == BEST else FAST)
     curves, reasons = dict[str, tuple[Plan, ...]](), dict[str, str]()
     for solver in request.solvers:
         result = portfolio.results.get(solver.name)
