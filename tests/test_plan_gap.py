@@ -22,6 +22,16 @@ def test_a_search_ends_near_its_bound_and_proves_nothing(solver):
     assert "optimal" not in str(near)
 
 
+def test_so_it_does_on_the_command_line(remat):
+    words = ("solve", "model:resnet18", "--budget", "50%", "--effort", "fast", "--gap")
+    near, record = remat(*words, "3"), remat(*words, "3", "--json").record
+    python = solve(GRAPH, "50%", effort="fast", gap=3)
+    assert (near.code, record["compute"]) == (0, python.simulation.compute)
+    assert record["details"]["complete"] is True
+    assert "above it" in near.flat
+    assert "stopped" not in near.out
+
+
 def test_it_stops_no_search_of_uncertain_costs():
     both = [solve(GRAPH, "90%", effort="fast", gap=each, cost_noise=0.1) for each in (0, 50)]
     assert both[0].schedule.order.tolist() == both[1].schedule.order.tolist()

@@ -182,6 +182,10 @@ def test_an_error_of_one_solver_is_its_reason(error):
     assert (found.results["toy"].simulated, found.results["toy"].error) == (1, error)
     assert found.reasons == {"toy": str(error)}
     assert found.results["next"].stop.complete
+    report = found.results["toy"].report("toy")
+    assert (report.stop, report.stop.complete) == (Stop.FAILED, False)
+    words = "stopped a solver failed; this is the best plan found so far"
+    assert words in " ".join(str(replace(solve(GRAPH, "70%"), report=report)).split())
 
 
 def test_a_proof_for_the_lower_bound_is_asked_again_for_what_it_names():

@@ -29,7 +29,7 @@ def outlines(folder: str, decorator: str) -> list[Outline]:
     Examples
     --------
     >>> [found.options for found in outlines("solvers/methods", "solver") if found.name == "milp"]
-    [{'gap': 0.0}]
+    [{'mip_gap': 0.0}]
     """
     found = []
     for file in sorted((ROOT / folder).glob("*.py")):
