@@ -38,7 +38,7 @@ OPTIONS = {  # values that are tried beside the defaults; those that do not fit 
     "liveness_dp": {"family": ("wide", "pruned", "exact"), "lazy": (None, True, False)},
     "twremat": {"recursion_limit": (None, 1, 5, 10**6), "batching": (None, True, False), "orders": (None, 1, 4)},
     "pathremat": {"recursion_limit": (None, 1, 5), "batching": (None, True, False), "length_limit": (30.0, 1.5)},
-    "milp": {"gap": (0.0, 0.1)},
+    "milp": {"mip_gap": (0.0, 0.1)},
     "live_set_search": {"max_states": (None, 1, 100)},
     "search": {"max_moves": (1, 5_000, 40_000)},
     "revolve": {"checkpoints": (None, 1, 2, 1000)},
