@@ -168,7 +168,7 @@ def n_cores() -> int:
 
 
 class Stopwatch:
-    """Seconds since it was made, of the processor and of the clock on the wall.
+    """CPU time of this thread and wall-clock time since it was made, in seconds.
 
     Examples
     --------
@@ -184,12 +184,12 @@ class Stopwatch:
 
     @property
     def spent(self) -> float:
-        """Those of the processor in this thread."""
+        """CPU time of this thread, in seconds."""
         return time.thread_time() - self._begun[0]
 
     @property
     def passed(self) -> float:
-        """All of them."""
+        """Wall-clock time, in seconds."""
         return time.monotonic() - self._begun[1]
 
 

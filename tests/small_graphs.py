@@ -37,13 +37,6 @@ def small_graphs(count: int, least: int, most: int, *, first: int = 0) -> Iterat
         yield f"{kind} {seed} {nodes}", small_graph(kind, seed, nodes)
 
 
-def two_towers(stages: int = 9, seed: int = 0) -> ComputationGraph:
-    """Two chains of unequal stages, joined by a loss, with gradients; each has its own input."""
-    rng, reads = random.Random(seed), Reads()
-    _line(reads, 1, _join(reads, [_line(reads, stages) for _ in range(2)]))
-    return differentiate(_graph(reads, *([rng.randint(2, 30) for _ in reads] for _ in range(2))))
-
-
 def _graph(reads: Reads, memory: list[int], compute: list[int]) -> ComputationGraph:
     edges = [(u, v) for v, row in enumerate(reads) for u in dict.fromkeys(row)]
     return ComputationGraph.from_edges(edges, memory, compute, n_nodes=len(reads))
