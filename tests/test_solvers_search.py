@@ -26,7 +26,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
-from remat_algos.solvers.methods.search import search
+from remat_algos.solvers.methods.search import ALONE, search
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.task import Task
@@ -487,6 +487,24 @@ def test_the_same_seed_gives_the_same_schedule_in_another_process():
     assert printed[0] == printed[1] == f"{here}\n" != f"{other}\n"
 
 
+@pytest.mark.parametrize(("name", "budget"), [("resnet50", "40%"), ("mobilenet_v2", "30%"), ("resnet18", "60%")])
+def test_auto_is_no_worse_than_search_alone_on_more_than_100_nodes(name, budget):
+    graph = differentiate(build(name).graph)
+    assert graph.n_nodes > ALONE
+    for seed in range(2):
+        alone = solve(graph, budget, solver="search", effort="fast", seed=seed)
+        assert solve(graph, budget, effort="fast", seed=seed, gap=0).overhead <= alone.overhead
+
+
+def test_the_number_of_cores_changes_no_schedule(monkeypatch):
+    graph, found = differentiate(layered_dag(60, width=8, seed=1)), []
+    for cores in (1, 2):
+        for module in ("solvers.methods.search", "context"):
+            monkeypatch.setattr(f"remat_algos.{module}.n_cores", lambda cores=cores: cores)
+        found.append([solve(graph, budget, effort="fast", seed=2).schedule.order.tolist() for budget in ("75%", "60%")])
+    assert found[0] == found[1]
+
+
 # ---------------------------------------------------------------- stopped
 
 
@@ -494,7 +512,7 @@ def test_the_same_seed_gives_the_same_schedule_in_another_process():
 @pytest.mark.parametrize("limit", [TIGHT, TIGHT * 2 // 3, "least"], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 7, 30])
 def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, limit, stop):
-    calls, later = 0, error is OutOfTime  # of the search within the limit, after that for the lowest peak
+    calls, later = 0, range(4)  # searches within the limit, and for the lowest peak, with and without candidates
 
     def stopping(*place):
         nonlocal calls
@@ -509,9 +527,9 @@ def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, lim
         plan = solve(TRAINING, limit, solver="search", raw=True, max_moves=60_000)
     except (KeyboardInterrupt, BudgetError):
         assert limit != "least"
-        assert calls - stop in (0, later)
+        assert calls - stop in later
         return
-    assert calls - stop in (0, later)
+    assert calls - stop in later
     slow = slow_simulation(TRAINING, plan.schedule.order)
     assert (slow.peak, slow.compute) == (plan.peak_memory, plan.simulation.compute)
     assert limit == "least" or slow.peak <= limit

@@ -4,9 +4,8 @@ Nothing has a lower peak than the budget "least", and where nothing fits its pla
 """
 
 import remat_algos as ra
+from remat_algos.context import Stop
 from remat_algos.models.random import layered_dag
-from remat_algos.solvers.methods.search import ALONE
-from remat_algos.solvers.registry import get_solver
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.graphs import EXPONENTIAL, Call, Request, Subject, check_plan, fits, outcome, random_budget
 from tests.fuzz.random_graphs import random_graph
@@ -85,9 +84,8 @@ def compared(report, call, best, alone):
     else:
         ours, theirs = (best.peak_memory, best.simulation.compute), (found.peak, found.compute)
         worse = ours > theirs if lowest else ours[1] > theirs[1]
-        larger = subject.graph.n_nodes > ALONE  # there `search` begins at other schedules alone, and may end elsewhere
-        if worse and larger and get_solver(call.solver).improves:
-            report.count(f"better by {call.solver} alone")
+        if worse and not lowest and best.report.stop is Stop.NEAR:
+            report.count("as near the bound as was asked, where one solver is better")
         elif worse:
             fault(report, call, "auto is worse than one solver", f"{ours} by {best.method}, {theirs}")
         limit = best.peak_memory if lowest or best.limit is None else best.limit

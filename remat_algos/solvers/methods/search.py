@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, Stop
+from remat_algos.context import Clock, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.graph import ComputationGraph
@@ -35,8 +35,8 @@ FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
-"""On graphs of up to this many nodes, and on all graphs for the lowest peak, it first runs without the candidates of
-others, so that `auto` is no worse than `search` alone. On larger graphs each of the two has half of the work."""
+"""On larger graphs the run without the candidates of others has half of the work; for the lowest peak both have half, and
+for a whole frontier it is left out."""
 OWN = (START, BASELINE)  # names of candidates that come from no solver
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
@@ -98,8 +98,8 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     drops a value that lives across a step above the limit, removes a run, does both, moves a run or a group of runs,
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
-    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. For the
-    lowest peak, and on graphs of up to 100 nodes, it first runs without the candidates of other solvers.
+    searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. Beside all of
+    that it runs without the candidates of other solvers, in a second thread, so `auto` is no worse than `search` alone.
 
     Parameters
     ----------
@@ -116,19 +116,46 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     """
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
-    seeds = [task.candidates]
     own = tuple(each for each in task.candidates if each.solver in OWN)
-    lowest = task.limit is not None and task.limit <= least_peak_bound(graph)[0]
-    if (lowest or graph.n_nodes <= ALONE) and len(own) < len(task.candidates):
-        seeds.insert(0, own)
-    for i, each in enumerate(seeds):
-        searches = _LimitSearch(graph, replace(task, candidates=each), clock, max_moves, part=1 / (len(seeds) - i))
-        yield searches.first_candidate
-        if not graph.needed.any():
-            return
-        for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
-            details = {"moves": found.moves, "start": found.start}
-            yield Candidate(found.simulation.schedule, details, simulation=found.simulation)
+    if len(own) == len(task.candidates) or (task.limit is None and graph.n_nodes > ALONE):
+        yield from _run(graph, task, clock, max_moves)
+        return
+    if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
+        fits = False  # from the start that it has beside other solvers too
+        for each in _run(graph, replace(task, candidates=own), clock, max_moves, part=0.5):
+            fits |= each.figures[0] <= task.limit
+            yield each
+        if not fits:
+            yield from _run(graph, task, clock, max_moves)
+        return
+
+    def alone(clock: Clock) -> list[Candidate]:
+        found = list[Candidate]()
+        with until_stopped() as ending:
+            for each in _run(graph, replace(task, candidates=own), clock, max_moves):
+                found.append(each)
+        clock.note(ending.stop)
+        return found
+
+    with clock.beside(alone) as found_alone:
+        with until_stopped() as ending:
+            yield from _run(graph, task, clock, max_moves, part=1 if n_cores() > 1 else 0.5)
+        clock.note(ending.stop)
+        yield from found_alone()
+        ending.pass_on()
+
+
+def _run(
+    graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0
+) -> Iterator[Candidate]:
+    """The candidates of one run, in a part of the time that is left."""
+    searches = _LimitSearch(graph, task, clock, max_moves, part=part)
+    yield searches.first_candidate
+    if not graph.needed.any():
+        return
+    for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
+        details = {"moves": found.moves, "start": found.start}
+        yield Candidate(found.simulation.schedule, details, simulation=found.simulation)
 
 
 class _LimitSearch:
@@ -183,10 +210,13 @@ class _LimitSearch:
         self.effort = effort = Effort.of(task.effort)
         work = int(effort.search_work * (1 + larger * (effort.search_work_when_large - 1)))
         most = effort.search_work_of_node * int(graph.needed.sum())
-        self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
+        lowest, half = min(work, effort.lowest_work * most), graph.n_nodes > ALONE
+        self.work = min(work, most)
+        if half and task.limit is not None and all(each.solver in OWN for each in task.candidates):
+            self.work //= 2
         if self.max_moves is not None:
             self.work = lowest = WORK_OF_MOVE * self.max_moves
-        self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
+        self.lowest_work = round(LOWEST_WORK * lowest / (1 + half))
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
