@@ -153,3 +153,29 @@ def _amount(amount: Amount, base: int, what: str) -> int:
     except ValueError as error:
         hint = f"; a share is written 50%, the lowest peak {LEAST}" if what == "memory" else ""
         raise ValueError(f"{what} budget: {error}{hint}") from error
+
+
+def even_limits(floor: int, base: int, count: int) -> list[int]:
+    """A floor, and above it about `count` multiples of a part of the peak without rematerialization.
+
+    The part is 1 / count, or a half, a third, ... of that where the floor leaves too few.
+
+    Parameters
+    ----------
+    floor, base : int
+        The lowest peak, and that without rematerialization.
+    count : int
+
+    Returns
+    -------
+    list of int
+        Bytes, rising, up to `base`.
+
+    Examples
+    --------
+    >>> even_limits(27, 100, 5)
+    [27, 40, 60, 80, 100]
+    """
+    parts = count * max(1, round(base / max(1, base - floor)))
+    above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
+    return list(dict.fromkeys([floor, *above]))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
-from remat_algos.bounds.compute import ONE_PASS
+from remat_algos.bounds.compute import ANY_ORDER, ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Progress, Stop
-from remat_algos.effort import BEST, DEFAULT, FAST
+from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.ir.arrays import by_fields
-from remat_algos.ir.budget import Budget
+from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
@@ -26,6 +26,7 @@ from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
 
 POINTS = 20
+NEAR = 0.001  # of one pass above its bound: where a plan is further off, `solve` may find a better one
 LOWEST_SHARE = 0.3  # of the time, for the lowest peak, at which the frontier begins
 
 
@@ -171,8 +172,9 @@ def frontier(
     Each solver runs for the lowest peak, as for the budget "least", then yields its whole frontier; `search` goes down
     and up `points` budgets from the schedules of all others, then through half as many between, where the curve bends.
     It runs in as many threads as there are cores; their number changes nothing. Schedules are polished within their own
-    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization. The frontier contains no
-    plan below the lowest peak of the first runs.
+    peaks, and within `points` budgets, evenly spaced up to the peak without rematerialization. Where the best plan for
+    one of these is not proven and more than 0.1 points of overhead above its bound, the budget is solved as by `solve`,
+    and what that finds is added. The frontier contains no plan below the lowest peak of the first runs.
 
     Parameters
     ----------
@@ -218,11 +220,13 @@ def frontier(
     problem, clock = request.problem(), Clock(time_limit, progress)
     problem.check_regions()
     lowest = lowest_run(request, problem, clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE)))
-    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.95)), request.task, budgets=int(points))
+    portfolio = Portfolio(problem, clock.share(progress=clock.within_stage(0.5)), request.task, budgets=int(points))
     least = portfolio.take(lowest)
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
     if lowest.stop is not Stop.INTERRUPTED:
         portfolio.run(request.solvers)
+    if portfolio.stop.complete and least is not None:
+        _refine(request, portfolio, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
     shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]
     peaks = [candidate.figures[0] for candidate in pareto(shown_candidates, figures)]
     shown = [peaks[place] for place in _spread(peaks, int(points))]
@@ -248,6 +252,29 @@ def frontier(
         reasons=reasons,
         stop=portfolio.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
     )
+
+
+def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) -> None:
+    """Add what `solve` finds within each of the budgets where the best plan is not near its bound, and not proven."""
+    problem, graph, points = portfolio.problem, portfolio.problem.graph, portfolio.budgets
+    if not any(solver.improves for solver in request.solvers):
+        return  # the others yielded all that they find within any limit
+    whole = portfolio.candidates
+    proven = [each.figures[0] for each in whole if each.scope == ANY_ORDER and each.bound == each.figures[1]]
+    limits = [limit for limit in even_limits(floor, problem.base, points) if limit < min(proven, default=problem.base)]
+    slack = 0 if graph.n_nodes <= SMALL else max(int(NEAR * graph.needed_compute), request.task.slack)
+    bounds = bound_curve(graph, limits, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
+    portfolio.note(bounds.stop)
+    for i, limit in enumerate(limits):
+        part, bound = 1 / (len(limits) - i), bounds.at(limit).compute
+        own = clock.share(part, clock.within_stage(part))
+        best = min((each.figures[1] for each in portfolio.candidates if each.figures[0] <= limit), default=bound)
+        if portfolio.stop.complete and best > bound + slack:
+            fitted = replace(problem, budget=Budget(limit), limit=limit)
+            run = Portfolio(fitted, own, request.task, bound=bound)
+            run.run(request.solvers)
+            portfolio.take(run)
+            portfolio.note(run.stop)
 
 
 def _spread(peaks: Sequence[int], points: int) -> list[int]:

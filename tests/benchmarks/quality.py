@@ -32,6 +32,7 @@ import numpy as np
 import remat_algos as ra
 from remat_algos.bounds.integer_program import TOLERANCE
 from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.ir.budget import even_limits
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
@@ -349,8 +350,8 @@ def frontier(name: str, seconds: float, everything: bool = False) -> Iterator[Re
     taken = round(time.process_time() - begin, 1)
     title = f"frontier of {name}, {BUDGETS} budgets"
     yield figure(group, title, taken, "CPU s", seconds, plans=len(curve.plans))
-    budgets = np.linspace(curve.plans[0].peak_memory, curve.base, BUDGETS).astype(int).tolist()
-    some = budgets if everything else budgets[BUDGETS // COMPARED // 2 :: BUDGETS // COMPARED]
+    budgets = even_limits(curve.plans[0].peak_memory, curve.base, BUDGETS)
+    some = budgets if everything else budgets[len(budgets) // COMPARED // 2 :: len(budgets) // COMPARED]
     lost = {}
     for budget in some:
         alone, plan = ra.solve(copy.deepcopy(graph), budget), curve.best(budget)

@@ -12,6 +12,7 @@ from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
+from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.annealing import ANY_GOAL, WORK_OF_MOVE, Annealed, Annealer
@@ -35,8 +36,7 @@ FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
-"""On larger graphs the run without the candidates of others has half of the work; for the lowest peak both have half, and
-for a whole frontier it is left out."""
+"""On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
 OWN = (START, BASELINE)  # names of candidates that come from no solver
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
@@ -210,13 +210,10 @@ class _LimitSearch:
         self.effort = effort = Effort.of(task.effort)
         work = int(effort.search_work * (1 + larger * (effort.search_work_when_large - 1)))
         most = effort.search_work_of_node * int(graph.needed.sum())
-        lowest, half = min(work, effort.lowest_work * most), graph.n_nodes > ALONE
-        self.work = min(work, most)
-        if half and task.limit is not None and all(each.solver in OWN for each in task.candidates):
-            self.work //= 2
+        self.work, lowest = min(work, most), min(work, effort.lowest_work * most)
         if self.max_moves is not None:
             self.work = lowest = WORK_OF_MOVE * self.max_moves
-        self.lowest_work = round(LOWEST_WORK * lowest / (1 + half))
+        self.lowest_work = round(LOWEST_WORK * lowest / (1 if graph.n_nodes <= ALONE else 2))
 
     def _in_time(self, work: int) -> int:
         """Some work, or what a core does in the time that is left, which is less and cuts the search short."""
@@ -263,9 +260,9 @@ class _LimitSearch:
         """The best schedules within limits from the lowest peak to that of one pass.
 
         The lowest peak is that of the candidates, if there are some: `frontier` searches it before. First the limits
-        are evenly spaced (`_limits`): from high to low, each from the best at the limit above, in whose place an own
-        seed is taken where it is better; then back up, each from its best and from the best at the limit below. The
-        lower the limit, the more work. Then some limits more where the curve bends, each from the best beside it.
+        are evenly spaced: from high to low, each from the best at the limit above, in whose place an own seed is taken
+        where it is better; then back up, each from its best and from the best at the limit below. The lower the limit,
+        the more work. Then some limits more where the curve bends, each from the best beside it.
         """
         factor = 1 if self.max_moves is not None else self.effort.frontier_work
         total = self._in_time(int(factor * self.work))
@@ -277,7 +274,7 @@ class _LimitSearch:
             return
         work = int(LOWEST_SHARE * total)
         lowest = (yield from self._rounds([lowest], lowest.figures[0], work, part=LOWEST_SHARE)) or lowest
-        limits = self._limits(lowest.figures[0], n_limits)
+        limits = even_limits(lowest.figures[0], self.first.figures[0], n_limits)
         share = (1 - 2 * LOWEST_SHARE) / 2 * total / max(1, sum(range(len(limits))))
         bests, best, key = dict[int, Annealed](), self.first, self.annealer.key
         self.annealer.begin_stage(int(share * len(limits) * (len(limits) - 1)), 1 - BENDS_WORK)
@@ -294,17 +291,6 @@ class _LimitSearch:
         work = int(BENDS_WORK * total) // max(1, len(points))
         self.annealer.begin_stage(work * len(points), 1.0)
         yield from self.annealer.each(points, work)
-
-    def _limits(self, floor: int, n_limits: int) -> list[int]:
-        """The lowest peak, and above it about `n_limits` multiples of a part of the peak without rematerialization.
-
-        The part is 1 / n_limits, or a half, a third, ... of that where the lowest peak leaves too few. So the budgets
-        within which schedules are polished are among them.
-        """
-        base = self.first.figures[0]
-        parts = n_limits * max(1, round(base / max(1, base - floor)))
-        above = (base * i // parts for i in range(floor * parts // max(1, base) + 1, parts + 1))
-        return list(dict.fromkeys([floor, *above]))
 
     def _seeds(self, limit: int, best: Annealed | None = None) -> list[Annealed]:
         """The order of ids, and the best candidates of other solvers, one of each, in turn; the user's own first."""
