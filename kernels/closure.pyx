@@ -126,15 +126,15 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
     cdef int64_t largest = 0, done = 0, x
     cdef vector[unsigned char] around      # of each value: bits for read or made by the first, by the second
     cdef vector[int64_t] from_first, from_second
-    cdef vector[int64_t] made              # of each node: its largest value that is no output, so no path from it is wider
+    cdef vector[int64_t] largest_of              # of each node: its largest value that is no output, so no path from it is wider
     with nogil:
         assign(around, graph.n_values, <unsigned char>0)
         assign(from_first, n, <int64_t>0)
         assign(from_second, n, <int64_t>0)
-        assign(made, n, <int64_t>0)
+        assign(largest_of, n, <int64_t>0)
         for x in range(graph.n_values):
             if graph.needed[graph.producer[x]] and not graph.output[x]:
-                made[graph.producer[x]] = max(made[graph.producer[x]], graph.memory[x])
+                largest_of[graph.producer[x]] = max(largest_of[graph.producer[x]], graph.memory[x])
                 largest = max(largest, graph.memory[x])
         for j in range(1, nodes.shape[0]):
             t = nodes[j]
@@ -143,7 +143,7 @@ def two_path_bytes(GraphArrays graph not None, Int64s live, Int32s nodes, int64_
             surround(graph, t, 2, True, around)
             for i in range(j):
                 s = nodes[i]
-                if min(live[t] + made[s], live[s] + made[t]) <= bound:
+                if min(live[t] + largest_of[s], live[s] + largest_of[t]) <= bound:
                     continue
                 surround(graph, s, 1, True, around)
                 for v in range(min(s, t) + 1, <int>n):
