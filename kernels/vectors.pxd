@@ -7,6 +7,11 @@ from libc.stdint cimport uint64_t
 
 cdef extern from *:
     """
+    #if defined(__GNUC__) && !defined(__clang__)
+    #define REMAT_UNROLLED _Pragma("GCC unroll 4")
+    #else
+    #define REMAT_UNROLLED
+    #endif
     #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && \\
         !defined(__SANITIZE_ADDRESS__) && !defined(REMAT_NO_CLONES)
     #define REMAT_CLONES __attribute__((unused, target_clones("avx512f", "avx2", "default")))
@@ -19,7 +24,7 @@ cdef extern from *:
     /* row[i] = max(row[i], min(other[i] - by, most)) */
     REMAT_CLONES static void remat_raise(double* __restrict row, const double* __restrict other, long long n, double by,
                                          double most) {
-        for (long long i = 0; i < n; i++) {
+        REMAT_UNROLLED for (long long i = 0; i < n; i++) {
             double x = other[i] - by;
             x = x < most ? x : most;
             row[i] = x > row[i] ? x : row[i];
@@ -38,13 +43,13 @@ cdef extern from *:
     /* row[i] = min(row[i], cost + a[i] + b[i]) */
     REMAT_CLONES static void remat_lower(float* __restrict row, const float* __restrict a, const float* __restrict b,
                                          long long n, float cost) {
-        for (long long i = 0; i < n; i++) {
+        REMAT_UNROLLED for (long long i = 0; i < n; i++) {
             float x = cost + a[i] + b[i];
             row[i] = x < row[i] ? x : row[i];
         }
     }
     REMAT_CLONES static void remat_add(int* row, long long n, int by) {
-        for (long long i = 0; i < n; i++) row[i] += by;
+        REMAT_UNROLLED for (long long i = 0; i < n; i++) row[i] += by;
     }
     /* adds to a block of 128, BLOCK_SIZE of live_profile.pxd; its maximum */
     REMAT_CLONES static int remat_fold(int* block, int by) {
