@@ -93,7 +93,7 @@ setup(
         "remat_algos": ["py.typed", "**/*.pyi", "reproduce/*/page.md"],
         "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"],
     },
-    exclude_package_data={"": ["*.c", "*.cpp", "*.nbi", "*.nbc"]},
+    exclude_package_data={"": ["*.c", "*.cpp"]},
     ext_modules=cythonize(
         extensions,
         build_dir=f"{BUILD}/cython",

@@ -10,7 +10,15 @@ cdef extern from *:
     static inline int remat_popcount(unsigned long long word) { return (int)__popcnt64(word); }
     static inline int remat_lowest(unsigned long long word) { unsigned long at; _BitScanForward64(&at, word); return (int)at; }
     #else
+    #if defined(__x86_64__) && !defined(__POPCNT__)  /* the builtin would call a function that reads a table */
+    static inline int remat_popcount(unsigned long long word) {
+        word -= word >> 1 & 0x5555555555555555u;
+        word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+        return (int)(((word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
+    }
+    #else
     static inline int remat_popcount(unsigned long long word) { return __builtin_popcountll(word); }
+    #endif
     static inline int remat_lowest(unsigned long long word) { return __builtin_ctzll(word); }
     #endif
     """

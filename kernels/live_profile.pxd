@@ -4,7 +4,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    BLOCK_SIZE = 128        # the same number stands in the C loops of live_profile.pyx
+    BLOCK_SIZE = 128        # the same number stands in the C loops of vectors.pxd
     SHIFT_BITS = 34         # changes of one slot are within 2**33
     PRESENT = 1 << 30       # what a run adds to its slot; an empty one has -PRESENT, below any limit
     LARGEST = (1 << 30) - 1  # of a limit, and of all bytes

@@ -11,45 +11,9 @@ from libcpp.algorithm cimport sort
 from libcpp.vector cimport vector
 from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport int64_t
+from remat_algos.kernels.vectors cimport remat_add, remat_excess, remat_fold, remat_top
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-    #define REMAT_CLONES __attribute__((target_clones("avx2", "default")))
-    #else
-    #define REMAT_CLONES
-    #endif
-    REMAT_CLONES static void remat_add(int* m, long n, int by) {
-        for (long i = 0; i < n; i++) m[i] += by;
-    }
-    /* 128 is BLOCK_SIZE of live_profile.pxd */
-    REMAT_CLONES static int remat_fold(int* m, int by) {  /* adds to a whole block; its maximum */
-        int top = -2147483647;
-        for (int i = 0; i < 128; i++) {
-            int x = m[i] + by;
-            m[i] = x;
-            top = x > top ? x : top;
-        }
-        return top;
-    }
-    REMAT_CLONES static int remat_top(const int* m) {
-        int top = -2147483647;
-        for (int i = 0; i < 128; i++) top = m[i] > top ? m[i] : top;
-        return top;
-    }
-    REMAT_CLONES static long long remat_excess(const int* m, int limit) {
-        long long sum = 0;
-        for (int i = 0; i < 128; i++) {
-            int above = m[i] - limit;
-            sum += above > 0 ? above : 0;
-        }
-        return sum;
-    }
-    """
-    void remat_add(int* m, long n, int by) noexcept nogil
-    int remat_fold(int* m, int by) noexcept nogil
-    int remat_top(const int* m) noexcept nogil
-    long long remat_excess(const int* m, int limit) noexcept nogil
+
 cdef inline void sort_edges(vector[int64_t]& edges) noexcept nogil:
     """Rising: few edges, or some that are in order already, by insertion."""
     cdef Py_ssize_t k = edges.size(), i, j

@@ -16,6 +16,7 @@ from libcpp.vector cimport vector
 from remat_algos.kernels.bitsets cimport has_bit, is_subset
 from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.types cimport Int32s, Int64s, int64_t
+from remat_algos.kernels.vectors cimport remat_first_below, remat_raise
 
 
 # The steps between lower sets and their figures.
@@ -253,7 +254,7 @@ cdef class Completion:
         cdef const ChainStep* step
         cdef Py_ssize_t i, count = self.steps.of(source, 0, 0, &step)
         cdef int64_t shift, s, first, last = self.cap - self.reach[source]
-        cdef double room, adds, left
+        cdef double room
         cdef double* row = &self.cache[source, 0]
         cdef const double* other
         for s in range(last + 1):
@@ -264,12 +265,8 @@ cdef class Completion:
             first = self.first[step[i].target] + shift
             if room < self.cached[source] or first > last or row[first] >= room:
                 continue
-            adds = step[i].adds
-            other = &self.cache[step[i].target, 0] - shift
-            for s in range(first, last + 1):
-                left = other[s] - adds
-                left = left if left < room else room
-                row[s] = left if left > row[s] else row[s]
+            other = &self.cache[step[i].target, first - shift]
+            remat_raise(row + first, other, last + 1 - first, step[i].adds, room)
         s = 0
         while s <= last and row[s] < 0:
             s += 1
@@ -456,11 +453,12 @@ cdef class MinimumCost:
         cdef const double* cache
         if not self.row[source].empty():
             row = self.row[source].data()
-            for t in range(self.cap + 1):
-                if row[t] < best:
-                    best = row[t]
-                    self.cost.push_back(<int>t)
-                    self.cache.push_back(best)
+            t = remat_first_below(row, 0, self.cap + 1, best)
+            while t <= self.cap:
+                best = row[t]
+                self.cost.push_back(<int>t)
+                self.cache.push_back(best)
+                t = remat_first_below(row, t + 1, self.cap + 1, best)
             vector[double]().swap(self.row[source])
         last = self.cost.size()
         self.begin.push_back(last)
@@ -523,19 +521,27 @@ cdef class MinimumCost:
         """The predecessor of a label, and its row."""
         cdef Py_ssize_t source
         cdef ChainStep step
-        cdef int64_t j
+        cdef int64_t low, high, middle, before
         for source in range(at[0]):
-            if self.begin[source] == self.begin[source + 1]:
+            low, high = self.begin[source], self.begin[source + 1]
+            # steps neither cost nor add less than nothing
+            if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
             if step.target < 0:
                 continue
-            for j in range(self.begin[source], self.begin[source + 1]):
-                if (self.cost[j] + <int64_t>(step.cost / self.unit + 0.5) == self.cost[label]
-                        and self.cache[j] + step.adds == self.cache[label]
-                        and self.cache[j] + step.need <= self.budget):
-                    at[0] = source
-                    return j
+            before = self.cost[label] - <int64_t>(step.cost / self.unit + 0.5)
+            while low < high:                                  # costs rise
+                middle = (low + high) >> 1
+                if self.cost[middle] < before:
+                    low = middle + 1
+                else:
+                    high = middle
+            if (low < self.begin[source + 1] and self.cost[low] == before
+                    and self.cache[low] + step.adds == self.cache[label]
+                    and self.cache[low] + step.need <= self.budget):
+                at[0] = source
+                return low
         return -1
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 from remat_algos.kernels.blocks import BlockGraph, PairFigures, block_borders
+from remat_algos.kernels.chain_table import operations
 from remat_algos.kernels.closure import ClosureSearch, forced_bytes, two_path_bytes
 from remat_algos.kernels.decomposition import (
     bags_to_tree,
@@ -773,3 +774,14 @@ def search():
         return run.best_order().tolist(), run.figures
 
     return lambda: best(6, 3000), lambda: best(100000, 1000)
+
+
+@case
+def chain_table():
+    """Sweeps that cost less than nothing, so that their number is quadratic."""
+
+    def arguments(n):
+        costs = np.stack([np.full(n, -1.0), np.ones(n), np.zeros(n)])
+        return np.zeros(n * (n + 1) // 2, np.float32), 1, costs, np.zeros((12, n), np.int64), 1, True, 0, 10**7
+
+    return calls(operations, arguments(9), arguments(2000))

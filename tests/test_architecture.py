@@ -127,7 +127,7 @@ def violations(root):
     checks = (unknown_rooms(root), rightward(found), other_spellings(found), cycles(found), full_rooms(root))
     return [
         sentence
-        for check in (*checks, kernels_that_look_around(root, found), early_numba(root, found), neighbours(root, found))
+        for check in (*checks, kernels_that_look_around(root, found), numba_users(found), neighbours(root, found))
         for sentence in check
     ]
 
@@ -189,7 +189,7 @@ def is_namespace(statements):
 
 def kernels_that_look_around(root, found):
     """Kernels import NumPy, and what makes kernels."""
-    makers = (f"{PACKAGE}.kernels", f"{PACKAGE}.kernels._built", f"{PACKAGE}.kernels._jit")
+    makers = (f"{PACKAGE}.kernels", f"{PACKAGE}.kernels._built")
     for use in found:
         outward = room_of(use.module) == "kernels" != room_of(use.target) and use.module not in makers
         if outward and use.target.split(".")[0] not in FOR_KERNELS:
@@ -203,15 +203,11 @@ def kernels_that_look_around(root, found):
                 yield f"kernels/{file.name}, line {number}: {line.strip()} is nothing for a kernel"
 
 
-def early_numba(root, found):
-    """Numba is slow to import: kernels in Numba are imported by the functions that call them, Numba by `_jit` alone."""
-    kernels = {module for module in modules(root) if module.startswith(f"{PACKAGE}.kernels.")}
-    kernels.discard(f"{PACKAGE}.kernels._built")
+def numba_users(found):
+    """Kernels are compiled ahead of time; the project depends on Numba in its tests alone."""
     for use in found:
-        if use.target in kernels and use.module not in kernels and not use.later and not use.typing:
-            yield f"{use} loads Numba; import it in the function that calls it"
-        if use.target.split(".")[0] == "numba" and use.module != f"{PACKAGE}.kernels._jit":
-            yield f"{use} is imported by {PACKAGE}.kernels._jit alone"
+        if use.target.split(".")[0] == "numba":
+            yield f"{use} is nothing for the package"
 
 
 def neighbours(root, found):
@@ -275,8 +271,6 @@ def build(root, files):
         "remat_algos/solvers/two.py": "from remat_algos.solvers.registry import solver\n"
         "from remat_algos.solvers.one import one\n@solver()\ndef two(graph, limit):\n    'Better than `one`.'\n",
         "kernels/__init__.py": "",
-        "kernels/_jit.py": "import numba",
-        "kernels/fast.py": "import numpy as np\nfrom remat_algos.kernels._jit import njit",
         "kernels/graph.pyx": "import numpy as np\nfrom remat_algos.kernels.bitsets cimport has_bit\n",
         "kernels/bitsets.pxd": "from libc.stdint cimport uint64_t",
     }
@@ -333,14 +327,7 @@ FAULTS = {
     "a room in a room that exports": ("ir/files/__init__.py", '"""Files."""\nx = 1', "than a docstring"),
     "a kernel that knows the house": ("../kernels/a.py", "from remat_algos.ir.graph import Graph", RIGHT),
     "a kernel that knows more than NumPy": ("../kernels/a.py", "import scipy.sparse", "is nothing for a kernel"),
-    "a Numba kernel that is loaded early": ("ir/a.py", "from remat_algos.kernels import fast", "loads Numba"),
-    "a Numba kernel that is loaded by a class": (
-        "ir/a.py",
-        "class A:\n    from remat_algos.kernels.fast import f",
-        "loads Numba",
-    ),
-    "njit in the house": ("ir/a.py", "from remat_algos.kernels._jit import njit", "loads Numba"),
-    "Numba in the house": ("ir/a.py", "def f():\n    import numba", "_jit alone"),
+    "Numba in the house": ("ir/a.py", "def f():\n    import numba", "is nothing for the package"),
     "a compiled kernel that knows the house": (
         "../kernels/a.pyx",
         "def f():\n    from remat_algos.ir import graph",

@@ -34,7 +34,7 @@ def cannot_compile():
 
 def test_the_page_shows_all_that_can_be_added():
     wanted = {"solver", "allocator", "file format", "command", "layer", "family of models", "reproduction"}
-    assert {example.name for example in EXAMPLES} == {*wanted, "kernel", "Numba kernel"}
+    assert {example.name for example in EXAMPLES} == {*wanted, "kernel"}
 
 
 @each

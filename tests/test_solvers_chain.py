@@ -358,7 +358,7 @@ def test_long_chains_take_no_time():
 def test_narrow_solvers_run_by_themselves_only_where_they_can_serve():
     used = {solver.name for solver in default_solvers(chain(120))}
     assert "chain_dp" in used
-    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(64))}  # Numba takes longer to load
+    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(64))}
     other = differentiate(layered_dag(160, width=5, reach=20))
     assert "chain_dp" not in {solver.name for solver in default_solvers(other)}
     assert "chain_dp" not in {solver.name for solver in default_solvers()}

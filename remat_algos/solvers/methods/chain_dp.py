@@ -10,6 +10,7 @@ from remat_algos.context import Clock, Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels.chain_table import fill_rows, operations, rows_of_table
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers.candidates import Candidate, coarse_first, evaluated
 from remat_algos.solvers.chain_stages import ChainStages, StageMemory, chain_of_stages, stages_of
@@ -166,8 +167,6 @@ class ChainTable:
         up: bool = True,
     ) -> "ChainTable":
         """Compute a table; GraphError if it takes too much memory."""
-        from remat_algos.kernels.chain_table import fill_rows, rows_of_table
-
         k = len(chain)
         free = max(0, highest - memory.pinned)
         unit = unit or _unit(memory, free, slots or _default_slots(k))
@@ -222,8 +221,6 @@ class ChainTable:
 
     def candidate(self, slots: int, clock: Clock) -> Candidate | None:
         """The optimum within a number of slots; None, and a note, if it is too long."""
-        from remat_algos.kernels.chain_table import operations
-
         arrays = np.array(self.memory.arrays)
         codes = operations(self.entries, self.width, self.costs.columns, arrays, self.unit, self.up, slots, MAX_STEPS)
         if codes is None:
