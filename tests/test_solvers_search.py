@@ -512,7 +512,7 @@ def test_the_number_of_cores_changes_no_schedule(monkeypatch):
 @pytest.mark.parametrize("limit", [TIGHT, TIGHT * 2 // 3, "least"], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 7, 30])
 def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, limit, stop):
-    calls, later = 0, range(4)  # searches within the limit, and for the lowest peak, with and without candidates
+    calls, later = 0, range(5)  # searches within the limit, and for the lowest peak, with and without candidates
 
     def stopping(*place):
         nonlocal calls

@@ -234,15 +234,24 @@ class _LimitSearch:
         whole = self.lowest_work + self.work // 2
         scale = self._in_time(whole) / max(1, whole)
         lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
-        if lowest is not None:
+        if lowest is not None and self.task.sought is None:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
+        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left.
+
+        If the task seeks a peak, the first searches end at it, and are all.
+        """
         part /= 1 + MAX_LOWER
         first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
         seeds = self._seeds(self.bound)
-        best = yield from self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True)
+        best, sought = None, self.task.sought
+        for best in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
+            yield best
+            if sought is not None and self.annealer.meets(best, sought, ANY_GOAL):
+                break
+        if sought is not None:
+            return best
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
