@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, descendants, moment_bound
 from remat_algos.context import Clock
 from remat_algos.ir.labels import KEEP
@@ -60,6 +61,14 @@ def test_no_schedule_within_the_limit_needs_less(data, graph):
         assert graph.needed_compute <= found.compute <= best[0]
         assert not found.infeasible
         assert found.status == "optimal"
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_it_is_never_below_the_closure_bound_of_its_moment(data, graph):
+    limit = data.draw(st.integers(live_sets.least_peak(graph)[0], baseline_peak(graph)))
+    closure = overhead_bound(graph, limit)
+    if closure.nodes and not closure.infeasible:
+        assert moment_bound(graph, limit, closure.nodes).compute >= closure.compute
 
 
 @given(data=st.data(), graph=small_graphs())

@@ -11,7 +11,7 @@ from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.solvers.methods.search import ALONE
+from remat_algos.solvers.methods.search import ALONE, _LimitSearch
 from remat_algos.solvers.registry import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.random_graphs import random_graph
@@ -155,6 +155,21 @@ def test_a_limit_that_only_the_lowest_peak_meets_is_met():
     found = ra.solve(graph, least.peak_memory, effort="fast")
     assert found.peak_memory == least.peak_memory
     assert found.simulation.compute <= least.simulation.compute
+
+
+def test_a_limit_that_first_searches_meet_needs_no_whole_search_for_the_lowest_peak(monkeypatch):
+    calls, graph = [], layered_graph(120, 0.4, 0)
+    limit = 7 * baseline_peak(graph) // 10
+    for name in ("within", "_lowest"):
+        called = getattr(_LimitSearch, name)
+        note = lambda self, *rest, name=name, called=called: calls.append(name) or called(self, *rest)  # noqa: E731
+        monkeypatch.setattr(_LimitSearch, name, note)
+    plan = ra.solve(graph, limit, effort="fast", solver="search")
+    assert plan.peak_memory <= limit
+    assert calls == ["within", "_lowest", "within"]
+    with pytest.raises(ra.BudgetError):
+        ra.solve(graph, limit // 2, effort="fast", solver="search")
+    assert calls[3:] == ["within", "_lowest"] * 2
 
 
 def test_compare_reaches_what_least_reaches():

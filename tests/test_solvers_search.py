@@ -30,6 +30,7 @@ from remat_algos.solvers.methods.search import ALONE, search
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.task import Task
+from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain
 from tests.oracles.search import least_peak
@@ -505,6 +506,19 @@ def test_the_number_of_cores_changes_no_schedule(monkeypatch):
     assert found[0] == found[1]
 
 
+def test_an_order_of_one_pass_that_fits_ends_the_search():
+    graph = layered_graph(250, 0.43, seed=0)
+    plan = solve(graph, "85%", solver="search", effort="fast")
+    assert plan.overhead == 0
+    assert plan.details["start"] == "the order of a beam"
+
+
+def test_an_order_of_one_pass_keeps_to_marks_and_constraints():
+    graph = layered_graph(120, 0.43, seed=0)
+    plan = solve(graph, "90%", solver="search", effort="fast", constraints={"fixed_order": True})
+    assert (np.diff(np.unique(plan.schedule.order, return_index=True)[1]) > 0).all()
+
+
 # ---------------------------------------------------------------- stopped
 
 
@@ -512,7 +526,7 @@ def test_the_number_of_cores_changes_no_schedule(monkeypatch):
 @pytest.mark.parametrize("limit", [TIGHT, TIGHT * 2 // 3, "least"], ids=str)
 @pytest.mark.parametrize("stop", [1, 2, 7, 30])
 def test_a_search_stopped_anywhere_gives_the_best_so_far(monkeypatch, error, limit, stop):
-    calls, later = 0, range(4)  # searches within the limit, and for the lowest peak, with and without candidates
+    calls, later = 0, range(5)  # searches within the limit, and for the lowest peak, with and without candidates
 
     def stopping(*place):
         nonlocal calls

@@ -387,6 +387,7 @@ class _Program:
             for cause in ([live[w][pinned]] if w else []) + [self._runs(w)[producer[pinned]]]
         ]
         rows.append((self.before[producer], ZERO, live[1]))
+        rows.append((self.before[producer[self.read]], ZERO, self.before[self.reader]))
         for a, b in span:
             rows.append((live[a][self.read], span[a, b][producer[self.read]], span[a, b][self.reader]))
             if b < last:

@@ -237,9 +237,9 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
     problem.check_regions()
     shared = clock.share(SEARCH_SHARE, clock.within_stage(SEARCH_SHARE))
 
-    def lowest(report: Progress | None) -> Portfolio:
+    def lowest(limit: int, report: Progress | None) -> Portfolio:
         """The run for the budget "least"; no solver goes below its peak."""
-        return lowest_run(request, problem, shared.share(LOWEST_SHARE, report))
+        return lowest_run(request, problem, shared.share(LOWEST_SHARE, report), sought=limit)
 
     portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
     portfolio.run(request.solvers)

@@ -115,11 +115,15 @@ class PlanSearch:
         self._lowest: Portfolio | None = None
         self._part = bounds.effort.search_share * request.criterion.search_share
 
-    def lowest(self, report: Progress | None) -> Portfolio:
-        """The run for the budget "least"."""
+    def lowest(self, limit: int, report: Progress | None) -> Portfolio:
+        """The run for the budget "least", whole if it does not reach the limit."""
         if self._lowest is None:
             clock = self.clock.share(LOWEST_SHARE * self._part, report)
-            self._lowest = lowest_run(self.request, self.problem, clock, bound=self.bounds.goal)
+            run = lowest_run(self.request, self.problem, clock, sought=limit, bound=self.bounds.goal)
+            best = run.best()
+            if best is not None and best.figures[0] <= limit:
+                return run
+            self._lowest = run
         return self._lowest
 
     def within(self, problem: Problem, stop: Stop) -> tuple[Portfolio, Candidate]:

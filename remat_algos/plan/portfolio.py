@@ -32,6 +32,7 @@ FIRST_SECONDS = 0.25  # for each solver, until something fits
 SOLVING = 0.75  # of a solver's time; the rest is for polishing
 PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
 PROGRESS_LOWEST = 0.4  # of what is left, for the lowest peak
+FIRST_SHARE = 0.1  # of that, and of its time, for the first searches alone
 MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
@@ -112,10 +113,10 @@ class Portfolio:
     n_fitting : int
         How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     lowest : callable, optional
-        Called once with a progress callback if no candidate fits before the solvers that improve candidates run;
-        returns the portfolio of the same solvers after its run for the lowest peak. Its candidates are added. If all
-        exceed the limit, the improving solvers are skipped: so no limit below the lowest peak is met. A solver that
-        proves optima, named alone, runs first.
+        Called once with the limit and a progress callback if no candidate fits before the solvers that improve
+        candidates run; returns the portfolio of the same solvers after its run for the lowest peak, which may end
+        within the limit. Its candidates are added. If all exceed the limit, the improving solvers are skipped: so no
+        limit below the lowest peak is met. A solver that proves optima, named alone, runs first.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Portfolio:
         budgets: int = 0,
         bound: int | None = None,
         n_fitting: int = 0,
-        lowest: "Callable[[Progress | None], Portfolio] | None" = None,
+        lowest: "Callable[[int, Progress | None], Portfolio] | None" = None,
     ) -> None:
         self.problem = problem
         self.clock = clock
@@ -179,7 +180,7 @@ class Portfolio:
             Of each of them.
         """
         ordered = in_order(solvers)
-        searches = any(solver.improves and solver.optimal_in is None for solver in ordered)
+        searches = any(solver.searches for solver in ordered)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
@@ -209,7 +210,7 @@ class Portfolio:
             return False
         if limit >= self.problem.base and self.problem.graph.mark is None and self.problem.constraints is None:
             return False  # the run without rematerialization fits
-        self.lowest, found = None, lowest(self.clock.within_stage(PROGRESS_LOWEST))
+        self.lowest, found = None, lowest(limit, self.clock.within_stage(PROGRESS_LOWEST))
         best = self.take(found)
         if self.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
@@ -489,9 +490,24 @@ class Portfolio:
         return forward
 
 
-def lowest_run(request: Request, problem: Problem, clock: Clock, **settings: Any) -> Portfolio:
-    """The run of a request for the budget "least", with settings of the portfolio."""
+def lowest_run(
+    request: Request, problem: Problem, clock: Clock, *, sought: int | None = None, **settings: Any
+) -> Portfolio:
+    """The run of a request for the budget "least", with settings of the portfolio.
+
+    If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
+    makes them too, so it reaches what they do.
+    """
     least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
+    searches = [each for each in request.solvers if each.searches]
+    if sought is not None and searches:
+        task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, clock.within_stage(FIRST_SHARE))
+        first = Portfolio(least, part, task, polish=False, **settings)
+        first.run([*request.starting, *searches], request.options)
+        best = first.best()
+        if first.stop is Stop.INTERRUPTED or (best is not None and best.figures[0] <= sought):
+            return first
+        clock = clock.share(progress=clock.within_stage())
     portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
     portfolio.run(request.solvers, request.options)
     if not request.raw:

@@ -98,6 +98,11 @@ class Solver(Registered):
         """True if it takes hardly longer than reading the graph."""
         return self.price <= CHEAP
 
+    @property
+    def searches(self) -> bool:
+        """True if it improves candidates and proves no optimum."""
+        return self.improves and self.optimal_in is None
+
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise TypeError for an unknown option or a missing required one."""
         try:

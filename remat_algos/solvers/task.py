@@ -23,6 +23,8 @@ class Task:
         Compute above the bound at which a search can stop all the same.
     closure : ComputeBound, optional
         The closure bound of the limit, if known.
+    sought : int, optional
+        Peak that the first searches for the lowest one should reach: they end at it, and no others follow.
     budgets : int
         For a whole frontier: number of limits at which a search for one limit is run; else 0.
     constraints : Constraints, optional
@@ -53,6 +55,7 @@ class Task:
     bound: int | None = None
     slack: int = 0
     closure: ComputeBound | None = None
+    sought: int | None = None
     budgets: int = 0
     constraints: Constraints | None = None
     seed: int = 0

@@ -8,16 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import Clock, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.schedule.annealing import ANY_GOAL, WORK_OF_MOVE, Annealed, Annealer
+from remat_algos.schedule.annealing import ANY_GOAL, COOL_NODES, WORK_OF_MOVE, Annealed, Annealer
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
+from remat_algos.schedule.one_pass import lowest_pass
+from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import BASELINE, START, Rows, solver
@@ -37,6 +39,8 @@ WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are short
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
 """On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
+ORDER_WORK = 1 / 8  # of the work within one limit, for an order of one pass
+ORDER_ROOM = 0.95  # of the peak of one pass in id order: an order is searched where no more is proven of the best
 OWN = (START, BASELINE)  # names of candidates that come from no solver
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
@@ -229,20 +233,35 @@ class _LimitSearch:
     def within(self, limit: int) -> Iterator[Annealed]:
         """The best schedules within a limit; if no schedule meets it, or only the bound, of the lowest peak."""
         if limit > self.bound:
-            yield from self._rounds(self._seeds(limit), limit, self._in_time(self.work))
+            work, seeds = self._in_time(self.work), self._seeds(limit)
+            order = yield from self._order(limit, int(ORDER_WORK * work))
+            if order is not None:
+                work -= int(ORDER_WORK * work)
+                seeds = [start for seed in seeds for start in (order, seed)]
+            if order is None or order.figures[0] > limit:  # no schedule computes less than one pass
+                yield from self._rounds(seeds, limit, work)
             return
         whole = self.lowest_work + self.work // 2
         scale = self._in_time(whole) / max(1, whole)
         lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
-        if lowest is not None:
+        if lowest is not None and self.task.sought is None:
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
-        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left."""
+        """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left.
+
+        If the task seeks a peak, the first searches end at it, and are all.
+        """
         part /= 1 + MAX_LOWER
         first, work = round(FIRST_LOWEST * work), round(NEXT_LOWEST * work)
         seeds = self._seeds(self.bound)
-        best = yield from self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True)
+        best, sought = None, self.task.sought
+        for best in self._rounds(seeds, self.bound, first, part=part, goal=ANY_GOAL, lowest=True):
+            yield best
+            if sought is not None and self.annealer.meets(best, sought, ANY_GOAL):
+                break
+        if sought is not None:
+            return best
         place = count = 0
         while best is not None and best.figures[0] > self.bound and place < len(LOWER_SHARES) and count < MAX_LOWER:
             limit = max(self.bound, int(LOWER_SHARES[place] * best.figures[0]))
@@ -255,6 +274,18 @@ class _LimitSearch:
                 place += 1
             count += 1
         return best
+
+    def _order(self, limit: int, work: int) -> Generator[Annealed, None, Annealed | None]:
+        """An order of one pass with a low peak, which ends at the limit; None where all have about the same."""
+        graph, task = self.graph, self.task
+        free = graph.mark is None and task.constraints is None and ALONE < graph.n_nodes <= COOL_NODES
+        if not free or one_pass_bound(graph, self.clock) > ORDER_ROOM * self.first.figures[0]:
+            return None
+        start = Annealed(simulate(graph, lowest_pass(graph)), "the order of a beam")
+        by_moves, part = self.max_moves is not None, self.annealer.part * ORDER_WORK
+        annealer = Annealer(graph, self.clock, max_runs=1, seed=task.seed, by_moves=by_moves, part=part)
+        count = self.effort.first_searches
+        return (yield from annealer.rounds([start], limit, work, count=count, goal=ANY_GOAL, lowest=True))
 
     def frontier(self, n_limits: int) -> Iterator[Annealed]:
         """The best schedules within limits from the lowest peak to that of one pass.
