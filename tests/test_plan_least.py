@@ -164,11 +164,11 @@ def test_a_limit_that_first_searches_meet_needs_no_whole_search_for_the_lowest_p
         called = getattr(_LimitSearch, name)
         note = lambda self, *rest, name=name, called=called: calls.append(name) or called(self, *rest)  # noqa: E731
         monkeypatch.setattr(_LimitSearch, name, note)
-    plan = ra.solve(graph, limit, effort="fast", solver="search")
+    plan = ra.solve(graph, limit, solver="search")
     assert plan.peak_memory <= limit
     assert calls == ["within", "_lowest", "within"]
     with pytest.raises(ra.BudgetError):
-        ra.solve(graph, limit // 2, effort="fast", solver="search")
+        ra.solve(graph, limit // 2, solver="search")
     assert calls[3:] == ["within", "_lowest"] * 2
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
+from remat_algos.effort import FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
@@ -496,11 +497,11 @@ def lowest_run(
     """The run of a request for the budget "least", with settings of the portfolio.
 
     If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
-    makes them too, so it reaches what they do.
+    makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
     """
     least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
     searches = [each for each in request.solvers if each.searches]
-    if sought is not None and searches:
+    if sought is not None and searches and request.task.effort != FAST:
         task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, clock.within_stage(FIRST_SHARE))
         first = Portfolio(least, part, task, polish=False, **settings)
         first.run([*request.starting, *searches], request.options)
