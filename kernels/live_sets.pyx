@@ -15,10 +15,13 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
     static inline int remat_highest(unsigned long long word) { unsigned long at; _BitScanReverse64(&at, word); return (int)at; }
+    static inline void remat_prefetch(const void* at) { (void)at; }
     #else
     static inline int remat_highest(unsigned long long word) { return 63 - __builtin_clzll(word); }
+    static inline void remat_prefetch(const void* at) { __builtin_prefetch(at); }
     #endif
     """
+    void remat_prefetch(const void* at) nogil    # a hint: it will be read soon
     int remat_highest(uint64_t word) nogil       # place of the highest bit; word must not be 0
 
 cdef enum:
@@ -26,6 +29,7 @@ cdef enum:
 
 cdef uint32_t CLOSED_BIT = <uint32_t>1 << 31
 cdef uint32_t NO_STATE = CLOSED_BIT - 1
+cdef uint64_t EMPTY = NO_STATE          # of the table
 
 MAX_VALUES = VALUE_BITS
 MAX_STATES = int(NO_STATE)
@@ -41,6 +45,18 @@ cdef struct LiveNode:
     LiveSet spoils         # nodes that must not run after it
     LiveSet stops          # outputs of nodes after which it must not run
     bint once
+
+
+cdef struct State:
+    uint64_t low           # of its set
+    uint32_t key           # its lower half
+    uint32_t before        # predecessor; with the highest bit: closed, its moves were added
+
+
+cdef struct Move:
+    LiveSet live, needed   # after it
+    int64_t overhead
+    uint64_t hash
 
 
 cdef struct Potential:
@@ -108,7 +124,7 @@ cdef class LiveSetSearch:
     int64[n + 1], spoiled : int32[k] the nodes that must not run after each node, limit : bytes, ceiling : keys are
     below it
 
-    Cost: O(n) time and about 40 bytes for each set, 32 with up to 64 values; there may be 2**n_values sets. Beyond
+    Cost: O(n) time and about 45 bytes for each set, 37 with up to 64 values; there may be 2**n_values sets. Beyond
     some forty nodes the search seldom ends, but the key is a lower bound all the time.
     """
     cdef vector[LiveNode] nodes
@@ -117,12 +133,13 @@ cdef class LiveSetSearch:
     cdef LiveSet outputs, weightless
     cdef int64_t limit, ceiling
     cdef bint any_once, lowest
-    # states: their sets, keys, and predecessors (with the highest bit: closed, their moves were added)
     cdef bint wide                        # sets have more than 64 values
-    cdef vector[uint64_t] low, high
-    cdef vector[uint32_t] key_low, key_high, before
-    cdef vector[uint32_t] slots           # open addressing, linear probing; NO_STATE: empty
+    cdef vector[State] states
+    cdef vector[uint64_t] high
+    cdef vector[uint32_t] key_high
+    cdef vector[uint64_t] slots           # open addressing, linear probing: upper half of the hash, state; EMPTY
     cdef uint64_t mask
+    cdef vector[Move] moves               # of the state that is expanded
     # queue: states by the highest bit in which their key differs from the current one
     cdef vector[uint32_t] queue[65]
     cdef readonly int64_t key
@@ -173,7 +190,7 @@ cdef class LiveSetSearch:
             for j in range(spoiled_indptr[v], spoiled_indptr[v + 1]):
                 self.nodes[spoiled[j]].stops = either(self.nodes[spoiled[j]].stops, both(self.nodes[v].values, self.outputs))
         self.mask = 1023
-        assign(self.slots, self.mask + 1, NO_STATE)
+        assign(self.slots, self.mask + 1, EMPTY)
         self.key = self.n_expanded = 0
         self.goal = NO_STATE
         self.verdict = 0
@@ -209,14 +226,14 @@ cdef class LiveSetSearch:
     @property
     def n_states(self):
         """Number of sets so far."""
-        return self.low.size()
+        return self.states.size()
 
     @property
     def state_bytes(self):
         """Bytes of the states, the table and the queue."""
         cdef Py_ssize_t i
-        total = 8 * (self.low.capacity() + self.high.capacity()) + 4 * self.slots.capacity()
-        total += 4 * (self.key_low.capacity() + self.key_high.capacity() + self.before.capacity())
+        total = sizeof(State) * self.states.capacity() + 8 * self.high.capacity() + 4 * self.key_high.capacity()
+        total += 8 * self.slots.capacity()
         for i in range(65):
             total += 4 * self.queue[i].capacity()
         return total
@@ -236,9 +253,10 @@ cdef class LiveSetSearch:
         with nogil:
             if not self.begun:
                 self.begun = True
-                self.insert(LiveSet(0, 0), 0, NO_STATE, self.needed_by(self.outputs, LiveSet(0, 0), &reads))
+                self.add(LiveSet(0, 0), 0, self.needed_by(self.outputs, LiveSet(0, 0), &reads))
+                self.insert_all(NO_STATE)
             while self.verdict == 0 and self.n_expanded < until:
-                if <int64_t>self.low.size() >= max_states:
+                if <int64_t>self.states.size() >= max_states:
                     full = True
                     break
                 state = self.pop()
@@ -249,6 +267,7 @@ cdef class LiveSetSearch:
                     self.verdict = 1
                 else:
                     self.expand(state)
+                    self.insert_all(state)
         return FULL if full else self.verdict
 
     def order(self):
@@ -258,7 +277,7 @@ cdef class LiveSetSearch:
         cdef LiveSet new
         cdef Py_ssize_t i
         while state != NO_STATE:
-            before = self.before[state] & ~CLOSED_BIT
+            before = self.states[state].before & ~CLOSED_BIT
             if before != NO_STATE:
                 new = without(self.set_of(state), self.set_of(before))
                 if not is_empty(new):
@@ -273,7 +292,7 @@ cdef class LiveSetSearch:
     # ------------------------------------------------------------ moves
 
     cdef int expand(self, uint32_t state) except -1 nogil:
-        """Add the sets after one move."""
+        """Find the sets after one move."""
         cdef LiveSet live = self.set_of(state), missing = without(self.outputs, live), after, freeable = LiveSet(0, 0)
         cdef LiveSet needed, needed_reads, needed_after, rest, runnable
         cdef int64_t key = self.key_of(state), live_bytes = self.bytes_of(live), roof = key if self.lowest else self.limit
@@ -307,7 +326,7 @@ cdef class LiveSetSearch:
                 continue
             freeable = either(freeable, without(live, node.reads))
             if self.lowest and peak <= self.limit:
-                self.run(live, needed, missing, v, max(key, peak), state)
+                self.run(live, needed, missing, v, max(key, peak))
         freeable = without(freeable, either(self.outputs, self.weightless))
         while not is_empty(freeable):
             x = first_of(freeable)
@@ -321,28 +340,27 @@ cdef class LiveSetSearch:
                     continue
                 if self.lowest:
                     more = 0
-            self.insert(after, key + more, state, needed_after)
+            self.add(after, key + more, needed_after)
         # the last one added is expanded first: the latest needed node
         rest = without(runnable, needed)
         while not is_empty(rest):
             v = first_of(rest)
             rest = without(rest, single(v))
-            self.run(live, needed, missing, v, key if self.lowest else key + self.nodes[v].compute, state)
+            self.run(live, needed, missing, v, key if self.lowest else key + self.nodes[v].compute)
         rest = both(runnable, needed)
         while not is_empty(rest):
             v = first_of(rest)
             rest = without(rest, single(v))
-            self.run(live, needed, missing, v, key, state)
+            self.run(live, needed, missing, v, key)
         return 0
 
-    cdef int run(self, LiveSet live, LiveSet needed, LiveSet missing, Py_ssize_t v, int64_t key,
-                 uint32_t state) except -1 nogil:
+    cdef int run(self, LiveSet live, LiveSet needed, LiveSet missing, Py_ssize_t v, int64_t key) except -1 nogil:
         """Add the set after a run, without useless values."""
         cdef LiveSet after = either(live, self.nodes[v].values), left = without(missing, after), alive = self.alive
         cdef LiveSet useful
         if self.nodes[v].once or left.low != missing.low or left.high != missing.high:
             self.alive_while(left, without(needed, single(v)), &alive, &useful)
-        return self.insert(both(after, either(alive, self.outputs)), key, state, without(needed, single(v)))
+        return self.add(both(after, either(alive, self.outputs)), key, without(needed, single(v)))
 
     cdef LiveSet needed_by(self, LiveSet missing, LiveSet live, LiveSet* needed_reads) noexcept nogil:
         """The nodes that have to run from here on, and the values that they read."""
@@ -438,72 +456,96 @@ cdef class LiveSetSearch:
 
     cdef inline LiveSet set_of(self, uint32_t state) noexcept nogil:
         cdef LiveSet live
-        live.low = self.low[state]
+        live.low = self.states[state].low
         live.high = self.high[state] if self.wide else 0
         return live
 
     cdef inline int64_t key_of(self, uint32_t state) noexcept nogil:
-        cdef int64_t key = self.key_low[state]
+        cdef int64_t key = self.states[state].key
         if not self.key_high.empty():
             key |= <int64_t>self.key_high[state] << 32
         return key
 
     cdef int set_key(self, uint32_t state, int64_t key) except -1 nogil:
         if key >> 32 and self.key_high.empty():  # store keys of more than 32 bits from here on
-            assign(self.key_high, self.low.size(), 0)
-        self.key_low[state] = <uint32_t>key
+            assign(self.key_high, self.states.size(), 0)
+        self.states[state].key = <uint32_t>key
         if not self.key_high.empty():
             self.key_high[state] = <uint32_t>(key >> 32)
         return 0
 
-    cdef int insert(self, LiveSet live, int64_t overhead, uint32_t before, LiveSet needed) except -1 nogil:
+    cdef int add(self, LiveSet live, int64_t overhead, LiveSet needed) except -1 nogil:
+        """Note a move to a set, unless its key is too large."""
+        cdef Move move
+        if overhead < self.ceiling:
+            move.live, move.needed, move.overhead = live, needed, overhead
+            move.hash = mix_word(live.low ^ mix_word(live.high))
+            remat_prefetch(&self.slots[move.hash & self.mask])
+            self.moves.push_back(move)
+        return 0
+
+    cdef int insert_all(self, uint32_t before) except -1 nogil:
+        """Insert the sets after the moves: first all of the table that they need is fetched, then all states."""
+        cdef Py_ssize_t i
+        cdef uint64_t slot
+        for i in range(<Py_ssize_t>self.moves.size()):
+            slot = self.slots[self.moves[i].hash & self.mask]
+            if slot != EMPTY:
+                remat_prefetch(&self.states[<uint32_t>slot])
+        for i in range(<Py_ssize_t>self.moves.size()):
+            self.insert(self.moves[i], before)
+        self.moves.clear()
+        return 0
+
+    cdef int insert(self, Move move, uint32_t before) except -1 nogil:
         """Add a set, or give it a smaller key, unless its key is too large."""
-        cdef uint64_t at
+        cdef uint64_t at = move.hash & self.mask, tag = move.hash & ~<uint64_t>0xFFFFFFFF
         cdef uint32_t state
-        cdef int64_t key = overhead
-        if overhead >= self.ceiling:
-            return 0
-        at = mix_word(live.low ^ mix_word(live.high)) & self.mask
-        while self.slots[at] != NO_STATE:
-            state = self.slots[at]
-            if self.low[state] == live.low and (not self.wide or self.high[state] == live.high):
-                if self.before[state] & CLOSED_BIT or self.key_of(state) <= overhead:
-                    return 0
-                key += self.to_come(live, needed)
-                if self.key_of(state) <= key:
-                    return 0
-                self.set_key(state, key)
-                self.before[state] = before
-                return self.enqueue(state, key)
+        cdef State* known
+        cdef State new
+        cdef int64_t key = move.overhead
+        while self.slots[at] != EMPTY:
+            if self.slots[at] - <uint32_t>self.slots[at] == tag:
+                state = <uint32_t>self.slots[at]
+                known = &self.states[state]
+                if known.low == move.live.low and (not self.wide or self.high[state] == move.live.high):
+                    if known.before & CLOSED_BIT or self.key_of(state) <= key:
+                        return 0
+                    key += self.to_come(move.live, move.needed)
+                    if self.key_of(state) <= key:
+                        return 0
+                    self.set_key(state, key)
+                    known.before = before
+                    return self.enqueue(state, key)
             at = (at + 1) & self.mask
-        key += self.to_come(live, needed)
+        key += self.to_come(move.live, move.needed)
         if key >= self.ceiling:
             return 0
-        state = <uint32_t>self.low.size()
-        self.low.push_back(live.low)
+        state = <uint32_t>self.states.size()
+        new.low, new.key, new.before = move.live.low, 0, before
+        self.states.push_back(new)
         if self.wide:
-            self.high.push_back(live.high)
-        self.key_low.push_back(0)
+            self.high.push_back(move.live.high)
         if not self.key_high.empty():
             self.key_high.push_back(0)
-        self.before.push_back(before)
         self.set_key(state, key)
-        self.slots[at] = state
-        if 4 * self.low.size() > 3 * (self.mask + 1):
+        self.slots[at] = tag | state
+        if 4 * self.states.size() > 3 * (self.mask + 1):
             self.grow()
         return self.enqueue(state, key)
 
     cdef int grow(self) except -1 nogil:
         """Double the table."""
         cdef uint32_t state
-        cdef uint64_t at
-        assign(self.slots, 2 * (self.mask + 1), NO_STATE)
+        cdef uint64_t at, hash
+        assign(self.slots, 2 * (self.mask + 1), EMPTY)
         self.mask = 2 * self.mask + 1
-        for state in range(<uint32_t>self.low.size()):
-            at = mix_word(self.low[state] ^ mix_word(self.high[state] if self.wide else 0)) & self.mask
-            while self.slots[at] != NO_STATE:
+        for state in range(<uint32_t>self.states.size()):
+            hash = mix_word(self.states[state].low ^ mix_word(self.high[state] if self.wide else 0))
+            at = hash & self.mask
+            while self.slots[at] != EMPTY:
                 at = (at + 1) & self.mask
-            self.slots[at] = state
+            self.slots[at] = hash & ~<uint64_t>0xFFFFFFFF | state
         return 0
 
     cdef int enqueue(self, uint32_t state, int64_t key) except -1 nogil:
@@ -519,8 +561,8 @@ cdef class LiveSetSearch:
             while not self.queue[0].empty():
                 state = self.queue[0].back()
                 self.queue[0].pop_back()
-                if not self.before[state] & CLOSED_BIT:
-                    self.before[state] |= CLOSED_BIT
+                if not self.states[state].before & CLOSED_BIT:
+                    self.states[state].before |= CLOSED_BIT
                     self.n_expanded += 1
                     return state
             i = 1
@@ -531,12 +573,12 @@ cdef class LiveSetSearch:
             least = ENDLESS
             for j in range(<Py_ssize_t>self.queue[i].size()):
                 state = self.queue[i][j]
-                if not self.before[state] & CLOSED_BIT:
+                if not self.states[state].before & CLOSED_BIT:
                     least = min(least, self.key_of(state))
             if least < ENDLESS:
                 self.key = least
                 for j in range(<Py_ssize_t>self.queue[i].size()):
                     state = self.queue[i][j]
-                    if not self.before[state] & CLOSED_BIT:
+                    if not self.states[state].before & CLOSED_BIT:
                         self.enqueue(state, self.key_of(state))
             self.queue[i].clear()

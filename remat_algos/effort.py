@@ -36,8 +36,8 @@ class Effort:
     frontier_work : float
         Factor on the work within one limit for a whole frontier.
     live_sets : int
-        Sets of live values that the exact search keeps: a tenth of it on graphs above 64 values, four times for a
-        frontier. A core visits about 0.5 million a second.
+        Sets of live values that the exact search keeps: a twentieth of it on graphs above 64 values, a quarter for the
+        lowest peak, twice for a frontier. A core visits about a million a second.
     solver_price : float
         Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.
     moments : int
@@ -108,7 +108,7 @@ TABLE = MappingProxyType(
             first_searches=8,
             lowest_work=2,
             frontier_work=3,
-            live_sets=200_000,
+            live_sets=1_000_000,
             solver_price=0.1,
             moments=0,
             last_moments=0,
@@ -124,7 +124,7 @@ TABLE = MappingProxyType(
             first_searches=8,
             lowest_work=1,
             frontier_work=2.5,
-            live_sets=1_000_000,
+            live_sets=2_000_000,
             solver_price=UNLIMITED,
             moments=1,
             last_moments=3,
@@ -140,7 +140,7 @@ TABLE = MappingProxyType(
             first_searches=24,
             lowest_work=1,
             frontier_work=2.5,
-            live_sets=2_000_000,
+            live_sets=4_000_000,
             solver_price=UNLIMITED,
             moments=3,
             last_moments=3,

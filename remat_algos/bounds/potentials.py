@@ -62,7 +62,7 @@ class SearchGraph:
 def moment_potentials(
     graph: SearchGraph, limit: int, count: int, look: Callable[[], object] = bool
 ) -> list[MomentPotential]:
-    """Return at most `count` potentials, of the moments that prove most at the empty set.
+    """Return at most `count` potentials, of moments that prove most when each of the nodes is about to run.
 
     For each node the linear program of the closure bound is solved for its dual: a price for each byte that is live at
     the moment, for each value that is read later, and for each read of a node that runs again. Prices are rounded to
@@ -94,7 +94,33 @@ def moment_potentials(
         moment = _Moment.of(graph, limit, node)
         if moment is not None:
             found.extend(moment.potentials())
-    return sorted(found, key=lambda each: -each.need)[:count]
+    return _chosen(graph, found, count)
+
+
+def _chosen(graph: SearchGraph, candidates: list[MomentPotential], count: int) -> list[MomentPotential]:
+    """Potentials, one after the other, that add most to the sum of the largest need over all nodes.
+
+    A potential counts for the nodes before which its own need not have run: those of neighbouring nodes prove the
+    same, later ones hold longer.
+    """
+    ancestors = list[set[int]]()
+    producer = {x: u for u, values in enumerate(graph.values) for x in values}
+    for reads in graph.reads:
+        direct = {producer[x] for x in reads}
+        ancestors.append(direct.union(*(ancestors[u] for u in direct)))
+    largest, chosen = [0] * len(ancestors), list[MomentPotential]()
+
+    def gain(each: MomentPotential) -> int:
+        return sum(
+            max(0, each.need - most) for most, before in zip(largest, ancestors, strict=True) if each.node not in before
+        )
+
+    while len(chosen) < count and (best := max(candidates, key=gain, default=None)) is not None and gain(best) > 0:
+        chosen.append(best)
+        for v, before in enumerate(ancestors):
+            if best.node not in before:
+                largest[v] = max(largest[v], best.need)
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)

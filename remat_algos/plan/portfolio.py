@@ -10,7 +10,7 @@ from typing import Any
 
 from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock, OutOfTime, Progress, Stop, until_stopped
-from remat_algos.effort import FAST
+from remat_algos.effort import FAST, SMALL
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.plan.infeasible import RULED_OUT
@@ -117,7 +117,7 @@ class Portfolio:
         Called once with the limit and a progress callback if no candidate fits before the solvers that improve
         candidates run; returns the portfolio of the same solvers after its run for the lowest peak, which may end
         within the limit. Its candidates are added. If all exceed the limit, the improving solvers are skipped: so no
-        limit below the lowest peak is met. A solver that proves optima, named alone, runs first.
+        limit below the lowest peak is met. On small graphs, and named alone, solvers that prove optima run before.
     """
 
     def __init__(
@@ -181,14 +181,14 @@ class Portfolio:
             Of each of them.
         """
         ordered = in_order(solvers)
-        searches = any(solver.searches for solver in ordered)
+        exact_first = self.problem.graph.n_nodes <= SMALL or not any(solver.searches for solver in ordered)
         serving = [solver.name for solver in ordered if not solver.needs(self.problem.graph)]
         work = [max(solver.price, MIN_PRICE) if solver.name in serving else 0.0 for solver in ordered]
         with until_stopped() as ending:
             for i, solver in enumerate(ordered):
                 if self.enough:
                     break
-                if solver.improves and searches and self._is_unmet():
+                if solver.improves and (solver.searches or not exact_first) and self._is_unmet():
                     break
                 progress = None
                 if work[i]:

@@ -19,6 +19,7 @@ from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, s
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
 BASELINE = "no_remat"  # the solver that others are measured by
 START = "start"  # in the place of a solver's name: the schedule of the user's own
+OWN = (START, BASELINE)  # names of candidates that come from no solver
 AUTO = "auto"  # the same: the best of all
 CHEAP, UNKNOWN_PRICE = 0.1, 1.0
 

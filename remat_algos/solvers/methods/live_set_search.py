@@ -22,19 +22,20 @@ from remat_algos.schedule.emission import emit
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
-from remat_algos.solvers.registry import Rows, solver
+from remat_algos.solvers.registry import OWN, Rows, solver
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
+LOWEST = 4  # for the lowest peak, this part of it: there are three searches
 USUAL_VALUES = 64  # values of graphs on which the search often ends
-BEYOND = 10  # of more values, this part of it
-FRONTIER_SEARCHES = 4  # how many times as many sets for a whole frontier
+BEYOND = 20  # of more values, this part of it
+FRONTIER_SEARCHES = 2  # how many times as many sets for a whole frontier
 MAX_STATES_ALONE = 100_000  # before potentials are computed
-MAX_POTENTIALS = 3
+MAX_POTENTIALS = 5
 PORTION = 20_000  # sets between two looks at the clock
 NO_CEILING = 2**62
 SCOPE = "any order"
-OPTIMAL, STOPPED = "optimal", "stopped before it ended"
+OPTIMAL, STOPPED, NONE_FITS = "optimal", "stopped before it ended", "nothing fits the limit"
 
 
 def few_values(graph: ComputationGraph) -> str | None:
@@ -61,14 +62,14 @@ def live_set_search(
     """Search all sets of live values, best first: a proven optimum over every order and any number of runs.
 
     If the number of sets or the time runs out, the bound proven by then holds. If nothing fits the limit, the lowest
-    peak and its minimum compute are searched; if these stay open, a schedule below the lowest peak so far. Without a
-    limit the whole frontier is searched, limit by limit.
+    peak and its minimum compute are searched, unless other solvers ran before: then all search them later. If these
+    stay open, a schedule below the lowest peak so far. Without a limit the whole frontier is searched, limit by limit.
 
     Parameters
     ----------
     max_states : int, optional
-        Maximum number of sets; by default 1,000,000, by effort "fast" 200,000 and by "best" 2,000,000, above 64
-        values a tenth of it; four times as many for a frontier.
+        Maximum number of sets; by default 2,000,000, by effort "fast" 1,000,000 and by "best" 4,000,000, above 64
+        values a twentieth; a quarter for the lowest peak, twice as many for a frontier.
 
     Examples
     --------
@@ -119,7 +120,9 @@ class _Searches:
         self.nodes = np.flatnonzero(graph.needed).astype(np.int32)
         self.arrays = live_set_graph(graph, self.nodes)
         usual = Effort.of(task.effort).live_sets // (1 if self.arrays.memory.size <= USUAL_VALUES else BEYOND)
-        self.max_states = usual if max_states is None else int(max_states)
+        self.max_states, self.lowest_states = usual, max(1, usual // LOWEST)
+        if max_states is not None:
+            self.max_states = self.lowest_states = int(max_states)
         first = evaluated(graph, lowest_pass(graph), {"one_pass": True})
         self.known = [first]  # of this solver
         self.candidates = [*task.candidates, first]
@@ -127,13 +130,19 @@ class _Searches:
     def within(self, limit: int) -> Iterator[Candidate]:
         """The optimum within a limit; if nothing fits, of the minimum peak."""
         above = least_peak_bound(self.graph)[0]
+        alone = limit <= above or all(not each.solver or each.solver in OWN for each in self.task.candidates)
         if limit >= above:
-            result, candidate = self.cheapest(limit, self.max_states)
+            most = self.lowest_states if limit == above else self.max_states
+            result, candidate = self.cheapest(limit, most)
             if candidate is not None:
                 yield candidate
                 return
             above = limit + 1 if result.proven else above
-        yield from self._lowest(above)
+            if not alone and result.proven:
+                lowest = min(self.candidates, key=lambda each: each.figures)
+                yield replace(lowest, details={"states": result.states, "proof": NONE_FITS}, peak_bound=above)
+        if alone:
+            yield from self._lowest(above)
 
     def frontier(self) -> Iterator[Candidate]:
         """Optima within falling limits, each below the peak of the one before, down to the lowest peak.
@@ -178,7 +187,7 @@ class _Searches:
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
-            result = self._search(lowest - 1, lowest, self.max_states, lowest=True)
+            result = self._search(lowest - 1, lowest, self.lowest_states, lowest=True)
             peak_bound, states = lowest if result.proven else max(above, result.key), result.states
             if result.schedule is not None:
                 best = evaluated(self.graph, result.schedule)
@@ -186,11 +195,11 @@ class _Searches:
                 lowest = peak_bound = within = best.figures[0]
             elif not result.proven:  # a limit prunes more sets, as do the potentials
                 within = lowest - 1
-        result, candidate = self.cheapest(within, self.max_states)
+        result, candidate = self.cheapest(within, self.lowest_states)
         if candidate is None and within < lowest:
             states += result.states
             peak_bound = lowest if result.proven else peak_bound
-            result, candidate = self.cheapest(lowest, self.max_states)
+            result, candidate = self.cheapest(lowest, self.lowest_states)
         if candidate is not None:
             lowest = candidate.figures[0]
             proof = ("minimum peak" if peak_bound == lowest else STOPPED) + (", optimal at it" if result.proven else "")

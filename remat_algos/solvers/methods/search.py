@@ -22,7 +22,7 @@ from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.ranking import rank
-from remat_algos.solvers.registry import BASELINE, START, Rows, solver
+from remat_algos.solvers.registry import BASELINE, OWN, START, Rows, solver
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
@@ -41,7 +41,6 @@ ALONE = 100
 """On larger graphs each of two runs for the lowest peak has half of the work, and a whole frontier has one run."""
 ORDER_WORK = 1 / 8  # of the work within one limit, for an order of one pass
 ORDER_ROOM = 0.95  # of the peak of one pass in id order: an order is searched where no more is proven of the best
-OWN = (START, BASELINE)  # names of candidates that come from no solver
 LOWEST_SHARE = 0.15  # of the work for a frontier: for the lowest peak, and for the minimum compute at it
 BENDS_WORK = 0.06  # of that, in addition: for limits where the curve bends
 BENDS = 2  # evenly spaced limits for each one at a bend
