@@ -3,10 +3,14 @@
 import pytest
 
 from remat_algos.context import Stop
-from remat_algos.effort import Effort
+from remat_algos.effort import NEAR, Effort
+from remat_algos.errors import BudgetError
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
+from tests.benchmarks.layered_graphs import layered_graph
+from tests.small_graphs import small_graphs
 
 GRAPH = differentiate(build("resnet18").graph)
 
@@ -57,3 +61,23 @@ def test_the_gap_by_effort_and_size(effort, nodes, gap):
 def test_a_gap_is_points_of_overhead(gap):
     with pytest.raises(ValueError, match="give points of overhead, 0 or more"):
         solve(GRAPH, "50%", gap=gap)
+
+
+BEST_CASES = dict(small_graphs(12, 20, 60)) | {
+    "layers": layered_graph(110, 0.4, 1),
+    "resnet18": GRAPH,
+    "unet": differentiate(build("unet").graph),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [80, 60])
+@pytest.mark.parametrize("name", BEST_CASES)
+def test_best_is_no_worse_than_default(name, share):
+    graph, overheads = BEST_CASES[name], []
+    for effort in ("default", "best"):
+        try:
+            overheads.append(solve(graph, f"{share}%", effort=effort).overhead)
+        except BudgetError:
+            overheads.append(LARGEST_SUM)
+    assert overheads[1] <= overheads[0] + NEAR / 100 * graph.needed_compute
