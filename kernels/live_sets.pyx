@@ -141,7 +141,7 @@ cdef class LiveSetSearch:
     cdef uint64_t mask
     cdef vector[Move] moves               # of the state that is expanded
     # queue: states by the highest bit in which their key differs from the current one
-    cdef vector[uint32_t] queue[65]
+    cdef vector[vector[uint32_t]] queue   # an array of vectors would never be freed
     cdef readonly int64_t key
     cdef readonly int64_t n_expanded
     cdef readonly int verdict
@@ -166,6 +166,7 @@ cdef class LiveSetSearch:
         self.limit, self.ceiling, self.lowest = limit, ceiling, lowest
         self.any_once = False
         self.wide = n_values > 64
+        self.queue.resize(65)
         self.outputs = self.weightless = LiveSet(0, 0)
         for x in range(n_values):
             self.memory[x] = graph.memory[x]

@@ -490,3 +490,12 @@ def test_a_stub_exports_the_public_names_and_no_others(package):
 
 def test_the_package_says_that_it_is_typed():
     assert (ROOT / PACKAGE / "py.typed").exists()
+
+
+def test_no_kernel_has_an_array_of_objects_of_cpp():
+    """Cython makes no destructor call for its entries, so what they hold is never freed."""
+    for path in sorted((ROOT / "kernels").glob("*.p[yx][xd]")):
+        for line in path.read_text().splitlines():
+            assert not re.match(r"\s+cdef .*(vector|pair|unordered_map|priority_queue)\[.*\] \w+\[\w+\]", line), (
+                path.name
+            )
