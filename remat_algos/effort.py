@@ -36,7 +36,7 @@ class Effort:
     frontier_work : float
         Factor on the work within one limit for a whole frontier.
     live_sets : int
-        Sets of live values that the exact search keeps: a twentieth of it on graphs above 64 values, a quarter for the
+        Sets of live values that the exact search keeps: a twentieth of it on graphs above 64 values, half of it for the
         lowest peak, twice for a frontier. A core visits about a million a second.
     solver_price : float
         Solvers that take more seconds for 1,000 nodes are left out, except those that improve results of others.

@@ -26,7 +26,7 @@ from remat_algos.solvers.registry import OWN, Rows, solver
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import counted, quoted, shortened
 
-LOWEST = 4  # for the lowest peak, this part of it: there are three searches
+LOWEST = 2  # for the lowest peak, this part of it: there are three searches
 USUAL_VALUES = 64  # values of graphs on which the search often ends
 BEYOND = 20  # of more values, this part of it
 FRONTIER_SEARCHES = 2  # how many times as many sets for a whole frontier
@@ -69,7 +69,7 @@ def live_set_search(
     ----------
     max_states : int, optional
         Maximum number of sets; by default 2,000,000, by effort "fast" 1,000,000 and by "best" 4,000,000, above 64
-        values a twentieth; a quarter for the lowest peak, twice as many for a frontier.
+        values a twentieth; half of it for the lowest peak, twice as many for a frontier.
 
     Examples
     --------
@@ -187,18 +187,25 @@ class _Searches:
         lowest, states = min(each.figures[0] for each in self.candidates), 0
         peak_bound, within = above, lowest
         if lowest > above:
-            result = self._search(lowest - 1, lowest, self.lowest_states, lowest=True)
-            peak_bound, states = lowest if result.proven else max(above, result.key), result.states
-            if result.schedule is not None:
-                best = evaluated(self.graph, result.schedule)
+            first = self._search(lowest - 1, lowest, self.lowest_states, lowest=True)
+            peak_bound, states = lowest if first.proven else max(above, first.key), first.states
+            if first.schedule is not None:
+                best = evaluated(self.graph, first.schedule)
                 self.candidates.append(best)
                 lowest = peak_bound = within = best.figures[0]
-            elif not result.proven:  # a limit prunes more sets, as do the potentials
+            elif not first.proven:  # a limit prunes more sets, as do the potentials
                 within = lowest - 1
-        result, candidate = self.cheapest(within, self.lowest_states)
-        if candidate is None and within < lowest:
-            states += result.states
-            peak_bound = lowest if result.proven else peak_bound
+        result: _Result | None = None
+        candidate: Candidate | None = None
+        while within < lowest:  # with as many sets as within any limit, so that none finds a plan below the lowest
+            last, lower = self.cheapest(within, self.max_states)
+            if lower is None:
+                states += last.states
+                peak_bound = lowest if last.proven else peak_bound
+                break
+            result, candidate = last, lower
+            lowest, within = lower.figures[0], lower.figures[0] - 1
+        if result is None or not result.proven:
             result, candidate = self.cheapest(lowest, self.lowest_states)
         if candidate is not None:
             lowest = candidate.figures[0]
