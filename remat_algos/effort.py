@@ -134,7 +134,7 @@ TABLE = MappingProxyType(
             search_share=1.0,
         ),
         BEST: Effort(
-            search_work=250_000_000,
+            search_work=150_000_000,
             search_work_when_large=7,
             search_work_of_node=1_000_000,
             first_searches=24,

@@ -257,7 +257,8 @@ def frontier(
 def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) -> None:
     """Add what `solve` finds within each of the budgets where the best plan is not near its bound, and not proven."""
     problem, graph, points = portfolio.problem, portfolio.problem.graph, portfolio.budgets
-    if not any(solver.improves for solver in request.solvers):
+    solvers = [solver for solver in request.solvers if solver.optimal_in is None]  # the exact went along all limits
+    if not any(solver.searches for solver in solvers):
         return  # the others yielded all that they find within any limit
     whole = portfolio.candidates
     proven = [each.figures[0] for each in whole if each.scope == ANY_ORDER and each.bound == each.figures[1]]
@@ -272,7 +273,7 @@ def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) ->
         if portfolio.stop.complete and best > bound + slack:
             fitted = replace(problem, budget=Budget(limit), limit=limit)
             run = Portfolio(fitted, own, request.task, bound=bound)
-            run.run(request.solvers)
+            run.run(solvers)
             portfolio.take(run)
             portfolio.note(run.stop)
 
