@@ -28,7 +28,7 @@ class Effort:
     search_work_when_large : int
         Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
     search_work_of_node : int
-        Maximum work for each node: it limits graphs below 120 (fast), 360 (default) and 250 (best) nodes.
+        Maximum work for each node: it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     first_searches : int
         Searches from seeds in the first round; the best go on.
     lowest_work : int
