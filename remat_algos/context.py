@@ -337,7 +337,7 @@ class Clock:
 
     @contextmanager
     def beside(self, search: Callable[["Clock"], Result]) -> Iterator[Callable[[], Result]]:
-        """Begin a search in a thread, if there is a core for it; give a function that waits for its result.
+        """Begin a search in a thread, if there is a core for it; yield a function that waits for its result.
 
         On one core that function runs the search. The search gets a clock with the same deadline and no progress. It
         catches the exceptions of `check` and returns its results so far: an interrupt ends it, and so does the end of
@@ -353,21 +353,20 @@ class Clock:
 
         other = self.share()
         with ThreadPoolExecutor(1) as pool:
-            call = pool.submit(search, other).result if n_cores() > 1 else partial(search, other)
+            try:
+                call = pool.submit(search, other).result if n_cores() > 1 else partial(search, other)
 
-            def result() -> Result:
-                while True:
-                    try:
+                def result() -> Result:
+                    while True:
                         if self.stop is Stop.INTERRUPTED:
                             other.note(Stop.INTERRUPTED)
-                        found = call()
-                        break
-                    except KeyboardInterrupt:
-                        self.note(Stop.INTERRUPTED)
-                self.note(other.stop)
-                return found
+                        try:
+                            return call()
+                        except KeyboardInterrupt:
+                            self.note(Stop.INTERRUPTED)
+                        finally:
+                            self.note(other.stop)
 
-            try:
                 yield result
             finally:
                 other.note(Stop.INTERRUPTED)

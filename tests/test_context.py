@@ -1,5 +1,7 @@
 """The one clock of a search: deadlines, shares of the time, stages of progress."""
 
+import os
+import signal
 import threading
 import time
 from itertools import pairwise
@@ -8,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.context import SHORTEST, WHOLE, WRITING, Clock, OutOfTime, Stop, time_left
+from remat_algos import context
+from remat_algos.context import SHORTEST, WHOLE, WRITING, Clock, OutOfTime, Stop, time_left, until_stopped
 from remat_algos.solvers.task import Task
 
 
@@ -162,3 +165,52 @@ def test_an_interrupt_that_one_thread_notes_is_not_lost_by_others():
 def test_of_two_endings_the_later_of_the_list_counts(first, second):
     assert (first | second) is (second | first) is [*Stop][max([*Stop].index(first), [*Stop].index(second))]
     assert first.complete == (first in (Stop.DONE, Stop.PROVEN, Stop.NEAR))
+
+
+# ---------------------------------------------------------------- beside
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_interrupt_while_the_other_search_runs_keeps_what_it_found_and_is_passed_on(monkeypatch, cores):
+    monkeypatch.setattr(context, "n_cores", lambda: cores)
+
+    def search(clock):
+        found = []
+        with until_stopped() as ending:
+            while True:
+                found.append(len(found))
+                if len(found) == 3:
+                    os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+                clock.check()
+        clock.note(ending.stop)
+        return found
+
+    clock = Clock()
+    with clock.beside(search) as result:
+        assert len(result()) >= 3
+    assert clock.stop is Stop.INTERRUPTED
+
+
+def test_a_search_whose_result_nobody_asks_for_ends(monkeypatch):
+    monkeypatch.setattr(context, "n_cores", lambda: 2)
+    ended = []
+
+    def search(clock):
+        with until_stopped() as ending:
+            while True:
+                time.sleep(0.001)
+                clock.check()
+        ended.append(ending.stop)
+
+    clock = Clock()
+    with clock.beside(search):
+        pass
+    assert ended == [Stop.INTERRUPTED]
+    assert clock.stop is Stop.DONE
+
+
+def test_an_error_of_the_other_search_is_raised(monkeypatch):
+    monkeypatch.setattr(context, "n_cores", lambda: 2)
+    with Clock().beside(lambda clock: 1 // 0) as result, pytest.raises(ZeroDivisionError):
+        result()

@@ -500,7 +500,7 @@ def lowest_run(
     makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
     """
     least = replace(problem, budget=Budget(memory=LEAST), limit=None, overhead_limit=None)
-    searches = [each for each in request.solvers if each.searches]
+    searches, first = [each for each in request.solvers if each.searches], None
     if sought is not None and searches and request.task.effort != FAST:
         task, part = replace(request.task, sought=sought), clock.share(FIRST_SHARE, clock.within_stage(FIRST_SHARE))
         first = Portfolio(least, part, task, polish=False, **settings)
@@ -510,6 +510,8 @@ def lowest_run(
             return first
         clock = clock.share(progress=clock.within_stage())
     portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
+    if first is not None and clock.deadline is not None:
+        portfolio.take(first)  # a time limit may end the whole run before its searches
     portfolio.run(request.solvers, request.options)
     if not request.raw:
         portfolio.guard()

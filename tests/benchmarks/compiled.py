@@ -204,14 +204,14 @@ def tables(folder: Path) -> str:
     """Both tables, as Markdown."""
     load, found = os.getloadavg()[0], libraries(folder)
     columns = [*found, "Numba"]
-    lines = [f"Measured on {occasion(load)}. Nanoseconds of the processor for an entry:", ""]
+    lines = [f"Measured on {occasion(load)}. CPU nanoseconds for an entry:", ""]
     lines += [line(["loop", "entries", *columns]), line(["---"] * (2 + len(columns)))]
     for loop, title in TITLES.items():
         for n in [128] if loop in ("fold", "excess") else [4096] if loop == "gather" else LENGTHS:
             times = variants(found, loop, n)
             lines.append(line([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)]))
             title = ""
-    lines += ["", "Milliseconds of the processor to the end of the first call in a fresh process:", ""]
+    lines += ["", "CPU milliseconds to the end of the first call in a fresh process:", ""]
     lines += [line(["loop", "Numba compiles", "Numba from its cache"]), line(["---"] * 3)]
     for loop, title in TITLES.items():
         cache = folder / loop

@@ -140,7 +140,8 @@ class _Searches:
             above = limit + 1 if result.proven else above
             if not alone and result.proven:
                 lowest = min(self.candidates, key=lambda each: each.figures)
-                yield replace(lowest, details={"states": result.states, "proof": NONE_FITS}, peak_bound=above)
+                details = {"states": result.states, "proof": NONE_FITS}
+                yield replace(lowest, details=details, peak_bound=above, bound=None, scope=None)
         if alone:
             yield from self._lowest(above)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
-from remat_algos.context import Clock, Stop, n_cores, until_stopped
+from remat_algos.context import Clock, Ending, Stop, n_cores, until_stopped
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
@@ -125,7 +125,8 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
         return
     if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
         fits = False  # from the start that it has beside other solvers too
-        for each in _run(graph, replace(task, candidates=own), clock, max_moves, part=0.5):
+        part = 1.0 if any(each.figures[0] <= task.limit for each in task.candidates) else 0.5
+        for each in _run(graph, replace(task, candidates=own), clock, max_moves, part=part):
             fits |= each.figures[0] <= task.limit
             yield each
         if not fits:
@@ -134,7 +135,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 
     def alone(clock: Clock) -> list[Candidate]:
         found = list[Candidate]()
-        with until_stopped() as ending:
+        with until_stopped(memory=True) as ending:
             for each in _run(graph, replace(task, candidates=own), clock, max_moves):
                 found.append(each)
         clock.note(ending.stop)
@@ -145,7 +146,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
             yield from _run(graph, task, clock, max_moves, part=1 if n_cores() > 1 else 0.5)
         clock.note(ending.stop)
         yield from found_alone()
-        ending.pass_on()
+        Ending(clock.stop).pass_on()
 
 
 def _run(
