@@ -524,7 +524,7 @@ cdef class MinimumCost:
         cdef int64_t low, high, middle, before
         for source in range(at[0]):
             low, high = self.begin[source], self.begin[source + 1]
-            # steps neither cost nor add less than nothing
+            # costs and additions are never negative
             if low == high or self.cost[low] > self.cost[label] or self.cache[high - 1] > self.cache[label]:
                 continue
             step = self.steps.between(source, at[0])
