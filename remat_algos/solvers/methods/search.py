@@ -102,7 +102,8 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     or runs a node once more. Short searches begin at the order of ids and at the best candidate of each solver; the
     best of these are searched longer. Within a limit that no schedule meets, and without one, the lowest peak is
     searched: again and again within a share of the lowest so far. Then the minimum compute at it follows. Beside all of
-    that it runs without the candidates of other solvers, in a second thread, so `auto` is no worse than `search` alone.
+    that it runs without the candidates of other solvers, in a second thread: `auto` is no worse than what `search`
+    alone finds from the order of ids.
 
     Parameters
     ----------
