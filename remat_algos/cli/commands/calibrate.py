@@ -56,11 +56,24 @@ def _rows(device: Any) -> list[tuple[str, str]]:
         (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")
         for dtype, rate in device.flops.items()
     ]
+    link = device.link
+    copies = (
+        [] if link is None else [("link", f"{_gb(link.out)} out, {_gb(link.into)} into, {_us(link.latency)} a copy")]
+    )
     return [
         ("device", device.name),
         *rates,
         ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s, {1e9 / device.bandwidth:.3g} ns per byte"),
-        ("launch", f"{device.launch * 1e6:,.2f} us"),
+        ("launch", _us(device.launch)),
+        *([("link", copies)] if copies else []),
         ("memory", format_bytes(device.memory)),
         ("source", device.source),
     ]
+
+
+def _gb(rate: float) -> str:
+    return f"{rate / 1e9:,.1f} GB/s"
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.2f} us"
