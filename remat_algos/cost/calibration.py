@@ -93,8 +93,7 @@ def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: s
     latency, *slopes = np.linalg.lstsq(parts.T, np.ones(size.shape), rcond=None)[0].tolist()
     if latency < 0:
         latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
-    # times that do not grow have no slope: the fastest copy
-    out, into = (1 / slopes[k] if slopes[k] > 0 else (size[way == k] / seconds[way == k]).max().item() for k in (0, 1))
+    out, into = (1 / max(slope, _TICK / size.max().item()) for slope in slopes)  # times that do not grow have none
     return Link(out, into, latency, source=source)
 
 
@@ -251,7 +250,7 @@ def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[in
         host = library.pinned(_COPIED[-1])
     except RuntimeError:  # containers may limit pinned memory
         return None
-    device = library.arrays.ones(_COPIED[-1], "uint8").data
+    device = library.arrays.ones(_COPIED[-1], "uint8")
 
     def seconds(copy: Callable[[int, int], object], size: int) -> Seconds:
         def run() -> None:
@@ -262,7 +261,7 @@ def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[in
 
     out, into = (
         {size: seconds(copy, size) for size in _COPIED}
-        for copy in (device.copy_to_host_async, device.copy_from_host_async)
+        for copy in (device.data.copy_to_host_async, device.data.copy_from_host_async)
     )
     return out, into
 

@@ -56,19 +56,15 @@ def _rows(device: Any) -> list[tuple[str, str]]:
         (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")
         for dtype, rate in device.flops.items()
     ]
-    link = device.link
-    copies = (
-        [] if link is None else [("link", f"{_gb(link.out)} out, {_gb(link.into)} into, {_us(link.latency)} a copy")]
-    )
-    return [
+    rows = [
         ("device", device.name),
         *rates,
         ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s, {1e9 / device.bandwidth:.3g} ns per byte"),
         ("launch", _us(device.launch)),
-        *([("link", copies)] if copies else []),
-        ("memory", format_bytes(device.memory)),
-        ("source", device.source),
     ]
+    if (link := device.link) is not None:
+        rows.append(("link", f"{_gb(link.out)} out, {_gb(link.into)} into, {_us(link.latency)} a copy"))
+    return [*rows, ("memory", format_bytes(device.memory)), ("source", device.source)]
 
 
 def _gb(rate: float) -> str:
