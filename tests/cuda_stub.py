@@ -70,7 +70,12 @@ class Array(np.ndarray):
 
     @property
     def data(self):
-        return SimpleNamespace(ptr=self.ctypes.data)
+        address = self.ctypes.data
+        return SimpleNamespace(
+            ptr=address,
+            copy_to_host_async=lambda host, size, stream=None: ctypes.memmove(host, address, size),
+            copy_from_host_async=lambda host, size, stream=None: ctypes.memmove(address, host, size),
+        )
 
     def set(self, array, stream=None):
         assert array.dtype == self.dtype
@@ -88,6 +93,14 @@ class Memory:
     def __del__(self):
         if self.pool is not None and self.size:
             self.pool.take_back(self.size, id(self))
+
+
+class PinnedMemory(Memory):
+    """Bytes of the host."""
+
+    @property
+    def ptr(self):
+        return self.bytes.ctypes.data
 
 
 def allocator():
@@ -253,6 +266,7 @@ def module(processors=1):
         Event=Event,
         get_elapsed_time=lambda start, end: 2.0,
         using_allocator=using_allocator,
+        alloc_pinned_memory=PinnedMemory,
         runtime=runtime,
         is_available=lambda: True,
     )

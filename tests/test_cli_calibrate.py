@@ -8,7 +8,7 @@ import pytest
 from remat_algos.cli.main import main
 from remat_algos.cost import calibration
 from remat_algos.cost.calibration import Timings
-from remat_algos.cost.devices import get_device
+from remat_algos.cost.devices import get_device, get_link
 
 # 2 * 1000^3 FLOPs in 10 ms, 4 MB in 1 ms, a launch in 1.25 us
 TIMINGS = Timings({"float32": {1000: [0.01]}, "float16": {1000: [0.002]}}, [(4 * 10**6, [0.001])], [1.25e-6])
@@ -72,6 +72,20 @@ def test_it_writes_a_device_and_says_how_to_use_it(asked, calibrate, tmp_path):
     device = get_device("here.json")
     assert dict(device.flops) == {"float32": pytest.approx(2e11), "float16": pytest.approx(1e12)}
     assert (device.bandwidth, device.launch, device.memory) == (pytest.approx(4e9), 1.25e-6, 4096**2)
+
+
+def test_a_measured_link_is_printed_written_and_used(calibrate, monkeypatch):
+    # 10 us and 25 GB/s out, 20 GB/s into the device
+    copies = tuple({size: [1e-5 + size / rate] for size in (10**4, 10**7)} for rate in (25e9, 20e9))
+    measured = Timings({"float32": {1000: [0.01]}}, TIMINGS.streams, TIMINGS.launches, copies)
+    monkeypatch.setattr(calibration, "measure", lambda *_: measured)
+    code, out, err = calibrate("-o", "here.json")
+    assert "\nlink       25.0 GB/s out, 20.0 GB/s into, 10.00 us a copy\n" in out
+    assert (code, err) == (0, "")
+    link = get_link("here.json")
+    assert (link.out, link.into, link.latency) == (pytest.approx(25e9), pytest.approx(20e9), pytest.approx(1e-5))
+    assert (link.host, link.source[:9]) == (None, "measured ")
+    assert json.loads(calibrate("--json")[1])["link"] == link.record()
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "here.json")])

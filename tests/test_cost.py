@@ -18,10 +18,12 @@ from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
 from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
+from remat_algos.cost.links import Link
 from remat_algos.cost.roofline import operator_costs
 from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.executor.array_backend import backend
+from tests import cuda_stub
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
 DEVICES = {device.name: device for device in list_devices()}
@@ -405,6 +407,7 @@ def test_no_matrix_is_larger_than_asked(size, monkeypatch):
 def small(monkeypatch):
     """Arrays that fit into a cache, so that tests are quick."""
     monkeypatch.setattr(calibration, "_STREAM", 2**12)
+    monkeypatch.setattr(calibration, "_COPIED", (2**10, 2**12))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
@@ -423,16 +426,21 @@ def fake_cupy(devices):
         getDeviceProperties=lambda _: properties,
         deviceSynchronize=lambda: None,
     )
-    functions = ("ones", "zeros", "empty_like", "dot", "copyto", "multiply", "negative")
-    cuda = SimpleNamespace(runtime=runtime)
-    return SimpleNamespace(cuda=cuda, __version__="13.0", **{name: getattr(np, name) for name in functions})
+    functions = ("zeros", "empty_like", "dot", "copyto", "multiply", "negative")
+    cuda = SimpleNamespace(runtime=runtime, alloc_pinned_memory=cuda_stub.PinnedMemory)
+    return SimpleNamespace(
+        cuda=cuda,
+        __version__="13.0",
+        ones=lambda shape, dtype: np.ones(shape, dtype).view(cuda_stub.Array),
+        **{name: getattr(np, name) for name in functions},
+    )
 
 
 def test_a_gpu_is_measured_through_cupy(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(devices=1))
     device = calibrate(backend="cupy", repeats=1, size=8)
     assert (device.name, device.memory) == ("Some GPU", 2**34)
-    assert device.source == "measured by remat calibrate with CuPy 13.0"
+    assert device.source == device.link.source == "measured by remat calibrate with CuPy 13.0"
 
 
 @pytest.mark.gpu
@@ -443,6 +451,8 @@ def test_the_gpu_here_can_be_measured():
     device = calibrate(backend="cupy", dtype="float16")
     assert device.rate("float16") > device.rate("float32") / 2
     assert device.memory >= backend("cupy").xp.cuda.runtime.memGetInfo()[1]
+    assert min(device.link.out, device.link.into) > 1e9  # PCIe 3 and later: 5 GB/s and more
+    assert 0 <= device.link.latency < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -531,7 +541,8 @@ def test_the_file_on_the_page_is_read_and_its_keys_are_described(tmp_path):
     text = re.search(r"^```json\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)[1]
     (tmp_path / "card.json").write_text(text, "utf-8")
     device = get_device(tmp_path / "card.json")
-    assert device == Device("my card", {"float32": 15e12, "float16": 60e12}, 5e11, 4e-6, 2**34, "its data sheet")
+    rates, link = {"float32": 15e12, "float16": 60e12}, Link(26e9, 24e9, 8e-6, 2**36)
+    assert device == Device("my card", rates, 5e11, 4e-6, 2**34, "its data sheet", link)
     keys = {key for row in rows("A device of your own") for key in re.findall(r"`(\w+)`", row[0])}
     assert keys == set(json.loads(text)) == set(device.record())
 

@@ -104,6 +104,7 @@ class World:
             "Execution": self.execution,
             "SyntheticOperators": self.operators,
             "Device": ra.cost.Device("gpu", {"float32": 1e12}, 1e11, 1e-6, 2**30),
+            "Link": ra.cost.Link(25e9, 25e9),
             "Validation": self.validation,
             "Trace": self.trace,
             "PoolUse": self.use,
@@ -187,6 +188,7 @@ SPECIAL = {
     ("formula_frontier", "family"): None,
     ("lower_set_family", "family"): None,
     ("UndirectedGraph.from_edges", "n_vertices"): None,
+    ("Link.times", "graph"): None,
     ("frontier", "graph"): BOUND["graph"],
 }
 """The same of single functions, where the name alone does not tell."""
@@ -197,8 +199,8 @@ FREE = """
     alignment allocator alone also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by
     cap capacities capacity checking compute cost_noise data digraph dpi dropped dtype edges effort encode exact
     factor first form frees given height i keep keep_last look max_moves search
-    keep_outputs key last lazy learning_rate least limit liveness loss match_range max_split_size memory method mode
-    most max_sets n_nodes name names
+    keep_outputs key last lazy learning_rate least limit link liveness loss match_range max_split_size memory method
+    mode most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak
     model picture place points polish progress raw readers reads record recompute reduced repeats resident residents
     rounds rows rule scale seed seeds shortest size solver solvers source start step steps subjects

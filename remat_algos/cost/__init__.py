@@ -6,6 +6,7 @@ __all__, __getattr__, __dir__ = namespace(
     __name__,
     {
         "devices": "Device",
+        "links": "Link",
         "calibration": "calibrate",
         "backends": "gpu_missing",
     },

@@ -13,6 +13,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.cost.devices import Device
+from remat_algos.cost.links import Link
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.text.wording import first_line, shortened
@@ -23,6 +24,8 @@ _SMALLEST = 256  # order of the first matrices
 _PATIENCE = 2.0  # seconds for all repeats of one size
 _STREAM = 2**27  # bytes of an array: two exceed any cache
 _LAUNCHES = 200  # tiny operations in a row
+_COPIES = 16  # copies between device and host in a row
+_COPIED = tuple(4**k for k in range(6, 14))  # bytes of them: 4 KiB to 64 MiB
 _TICK = 1e-9  # seconds: below the resolution of clocks
 
 Seconds = Sequence[float]
@@ -40,14 +43,20 @@ class Timings:
         Bytes read and written, and the seconds that it took.
     launches : sequence of float
         Seconds of an operation on one element.
+    copies : (mapping, mapping), optional
+        Out and into: by bytes the seconds of a copy between the device and pinned memory of the host.
     """
 
     products: Mapping[str, Mapping[int, Seconds]]
     streams: Sequence[tuple[int, Seconds]]
     launches: Seconds
+    copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]] | None = None
 
     def device(self, name: str, memory: int, source: str) -> Device:
-        """The device with these times: the best rates, and the median launch.
+        """The device with these times: the best rates, the median launch, and the link that fits the copies best.
+
+        The link has one latency and a rate each way, by least squares of the relative errors, so that copies of all
+        sizes count alike.
 
         Parameters
         ----------
@@ -73,7 +82,19 @@ class Timings:
             for dtype, sizes in self.products.items()
         }
         bandwidth = max(moved / _fastest(seconds) for moved, seconds in self.streams)
-        return Device(name, flops, bandwidth, statistics.median(self.launches), memory, source)
+        link = None if self.copies is None else _link(self.copies, source)
+        return Device(name, flops, bandwidth, statistics.median(self.launches), memory, source, link)
+
+
+def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: str) -> Link:
+    rows = [(way, size, _fastest(seconds)) for way in (0, 1) for size, seconds in copies[way].items()]
+    way, size, seconds = map(np.array, zip(*rows, strict=True))
+    parts = np.stack([np.ones(size.shape), size * (way == 0), size * (way == 1)]) / seconds
+    latency, *slopes = np.linalg.lstsq(parts.T, np.ones(size.shape), rcond=None)[0].tolist()
+    if latency < 0:
+        latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
+    out, into = (1 / max(slope, _TICK / size.max().item()) for slope in slopes)  # times that do not grow have none
+    return Link(out, into, latency, source=source)
 
 
 @checked_arguments
@@ -95,7 +116,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     -------
     Device
         Its bandwidth is the better of a copy and an element-wise operation on arrays larger than any cache; its launch
-        is the time of one of many consecutive operations on one element.
+        is the time of one of many consecutive operations on one element. With "cupy" it has a `link`, unless the host
+        pins no memory: copies of 4 KiB to 64 MiB each way, many in a row.
 
     Raises
     ------
@@ -148,6 +170,8 @@ class Library:
         Bytes of the device.
     version : str
         Name and version of the library.
+    pinned : callable, optional
+        Takes bytes of host memory that copies to and from the device may use without a detour.
     """
 
     arrays: Any
@@ -155,6 +179,7 @@ class Library:
     name: str
     memory: int
     version: str
+    pinned: Callable[[int], Any] | None = None
 
 
 def _numpy() -> Library:
@@ -166,11 +191,12 @@ def _cupy() -> Library:
     cupy = usable_cupy()
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     name, memory = properties["name"].decode(), int(properties["totalGlobalMem"])
-    return Library(cupy, cupy.cuda.runtime.deviceSynchronize, name, memory, f"CuPy {cupy.__version__}")
+    finish, pinned = cupy.cuda.runtime.deviceSynchronize, cupy.cuda.alloc_pinned_memory
+    return Library(cupy, finish, name, memory, f"CuPy {cupy.__version__}", pinned)
 
 
 def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:
-    """Time matrix products, streams and launches.
+    """Time matrix products, streams, launches, and copies to and from the host if the device is not the host.
 
     Parameters
     ----------
@@ -185,7 +211,7 @@ def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) ->
     Timings
     """
     products = {dtype: dict(_products(library, dtype, repeats, size)) for dtype in dtypes}
-    return Timings(products, _streams(library, repeats), _launches(library, repeats))
+    return Timings(products, _streams(library, repeats), _launches(library, repeats), _copies(library, repeats))
 
 
 def _products(library: Library, dtype: str, repeats: int, size: int) -> Iterator[tuple[int, Seconds]]:
@@ -215,6 +241,29 @@ def _launches(library: Library, repeats: int) -> Seconds:
             library.arrays.negative(tiny, out=tiny)
 
     return [seconds / _LAUNCHES for seconds in _timed(library, repeats, run)]
+
+
+def _copies(library: Library, repeats: int) -> tuple[dict[int, Seconds], dict[int, Seconds]] | None:
+    if library.pinned is None:
+        return None
+    try:
+        host = library.pinned(_COPIED[-1])
+    except RuntimeError:  # containers may limit pinned memory
+        return None
+    device = library.arrays.ones(_COPIED[-1], "uint8")
+
+    def seconds(copy: Callable[[int, int], object], size: int) -> Seconds:
+        def run() -> None:
+            for _ in range(_COPIES):
+                copy(host.ptr, size)
+
+        return [each / _COPIES for each in _timed(library, repeats, run)]
+
+    out, into = (
+        {size: seconds(copy, size) for size in _COPIED}
+        for copy in (device.data.copy_to_host_async, device.data.copy_from_host_async)
+    )
+    return out, into
 
 
 def _timed(library: Library, repeats: int, run: Callable[[], object]) -> Seconds:

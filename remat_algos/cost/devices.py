@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.links import Link, host_bytes
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
@@ -42,6 +43,8 @@ class Device:
         Bytes.
     source : str
         Where the numbers come from.
+    link : Link, optional
+        Its link to the host.
 
     Raises
     ------
@@ -61,6 +64,7 @@ class Device:
     launch: float
     memory: int
     source: str = ""
+    link: Link | None = None
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -81,6 +85,8 @@ class Device:
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
         if not isinstance(self.memory, int) or isinstance(self.memory, bool) or not 0 < self.memory < 2**63:
             raise GraphError(f'"memory" of {quoted(self.name)} is {_shown(self.memory)}; give whole bytes, above 0')
+        if self.link is not None and not isinstance(self.link, Link):
+            raise GraphError(f'"link" of {quoted(self.name)} is {_shown(self.link)}; give a Link')
 
     def __hash__(self) -> int:
         return hash((self.name, self.bandwidth, self.launch, self.memory))
@@ -118,7 +124,8 @@ class Device:
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
         numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
-        return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source}
+        link = {} if self.link is None else {"link": self.link.record()}
+        return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source, **link}
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -225,6 +232,42 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     return _read(Path(text))
 
 
+def get_link(link: Link | Device | str | os.PathLike[str], host: int | str | None = None) -> Link:
+    """Return a link of the table, of given rates, or of a device.
+
+    Parameters
+    ----------
+    link : Link, Device, str or path
+        A text as `Link.of` reads it, or the file of a device that states a link.
+    host : int or str, optional
+        Bytes of host memory, "64GiB" for example, in place of the link's own limit.
+
+    Returns
+    -------
+    Link
+
+    Raises
+    ------
+    GraphError
+        If the text is none of these, the device has no link, or the limit is not above 0.
+
+    Examples
+    --------
+    >>> get_link("pcie5", host="64GiB").host == 64 * 2**30
+    True
+    """
+    device = link if isinstance(link, Device) else None
+    if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):
+        device = _read(Path(link))
+    if device is not None and device.link is None:
+        remedy = 'give its file the key "link", measure it by `remat calibrate --backend cupy`, or give rates: 50GB/s'
+        raise GraphError(f"device {quoted(device.name)} states no link; {remedy}")
+    found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
+    if host is None:
+        return found
+    return replace(found, host=host_bytes(host) if isinstance(host, str) else host)
+
+
 def _plain(name: str) -> str:
     return name.lower().translate(str.maketrans("", "", " -_"))
 
@@ -256,4 +299,5 @@ def _device(record: Any) -> Device:
             fields["memory"] = parse_bytes(fields["memory"])
         except ValueError as error:
             raise GraphError(f'"memory": {error}') from error
-    return Device(**fields, source=record.get("source", ""))
+    link = record.get("link")
+    return Device(**fields, source=record.get("source", ""), link=None if link is None else Link.of(link))

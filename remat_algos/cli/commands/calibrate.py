@@ -56,11 +56,20 @@ def _rows(device: Any) -> list[tuple[str, str]]:
         (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")
         for dtype, rate in device.flops.items()
     ]
-    return [
+    rows = [
         ("device", device.name),
         *rates,
         ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s, {1e9 / device.bandwidth:.3g} ns per byte"),
-        ("launch", f"{device.launch * 1e6:,.2f} us"),
-        ("memory", format_bytes(device.memory)),
-        ("source", device.source),
+        ("launch", _us(device.launch)),
     ]
+    if (link := device.link) is not None:
+        rows.append(("link", f"{_gb(link.out)} out, {_gb(link.into)} into, {_us(link.latency)} a copy"))
+    return [*rows, ("memory", format_bytes(device.memory)), ("source", device.source)]
+
+
+def _gb(rate: float) -> str:
+    return f"{rate / 1e9:,.1f} GB/s"
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.2f} us"

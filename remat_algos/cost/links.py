@@ -1,0 +1,268 @@
+"""Links between a device and its host: bytes/s each way, latency, host memory."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.text.units import parse_bytes
+from remat_algos.text.wording import quoted
+
+LATENCY = 1e-5
+"""Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a
+framework. `remat calibrate` measures it."""
+
+_MAX_RATE = 1e30  # as of devices
+_PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
+_KEYS = ("out", "into", "latency", "host", "name", "source")
+_RATE = re.compile(r"\s*(.*?)\s*/\s*s\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Rates of copies between a device and its host, and the memory that the host gives.
+
+    Parameters
+    ----------
+    out : float
+        Bytes/s of a store: from the device to the host.
+    into : float
+        Bytes/s of a load: from the host into the device.
+    latency : float, optional
+        Seconds of each copy beside its bytes; by default 10 us, an assumption.
+    host : int, optional
+        Bytes of host memory that stored values may take; by default not limited.
+    name : str, optional
+    source : str, optional
+        Where the numbers come from.
+
+    Raises
+    ------
+    GraphError
+        If a number is impossible.
+
+    Examples
+    --------
+    >>> link = Link(out=25e9, into=20e9, latency=0)
+    >>> link.out / link.into
+    1.25
+    """
+
+    out: float
+    into: float
+    latency: float = LATENCY
+    host: int | None = None
+    name: str = ""
+    source: str = ""
+
+    __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        for key in ("name", "source"):
+            if not isinstance(getattr(self, key), str):
+                raise GraphError(f'"{key}" of a link is {quoted(getattr(self, key))}; give text')
+        object.__setattr__(self, "out", self._checked("out", "bytes/s, a number above 0"))
+        object.__setattr__(self, "into", self._checked("into", "bytes/s, a number above 0"))
+        object.__setattr__(self, "latency", self._checked("latency", "seconds, a number, 0 or more", or_zero=True))
+        if self.host is not None:
+            whole = isinstance(self.host, Integral) and not isinstance(self.host, bool)
+            if not whole or not 0 < self.host < 2**63:
+                raise GraphError(
+                    f"{self._called('host')} is {quoted(self.host)}; give whole bytes, above 0, or leave it out"
+                )
+            object.__setattr__(self, "host", int(self.host))
+
+    def _called(self, what: str) -> str:
+        return f'"{what}" of the link{f" {quoted(self.name)}" if self.name else ""}'
+
+    def _checked(self, what: str, expected: str, *, or_zero: bool = False) -> float:
+        number = getattr(self, what)
+        is_number = isinstance(number, Real) and not isinstance(number, bool)
+        if not is_number or not 0 <= number < _MAX_RATE or (number == 0 and not or_zero):
+            shown = "missing" if number is None else quoted(number)
+            raise GraphError(f"{self._called(what)} is {shown}; give {expected}")
+        return float(number)
+
+    @classmethod
+    def of(cls, link: "Link | str | Mapping[str, Any]") -> "Link":
+        """Return a link of the table, of given rates, or of a record.
+
+        Parameters
+        ----------
+        link : Link, str or mapping
+            A name of the table, regardless of case, blanks and hyphens: "pcie5". Bytes per second: "50GB/s" both ways,
+            or "50GB/s,25GB/s" out and into. Or a `record`, in which rates and `host` may be texts too.
+
+        Returns
+        -------
+        Link
+
+        Raises
+        ------
+        GraphError
+            If it is none of these, or has an impossible number.
+
+        Examples
+        --------
+        >>> Link.of("PCIe 5").out, Link.of("50GB/s, 25GB/s").into
+        (50000000000.0, 25000000000.0)
+        """
+        if isinstance(link, Link):
+            return link
+        if isinstance(link, Mapping):
+            return _of_record(link)
+        if not isinstance(link, str):
+            raise GraphError(f"link is {quoted(link)}; give {_FORMS}")
+        named = next((known for name, known in _LINKS.items() if _plain(name) == _plain(link)), None)
+        if named is not None:
+            return named
+        if "/" not in link:
+            raise GraphError(f"no link is called {quoted(link)}; give {_FORMS}")
+        rates = [_rate(part, link) for part in link.split(",")]
+        if len(rates) > 2:
+            raise GraphError(f"{quoted(link)} has {len(rates)} rates; give one for both ways, or two: out, into")
+        return cls(rates[0], rates[-1], name=link.strip())
+
+    @checked_arguments
+    def times(self, graph: ComputationGraph) -> tuple[Int64, Int64]:
+        """How long the copies of each value take, in the compute unit of a graph.
+
+        Parameters
+        ----------
+        graph : ComputationGraph
+            Its costs are times.
+
+        Returns
+        -------
+        out_time, in_time : int64[n_values]
+            Time of a store and of a load: latency and bytes / rate, exact and rounded up; 0 for values of 0 bytes,
+            which are never copied.
+
+        Raises
+        ------
+        GraphError
+            If the costs of the graph are not times, or the sum of the copies is 2**53 units or more.
+
+        Examples
+        --------
+        >>> from remat_algos.ir.graph import ComputationGraph
+        >>> from remat_algos.ir.labels import Labels
+        >>> labels = Labels(compute_unit="us")
+        >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[2 * 10**6, 0], labels=labels)
+        >>> out_time, in_time = Link(out=1e9, into=2e9, latency=1e-5).times(graph)
+        >>> out_time.tolist(), in_time.tolist()
+        ([2010, 0], [1010, 0])
+        """
+        unit = graph.labels.compute_unit
+        if unit not in _PER_SECOND:
+            found = f"in {quoted(unit)}" if unit else "without a unit"
+            raise GraphError(
+                f"a link needs costs that are times, and those of this graph are {found}; give costs in "
+                f"{', '.join(_PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
+            )
+        per_second = _PER_SECOND[unit] * graph.labels.compute_scale
+        sizes, place = np.unique(graph.memory, return_inverse=True)
+        return self._times(sizes, place, self.out, per_second), self._times(sizes, place, self.into, per_second)
+
+    def _times(self, sizes: Int64, place: Int64, rate: float, per_second: int) -> Int64:
+        """Times of the distinct sizes, in integers: a float would round 20 to 20.000000000000004, and that to 21."""
+        start, byte = _exact(self.latency) * per_second, per_second / _exact(rate)
+        whole = start.denominator * byte.denominator
+        first, each = start.numerator * byte.denominator, byte.numerator * start.denominator
+        times = [min(-(-(first + each * size) // whole), LARGEST_SUM) if size else 0 for size in sizes.tolist()]
+        found = np.array(times, np.int64)[place.reshape(-1)]
+        if found.sum(dtype=np.float64) >= LARGEST_SUM:
+            raise GraphError(
+                f"copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link, or costs in a "
+                f"coarser unit"
+            )
+        return frozen(found, np.int64)
+
+    def record(self) -> dict[str, Any]:
+        """Return the JSON record."""
+        return {key: getattr(self, key) for key in _KEYS}
+
+
+def _exact(number: float) -> Fraction:
+    """The decimal that is written: 1e-5 is 1/100000, and a little more in binary."""
+    return Fraction(repr(number))
+
+
+def _plain(name: str) -> str:
+    return name.lower().translate(str.maketrans("", "", " -_"))
+
+
+def _rate(text: str, whole: str) -> int:
+    """Bytes/s, from text that is a part of a whole one."""
+    match = _RATE.fullmatch(text)
+    if match is None:
+        raise GraphError(f"{quoted(whole)} is not a rate; give {_FORMS}")
+    if match[1].endswith("b"):
+        raise GraphError(f"{quoted(whole)} may be of bits; write bytes with B, such as 50GB/s")
+    try:
+        return parse_bytes(match[1])
+    except ValueError as error:
+        raise GraphError(f"{quoted(whole)} is not a rate; give {_FORMS}") from error
+
+
+def _of_record(record: Mapping[str, Any]) -> Link:
+    fields = {key: record[key] for key in _KEYS if key in record}
+    for key in ("out", "into"):
+        fields[key] = _rate(fields[key], fields[key]) if isinstance(fields.get(key), str) else fields.get(key)
+    if isinstance(fields.get("host"), str):
+        fields["host"] = host_bytes(fields["host"])
+    return Link(**fields)
+
+
+def host_bytes(text: str) -> int:
+    """Bytes of a limit of host memory, from text; GraphError if it is not a size above 0."""
+    try:
+        amount = parse_bytes(text)
+    except ValueError as error:
+        raise GraphError(f'"host" of the link: {error}') from error
+    if amount == 0:
+        raise GraphError(f'"host" of the link is {quoted(text)}; give bytes above 0, or leave it out')
+    return amount
+
+
+# GB/s each way and the source. Those of PCI Express are what copies from and to pinned memory attain, about 80 % of
+# the 31.5 and 63.0 GB/s of 16 lanes, since packets have headers; of NVLink-C2C that of the data sheet, of which copies
+# attain less.
+_TABLE = """
+pcie4       25 PCI-SIG, PCI Express Base Specification 4.0, 2017, 16 lanes: 80 % of 31.5 GB/s
+pcie5       50 PCI-SIG, PCI Express Base Specification 5.0, 2019, 16 lanes: 80 % of 63.0 GB/s
+nvlink-c2c 450 NVIDIA, GH200 Grace Hopper Superchip (data sheet), 2023: half of 900 GB/s both ways
+"""
+
+
+def _of_row(row: str) -> Link:
+    name, rate, source = row.split(maxsplit=2)
+    return Link(float(rate) * 1e9, float(rate) * 1e9, LATENCY, None, name, source)
+
+
+_LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}
+_FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
+
+
+def list_links() -> list[Link]:
+    """The links of the table, as docs/costs.md shows them.
+
+    Returns
+    -------
+    list of Link
+
+    Examples
+    --------
+    >>> [link.name for link in list_links()]
+    ['pcie4', 'pcie5', 'nvlink-c2c']
+    """
+    return list(_LINKS.values())
