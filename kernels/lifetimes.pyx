@@ -29,8 +29,8 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
 
     order : int32[m], loads : int32[k, 2] (step, value) with rising steps
     lingering : int32[h, 2] (value, step) known values, and until when their first instances stay
-    The instances of a step are those of its loads, then those of its node. Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
-    trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
+    The instances of a step are those of its loads, then those of its node. Returns (law, step, about,
+    instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
     Cost: O(n + m + k + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory

@@ -52,20 +52,25 @@ cdef class ScheduleRules:
 @cython.final
 cdef class ScheduleState:
     cdef Py_ssize_t n_nodes, n_values
-    cdef Int64s value_indptr, read_indptr, compute_of
+    cdef readonly Py_ssize_t n_ids       # nodes, and behind them loads of values if there are copies
+    cdef bint has_loads
+    cdef Flags loadable                  # of each value
+    cdef Int64s value_begin, value_end, read_indptr, compute_of, workspace    # of each id
     cdef Int32s read_indices, producer
-    cdef Int64s memory, workspace
+    cdef Int64s memory
     cdef Flags output
     cdef ScheduleRules rules
     cdef LiveProfile profile
     # the schedule
     cdef Py_ssize_t n_slots, n_runs
     cdef int64_t compute
-    cdef vector[int] run                 # node of each slot, -1 for none
-    cdef vector[vector[int]] occ         # slots of the runs of each node, rising
+    cdef vector[int] run                 # id in each slot, -1 for none
+    cdef vector[vector[int]] occ         # slots of the runs or loads of each id, rising
+    cdef vector[vector[int]] origins     # with loads: slots of the runs and loads that make each value, rising
     cdef vector[vector[int]] uses        # slots of the runs that read each value, rising
     cdef vector[int] first, last         # slots: first run of each node that runs, last read of each value
-    cdef vector[int] repeats, repeat_at  # nodes with two runs or more, and the place of each there
+    cdef vector[int] repeats, repeat_at  # nodes with two runs or more, values with a load; the place of each there
+    cdef Py_ssize_t n_loads
     # the transaction
     cdef vector[int64_t] log             # slot << 32 | node << 1 | whether the run was inserted
     cdef vector[int] checks, suspects    # slots of runs that may be useless; nodes that may break a law
@@ -83,7 +88,8 @@ cdef class ScheduleState:
     cdef int occupy(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil
     cdef int add_use(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil
     cdef int remove_use(self, Py_ssize_t x, Py_ssize_t slot) except -1 nogil
-    cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t i, int sign) except -1 nogil
+    cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil
+    cdef int check_beside(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil
 
     cdef inline void commit(self) noexcept nogil:
@@ -94,6 +100,20 @@ cdef class ScheduleState:
         self.profile.commit()
         self.broken = False
 
+    cdef inline vector[int]* origins_of(self, Py_ssize_t x) noexcept nogil:
+        """Slots where an instance of a value begins."""
+        return &self.origins[x] if self.has_loads else &self.occ[self.producer[x]]
+
+    cdef inline Py_ssize_t n_loads_of(self, Py_ssize_t x) noexcept nogil:
+        return self.occ[self.n_nodes + x].size() if self.has_loads else 0
+
+    cdef inline Py_ssize_t region_of(self, Py_ssize_t v) noexcept nogil:
+        return self.rules.region[v] if v < self.n_nodes else 0
+
+    cdef inline Py_ssize_t n_needed(self, Py_ssize_t v) noexcept nogil:
+        """How many of the first runs of an id cannot go: one of a node, none of a load."""
+        return 1 if v < self.n_nodes else 0
+
     cdef inline int suspect(self, Py_ssize_t v) except -1 nogil:
         self.suspects.push_back(<int>v)
         return 0
@@ -103,7 +123,7 @@ cdef class ScheduleState:
 
     cdef inline int change(self, Py_ssize_t v, Py_ssize_t lo, Py_ssize_t hi, int64_t by) except -1 nogil:
         """Bytes of a value of node v are live at slots lo to hi - 1, or no longer are."""
-        cdef Py_ssize_t base = self.rules.region[v] * self.n_slots
+        cdef Py_ssize_t base = self.region_of(v) * self.n_slots
         if lo < hi and by:
             self.profile.add(lo, hi, by)
             if base:

@@ -69,12 +69,23 @@ cdef class ScheduleState:
     rows of slots, each O(log runs of that node or readers of that value), and a move of the rest of such a row.
     """
 
-    def __init__(self, GraphArrays graph not None, ScheduleRules rules not None):
+    def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, Flags loadable not None):
         self.n_nodes, self.n_values = graph.n_nodes, graph.n_values
-        self.value_indptr, self.read_indptr = graph.value_indptr, graph.read_indptr
-        self.read_indices, self.producer = graph.read_indices, graph.producer
-        self.memory, self.workspace, self.compute_of = graph.memory, graph.workspace, graph.compute
-        self.output, self.rules, self.profile = graph.output, rules, LiveProfile()
+        self.has_loads = loadable.shape[0] > 0
+        self.n_ids = self.n_nodes + loadable.shape[0]
+        self.value_begin, self.value_end = graph.value_indptr[:self.n_nodes], graph.value_indptr[1:]
+        self.read_indptr, self.workspace, self.compute_of = graph.read_indptr, graph.workspace, graph.compute
+        self.read_indices, self.producer, self.memory = graph.read_indices, graph.producer, graph.memory
+        self.output, self.rules, self.profile, self.loadable = graph.output, rules, LiveProfile(), loadable
+        if self.has_loads:                                  # a load makes one value, reads and computes nothing
+            if loadable.shape[0] != self.n_values:
+                raise ValueError("arrays of different lengths")
+            values, zeros = np.arange(self.n_values), np.zeros(self.n_values, np.int64)
+            self.value_begin = np.concatenate([self.value_begin, values])
+            self.value_end = np.concatenate([self.value_end, values + 1])
+            self.read_indptr = np.concatenate([self.read_indptr, zeros + self.read_indices.shape[0]])
+            self.workspace = np.concatenate([self.workspace, zeros])
+            self.compute_of = np.concatenate([self.compute_of, zeros])
 
     # ---------------------------------------------------------------- runs and lives
 
@@ -84,7 +95,7 @@ cdef class ScheduleState:
         cdef int64_t at, by
         for k in range(self.profile.n_tracks):
             at = slot + k * self.n_slots
-            by = sign * (PRESENT + (self.workspace[v] if k == 0 or k == self.rules.region[v] else 0))
+            by = sign * (PRESENT + (self.workspace[v] if k == 0 or k == self.region_of(v) else 0))
             self.profile.add(at, at + 1, by)
         return 0
 
@@ -99,7 +110,7 @@ cdef class ScheduleState:
             return 0
         if self.rules.late[p]:
             self.suspect(p)
-        runs = &self.occ[p]
+        runs = self.origins_of(x)
         i = place_after(runs[0], slot) - 1
         if i < 0:
             return self.suspect(p)
@@ -122,7 +133,7 @@ cdef class ScheduleState:
             self.last[x] = row.back()
         if self.undoing:
             return 0
-        runs = &self.occ[p]
+        runs = self.origins_of(x)
         i = place_after(runs[0], slot) - 1
         if i < 0 or self.output[x]:
             return 0
@@ -135,13 +146,17 @@ cdef class ScheduleState:
             self.checks.push_back(runs[0][i])
         return self.change(p, end, slot + 1, -self.memory[x])
 
-    cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t i, int sign) except -1 nogil:
-        """Add (sign 1) or remove (-1) the bytes by which the i-th run of v changes the lives of its values."""
-        cdef vector[int]* runs = &self.occ[v]
+    cdef int change_instances(self, Py_ssize_t v, Py_ssize_t slot, int sign) except -1 nogil:
+        """Add (sign 1) or remove (-1) the bytes by which the run of v in a slot changes the lives of its values."""
+        cdef vector[int]* runs
         cdef vector[int]* row
-        cdef Py_ssize_t k = runs.size(), before = runs[0][i - 1] if i else -1, x, at, behind, end, bytes
-        cdef Py_ssize_t following = runs[0][i + 1] if i + 1 < k else self.n_slots
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+        cdef Py_ssize_t i, k, before, x, at, behind, end, bytes, following
+        for x in range(self.value_begin[v], self.value_end[v]):
+            runs = self.origins_of(x)
+            i = place_after(runs[0], slot) - 1
+            k = runs.size()
+            before = runs[0][i - 1] if i else -1
+            following = runs[0][i + 1] if i + 1 < k else self.n_slots
             bytes = sign * self.memory[x]
             if self.output[x]:
                 if i:
@@ -171,8 +186,12 @@ cdef class ScheduleState:
         self.run[slot] = <int>v
         insert_slot(runs[0], slot)
         self.first[v] = runs[0][0]
+        if self.has_loads:
+            self.n_loads += v >= self.n_nodes
+            for j in range(self.value_begin[v], self.value_end[v]):
+                insert_slot(self.origins[j], slot)
         k = runs.size()
-        if k == 2:
+        if k == 1 + self.n_needed(v):
             self.repeat_at[v] = <int>self.repeats.size()
             self.repeats.push_back(<int>v)
         i = place_after(runs[0], slot) - 1
@@ -181,18 +200,36 @@ cdef class ScheduleState:
         if not self.undoing:
             self.log.push_back((<int64_t>slot << 32) | (v << 1) | 1)
             self.occupy(v, slot, 1)
-            self.change_instances(v, slot, i, 1)
-            if k > self.rules.max_runs[v]:
-                self.broken = True
+            self.change_instances(v, slot, 1)
             self.checks.push_back(<int>slot)
-            if i:
+            if self.has_loads:
+                self.check_beside(v, slot)
+            elif i:
                 self.checks.push_back(runs[0][i - 1])
             elif k > 1:
                 self.checks.push_back(runs[0][1])
-            if self.rules.guarded[v]:
-                self.suspect(v)
+            if v >= self.n_nodes:
+                self.suspect(self.producer[v - self.n_nodes])
+            else:
+                if k > self.rules.max_runs[v]:
+                    self.broken = True
+                if self.rules.guarded[v]:
+                    self.suspect(v)
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
             self.add_use(self.read_indices[j], slot)
+        return 0
+
+    cdef int check_beside(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
+        """What makes the values of v before and behind a slot may have become useless."""
+        cdef Py_ssize_t x, i
+        cdef vector[int]* row
+        for x in range(self.value_begin[v], self.value_end[v]):
+            row = &self.origins[x]
+            i = place_after(row[0], slot) - 1
+            if i:
+                self.checks.push_back(row[0][i - 1])
+            if i + 1 < <Py_ssize_t>row.size():
+                self.checks.push_back(row[0][i + 1])
         return 0
 
     cdef int remove(self, Py_ssize_t v, Py_ssize_t slot) except -1 nogil:
@@ -203,9 +240,13 @@ cdef class ScheduleState:
         i = place_after(runs[0], slot) - 1
         if not self.undoing:
             self.log.push_back((<int64_t>slot << 32) | (v << 1))
-            self.change_instances(v, slot, i, -1)
+            self.change_instances(v, slot, -1)
             self.occupy(v, slot, -1)
-            if i == 0 or self.rules.guarded[v]:
+            if v >= self.n_nodes:
+                j = self.producer[v - self.n_nodes]
+                if not self.occ[j].empty():
+                    self.checks.push_back(self.occ[j][0])   # it may have run for its store
+            elif i == 0 or self.rules.guarded[v]:
                 self.suspect(v)
         self.compute -= self.compute_of[v]
         self.n_runs -= 1
@@ -213,7 +254,11 @@ cdef class ScheduleState:
         if k > 1:
             self.first[v] = runs[0][0]
         self.run[slot] = -1
-        if k == 2:
+        if self.has_loads:
+            self.n_loads -= v >= self.n_nodes
+            for j in range(self.value_begin[v], self.value_end[v]):
+                erase_slot(self.origins[j], slot)
+        if k == 1 + self.n_needed(v):
             last = self.repeats.back()
             self.repeats[self.repeat_at[v]] = <int>last
             self.repeat_at[last] = self.repeat_at[v]
@@ -221,18 +266,24 @@ cdef class ScheduleState:
         return 0
 
     cdef bint useful(self, Py_ssize_t v, Py_ssize_t slot) noexcept nogil:
-        """True if a run serves a reader, an output or a mark."""
+        """True if a run serves a reader, a store, an output or a mark."""
         cdef vector[int]* runs = &self.occ[v]
         cdef vector[int]* row
-        cdef Py_ssize_t i = place_after(runs[0], slot), x, at
+        cdef Py_ssize_t i = place_after(runs[0], slot), x, at, place
         cdef Py_ssize_t following = runs[0][i] if i < <Py_ssize_t>runs.size() else self.n_slots
-        if i == 1 and self.rules.late[v]:                         # it makes the next one a second run
+        cdef bint is_first = i == 1 and v < self.n_nodes
+        if is_first and self.rules.late[v]:                       # it makes the next one a second run
             return True
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+        for x in range(self.value_begin[v], self.value_end[v]):
             if self.output[x]:
-                if i == 1:
+                if is_first:
                     return True
                 continue
+            if self.has_loads:
+                if is_first and self.n_loads_of(x):
+                    return True
+                place = place_after(self.origins[x], slot)
+                following = self.origins[x][place] if place < <Py_ssize_t>self.origins[x].size() else self.n_slots
             row = &self.uses[x]
             at = place_after(row[0], slot)
             if at < <Py_ssize_t>row.size() and row[0][at] < following:
@@ -262,10 +313,14 @@ cdef class ScheduleState:
         for place in range(<Py_ssize_t>self.suspects.size()):
             v = self.suspects[place]
             runs = &self.occ[v]
-            for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+            for x in range(self.value_begin[v], self.value_end[v]):
                 row = &self.uses[x]
                 if runs.empty() and (self.output[x] or not row.empty()):
                     return False
+                if self.has_loads and not self.origins[x].empty() and (
+                    runs.empty() or self.origins[x][0] != runs[0][0]
+                ):
+                    return False                            # loaded before it has been stored
                 if not row.empty() and row[0][0] < runs[0][0]:
                     return False
                 if self.rules.late[v]:
@@ -327,19 +382,24 @@ cdef class ScheduleState:
         """The state of an order, its runs spread evenly over the slots."""
         cdef Py_ssize_t i, j, v, x, slot, k, from_, end
         cdef vector[int]* row
+        cdef vector[int]* origins
         self.n_slots = (max(m, 1) * 5 // 2 + BLOCK_SIZE) // BLOCK_SIZE * BLOCK_SIZE
         self.profile.start(self.n_slots, 1 + self.rules.n_regions)
         assign[vector[int], int](self.run, self.n_slots, -1)
-        self.occ.resize(self.n_nodes)
+        self.occ.resize(self.n_ids)
+        self.origins.resize(self.n_values if self.has_loads else 0)
         self.uses.resize(self.n_values)
-        assign[vector[int], int](self.repeat_at, self.n_nodes, -1)
-        assign[vector[int], int](self.first, self.n_nodes, -1)
+        assign[vector[int], int](self.repeat_at, self.n_ids, -1)
+        assign[vector[int], int](self.first, self.n_ids, -1)
         assign[vector[int], int](self.last, self.n_values, -1)
         self.repeats.clear()
-        for v in range(self.n_nodes):
+        self.n_loads = 0
+        for v in range(self.n_ids):
             self.occ[v].clear()
         for x in range(self.n_values):
             self.uses[x].clear()
+            if self.has_loads:
+                self.origins[x].clear()
         self.commit()
         self.n_runs = m
         self.compute = 0
@@ -350,43 +410,53 @@ cdef class ScheduleState:
             self.compute += self.compute_of[v]
             self.occ[v].push_back(<int>slot)
             self.first[v] = self.occ[v][0]
-            if self.occ[v].size() == 2:
+            if self.has_loads:
+                self.n_loads += v >= self.n_nodes
+                for x in range(self.value_begin[v], self.value_end[v]):
+                    self.origins[x].push_back(<int>slot)
+            if <Py_ssize_t>self.occ[v].size() == 1 + self.n_needed(v):
                 self.repeat_at[v] = <int>self.repeats.size()
                 self.repeats.push_back(<int>v)
             for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
                 self.uses[self.read_indices[j]].push_back(<int>slot)
                 self.last[self.read_indices[j]] = <int>slot
             self.occupy(v, slot, 1)
-        for v in range(self.n_nodes):
-            k = self.occ[v].size()
+        for x in range(self.n_values):
+            v = self.producer[x]
+            origins = self.origins_of(x)
+            k = origins.size()
             for i in range(k):
-                from_ = self.occ[v][i]
-                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
-                    end = from_ + 1
-                    if self.output[x]:
-                        end = self.n_slots if i == 0 else end
-                    else:
-                        row = &self.uses[x]
-                        j = place_after(row[0], self.occ[v][i + 1] if i + 1 < k else self.n_slots)
-                        if j > 0 and row[0][j - 1] >= end:
-                            end = row[0][j - 1] + 1
-                    self.change(v, from_, end, self.memory[x])
+                from_ = origins[0][i]
+                end = from_ + 1
+                if self.output[x]:
+                    end = self.n_slots if i == 0 else end
+                else:
+                    row = &self.uses[x]
+                    j = place_after(row[0], origins[0][i + 1] if i + 1 < k else self.n_slots)
+                    if j > 0 and row[0][j - 1] >= end:
+                        end = row[0][j - 1] + 1
+                self.change(v, from_, end, self.memory[x])
         self.profile.set_limits()
         self.profile.fill()
         self.commit()
         return 0
 
     cdef void bounds_of(self, Py_ssize_t v, Py_ssize_t slot, Py_ssize_t* lo, Py_ssize_t* hi) noexcept nogil:
-        """The last run that a run reads from, and the first that reads from it."""
+        """The last slot that a run reads from, and the first that reads from it."""
         cdef Py_ssize_t j, x, at, k
         cdef vector[int]* row
         lo[0], hi[0] = -1, self.n_slots
         for j in range(self.read_indptr[v], self.read_indptr[v + 1]):
-            row = &self.occ[self.producer[self.read_indices[j]]]
+            row = self.origins_of(self.read_indices[j])
             at = place_after(row[0], slot)
             if at > 0 and row[0][at - 1] > lo[0]:
                 lo[0] = row[0][at - 1]
-        for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+        if v >= self.n_nodes:                               # behind the instance before
+            row = self.origins_of(v - self.n_nodes)
+            at = place_after(row[0], slot) - 1
+            if at > 0:
+                lo[0] = row[0][at - 1]
+        for x in range(self.value_begin[v], self.value_end[v]):
             row = &self.uses[x]
             at = place_after(row[0], slot)
             if at < <Py_ssize_t>row.size() and row[0][at] < hi[0]:
@@ -396,7 +466,7 @@ cdef class ScheduleState:
         """What is wrong, found by a full evaluation: 0 nothing, 1 profile, 2 excess or maximum, 3 compute or count,
         4 a read without a run, 5 a useless run, 6 repeats, 7 uses."""
         cdef vector[int64_t] live, n_uses
-        cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track
+        cdef Py_ssize_t slot, v, x, j, k, i, end, block, n_repeats = 0, count = 0, track, place, following
         cdef int64_t compute = 0, most, above, area = 0
         assign[vector[int64_t], int64_t](live, self.n_slots * self.profile.n_tracks + 1, 0)
         assign[vector[int64_t], int64_t](n_uses, self.n_values, 0)
@@ -423,31 +493,38 @@ cdef class ScheduleState:
                 return 7
             if not self.uses[x].empty() and self.last[x] != self.uses[x].back():
                 return 7
-        for v in range(self.n_nodes):
+        for v in range(self.n_ids):
             k = self.occ[v].size()
             if k and self.first[v] != self.occ[v][0]:
                 return 3
-            n_repeats += k > 1
-            if k > 1 and self.repeats[self.repeat_at[v]] != v:
+            n_repeats += k > self.n_needed(v)
+            if k > self.n_needed(v) and self.repeats[self.repeat_at[v]] != v:
                 return 6
             for i in range(k):
                 slot = self.occ[v][i]
                 if self.run[slot] != v:
                     return 3
-                for x in range(self.value_indptr[v], self.value_indptr[v + 1]):
+                for x in range(self.value_begin[v], self.value_end[v]):
+                    if self.origins_of(x)[0][place_after(self.origins_of(x)[0], slot) - 1] != slot:
+                        return 3
+                for x in range(self.value_begin[v], self.value_end[v]):
                     end = slot + 1
+                    place = place_after(self.origins_of(x)[0], slot)
+                    following = self.n_slots
+                    if place < <Py_ssize_t>self.origins_of(x).size():
+                        following = self.origins_of(x)[0][place]
                     for j in range(<Py_ssize_t>self.uses[x].size()):
-                        if self.uses[x][j] > slot and (i + 1 == k or self.uses[x][j] < self.occ[v][i + 1]):
+                        if self.uses[x][j] > slot and self.uses[x][j] < following:
                             end = max(end, <Py_ssize_t>self.uses[x][j] + 1)
                     if self.output[x]:
                         end = self.n_slots if i == 0 else slot + 1
                     for j in range(slot, end):
                         live[j] += self.memory[x]
-                        if self.rules.region[v]:
-                            live[j + self.rules.region[v] * self.n_slots] += self.memory[x]
+                        if self.region_of(v):
+                            live[j + self.region_of(v) * self.n_slots] += self.memory[x]
                 live[slot] += self.workspace[v]
-                if self.rules.region[v]:
-                    live[slot + self.rules.region[v] * self.n_slots] += self.workspace[v]
+                if self.region_of(v):
+                    live[slot + self.region_of(v) * self.n_slots] += self.workspace[v]
         if count != self.n_runs or compute != self.compute or n_repeats != <Py_ssize_t>self.repeats.size():
             return 3
         for block in range(self.profile.n_blocks):

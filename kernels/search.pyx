@@ -16,7 +16,8 @@ from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.live_profile cimport BLOCK_SIZE, LARGEST, LiveProfile
 from remat_algos.kernels.schedule_state cimport ScheduleRules, ScheduleState, order_of, place_after
-from remat_algos.kernels.types cimport ENDLESS
+from remat_algos.kernels.timeline cimport Engines
+from remat_algos.kernels.types cimport ENDLESS, Flags
 
 cdef enum:
     MOVES_OF_WEIGHT = 1024  # between two changes of the weight of bytes above the limit
@@ -30,14 +31,15 @@ cdef enum:
     QUANTILES = 1 << 14
 
 BLOCK, PERIOD, LARGEST_LIMIT = BLOCK_SIZE, MOVES_OF_WEIGHT, LARGEST
-MOVES = ("drop", "delete", "swap", "shift", "group", "double")
+MOVES = ("drop", "delete", "swap", "shift", "group", "double", "exchange")
 N_EXPONENTIALS = QUANTILES
 
 cdef enum Move:
-    drop, delete, swap, shift, group, double_
+    drop, delete, swap, shift, group, double_, exchange
 
-# Shares in percent, above the limit and within it, summed up.
-cdef int* SHARES = [40, 58, 66, 85, 93, 100, 4, 20, 50, 85, 93, 100]
+# Shares in percent, above the limit and within it, summed up; then those with copies.
+cdef int* SHARES = [40, 58, 66, 85, 93, 100, 100, 4, 20, 50, 85, 93, 100, 100,
+                    40, 56, 64, 82, 88, 92, 100, 4, 18, 44, 78, 84, 88, 100]
 
 
 @cython.final
@@ -167,6 +169,8 @@ cdef class ScheduleSearch:
 
     graph : needed nodes alone, numbered topologically; bytes in units, which sum up to less than 2**30
     rules : of the same graph
+    loadable : uint8[n_values] whether a value may be loaded, or empty: nothing is copied
+    engines : for its values in units, if something may be copied; the cost is then the time
     weights : float64[n_values] by which values are drawn, those that are read, are no outputs and can be recomputed
     exponentials : float64[N_EXPONENTIALS] quantiles of the exponential distribution
     seed : of random choices
@@ -178,6 +182,9 @@ cdef class ScheduleSearch:
 
     cdef ScheduleState state
     cdef LiveProfile profile             # of the state
+    cdef Engines engines
+    cdef vector[int] awaiting            # loads since the last run
+    cdef vector[int64_t] leaving         # slot << 32 | value: where memory that is stored is freed, rising
     cdef _Chance chance
     cdef _Journal journal
     # the moves
@@ -189,6 +196,7 @@ cdef class ScheduleSearch:
     cdef double mean_compute, mean_memory
     # what is accepted
     cdef double cost, weight, floor_weight
+    cdef readonly int64_t time           # of the state; without copies its compute
     cdef double bar                      # compute above it cannot be accepted
     cdef public double temperature
     cdef readonly int64_t n_moves, n_accepted
@@ -196,32 +204,37 @@ cdef class ScheduleSearch:
     cdef readonly bint one_pass          # no node may run twice: only their places change
     cdef bint ready                      # whether there is a sound state with a run
     cdef public bint checking            # evaluate the whole state after each move, and stop where it is wrong
-    cdef readonly int64_t best_compute, best_peak    # of the best schedule; best_peak in units
+    cdef readonly int64_t best_time, best_peak    # of the best schedule; best_peak in units
     cdef readonly bint fits              # whether the best one fits
 
     def __init__(self, GraphArrays graph not None, ScheduleRules rules not None, weights,
-                 const double[::1] exponentials, int64_t seed):
+                 const double[::1] exponentials, int64_t seed, *, Flags loadable not None, Engines engines):
         cdef Py_ssize_t n = graph.n_nodes
         if rules.max_runs.shape[0] != n or weights.shape[0] != graph.n_values or exponentials.shape[0] != QUANTILES:
             raise ValueError("arrays of different lengths")
         most, costs, sizes = np.asarray(rules.max_runs), np.asarray(graph.compute), np.asarray(graph.memory)
         can_run_twice = most[np.asarray(graph.producer)] > 1
+        if loadable.shape[0]:
+            if engines is None:
+                raise ValueError("loads need engines")
+            can_run_twice |= np.asarray(loadable) > 0
         read = np.bincount(np.asarray(graph.read_indices), minlength=graph.n_values) > 0
         drawn = np.where(read & can_run_twice & (np.asarray(graph.output) == 0), weights, 0.0)
-        self.state = ScheduleState(graph, rules)
+        self.state, self.engines = ScheduleState(graph, rules, loadable), engines
         self.profile, self.chance, self.journal = self.state.profile, _Chance(drawn, exponentials, seed), _Journal()
         self.mean_compute = max(float(costs.mean()), 1e-9) if n and costs.any() else 1.0
         self.mean_memory = float(sizes.mean()) if sizes.size and sizes.any() else 1.0
-        self.one_pass = n == 0 or int(most.max()) <= 1
+        self.one_pass = n == 0 or (int(most.max()) <= 1 and not loadable.shape[0])
         self.temperature = 1.0
-        assign[vector[uint32_t], uint32_t](self.stamp, n, 0)
+        assign[vector[uint32_t], uint32_t](self.stamp, self.state.n_ids, 0)
         self.forget()
 
     # ---------------------------------------------------------------- moves
 
     cdef int rerun(self, Py_ssize_t v, Py_ssize_t after, Py_ssize_t before, double chance) except -1 nogil:
         """Run v again between two slots, and perhaps inputs that are dead at the second; 0 if that cannot be."""
-        cdef Py_ssize_t i = 0, depth_end, j, y, p, at, k, slot, depth = 0, a, b
+        cdef Py_ssize_t i = 0, depth_end, j, y, p, at, k, depth = 0, a
+        cdef bint by_load
         cdef int64_t extra = self.state.compute_of[v]
         cdef vector[int]* row
         cdef vector[int]* runs
@@ -243,17 +256,19 @@ cdef class ScheduleSearch:
             for j in range(self.state.read_indptr[p], self.state.read_indptr[p + 1]):
                 y = self.state.read_indices[j]
                 k = self.state.producer[y]
-                runs = &self.state.occ[k]
-                if self.state.output[y] or self.stamp[k] == self.now:
+                by_load = self.state.has_loads and self.state.loadable[y] and self.chance.below(2)
+                if self.state.output[y] or self.stamp[self.state.n_nodes + y if by_load else k] == self.now:
                     continue
-                if <int>runs.size() >= self.state.rules.max_runs[k]:
+                if not by_load and <int>self.state.occ[k].size() >= self.state.rules.max_runs[k]:
                     continue
+                runs = self.state.origins_of(y)
                 row = &self.state.uses[y]
                 at = place_after(row[0], before - 1)
                 a = place_after(runs[0], before)
                 if at < <Py_ssize_t>row.size() and (a == <Py_ssize_t>runs.size() or row[0][at] < runs[0][a]):
                     continue                                # live there
                 if self.chance.uniform() < chance and <Py_ssize_t>self.members.size() < MAX_GROUP:
+                    k = self.state.n_nodes + y if by_load else k
                     self.stamp[k] = self.now
                     self.members.push_back(<int>k)
                     extra += self.state.compute_of[k]
@@ -261,13 +276,31 @@ cdef class ScheduleSearch:
                         return 0
         if self.state.n_runs + <Py_ssize_t>self.members.size() > self.max_total_runs:
             return 0
+        return self.place_members(before, after)
+
+    cdef int place_members(self, Py_ssize_t before, Py_ssize_t after) except -1 nogil:
+        """Put the members into free slots between two, nodes in order behind the loads; 0 if there are too few."""
+        cdef Py_ssize_t i, slot, part
         sort(self.members.begin(), self.members.end())
-        for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
-            slot = self.state.free_before(before, after)
-            if slot < 0:
-                return 0
-            self.state.insert(self.members[i], slot)
-            before = slot
+        for part in range(2):
+            for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
+                if (self.members[i] >= self.state.n_nodes) != part:
+                    continue
+                slot = self.state.free_before(before, after)
+                if slot < 0:
+                    return 0
+                self.state.insert(self.members[i], slot)
+                before = slot
+        return 1
+
+    cdef int load_between(self, Py_ssize_t x, Py_ssize_t after, Py_ssize_t before) except -1 nogil:
+        """Load a value in a slot between two, rather late than early; 0 if that cannot be."""
+        cdef double back = self.chance.uniform()
+        cdef Py_ssize_t slot = before - <Py_ssize_t>(back * back * (before - after - 1))
+        slot = self.state.free_before(max(slot, after + 2), after)
+        if slot < 0 or self.state.n_runs >= self.max_total_runs:
+            return 0
+        self.state.insert(self.state.n_nodes + x, slot)
         return 1
 
     cdef Py_ssize_t slot_over(self) noexcept nogil:
@@ -303,6 +336,7 @@ cdef class ScheduleSearch:
         cdef double score, best_score = -1
         cdef vector[int]* row
         cdef vector[int]* runs
+        cdef bint by_load = self.state.has_loads and self.chance.below(2)
         if t < 0:
             return 0
         track = t // self.state.n_slots
@@ -313,11 +347,16 @@ cdef class ScheduleSearch:
             v = self.state.producer[x]
             if self.state.last[x] <= t or self.state.first[v] >= t:     # most end here
                 continue                                    # of what is read later, the node has run
-            if self.state.compute + self.state.compute_of[v] > self.bar:
+            if by_load:
+                if not self.state.loadable[x]:
+                    continue
+            elif self.state.compute + self.state.compute_of[v] > self.bar:
                 continue
-            runs = &self.state.occ[v]
-            if self.state.output[x] or <int>runs.size() >= self.state.rules.max_runs[v]:
+            if self.state.output[x]:
                 continue
+            if not by_load and <int>self.state.occ[v].size() >= self.state.rules.max_runs[v]:
+                continue
+            runs = self.state.origins_of(x)
             if track and self.state.rules.region[v] != track:
                 continue
             row = &self.state.uses[x]
@@ -328,7 +367,10 @@ cdef class ScheduleSearch:
             k = place_after(runs[0], t)
             if runs[0][k - 1] == t or (k < <Py_ssize_t>runs.size() and runs[0][k] < u):
                 continue
-            score = <double>self.state.memory[x] / (<double>self.state.compute_of[v] + 1e-9 * self.mean_compute)
+            if by_load:
+                score = <double>self.state.memory[x] * <double>(u - t)
+            else:
+                score = <double>self.state.memory[x] / (<double>self.state.compute_of[v] + 1e-9 * self.mean_compute)
             if score > best_score:
                 best, best_score, best_read = x, score, u
             n_across += 1
@@ -336,11 +378,13 @@ cdef class ScheduleSearch:
                 break
         if best < 0:
             return 0
+        if by_load:
+            return self.load_between(best, t, best_read)
         return self.rerun(self.state.producer[best], t, best_read, self.chance.uniform())
 
     cdef int delete_run(self, bint expensive) except -1 nogil:
         """Remove one run of a node with several, not its first; if `expensive`, of the more expensive of two nodes."""
-        cdef Py_ssize_t v, other
+        cdef Py_ssize_t v, other, place
         if self.state.repeats.empty():
             return 0
         v = self.state.repeats[self.chance.below(self.state.repeats.size())]
@@ -348,8 +392,51 @@ cdef class ScheduleSearch:
             other = self.state.repeats[self.chance.below(self.state.repeats.size())]
             if self.state.compute_of[other] > self.state.compute_of[v]:
                 v = other
-        self.state.remove(v, self.state.occ[v][1 + self.chance.below(self.state.occ[v].size() - 1)])
+        place = self.state.n_needed(v)
+        self.state.remove(v, self.state.occ[v][place + self.chance.below(self.state.occ[v].size() - place)])
         return 1
+
+    cdef int exchange_run(self) except -1 nogil:
+        """A run becomes loads of what is read of it, or a load becomes a run."""
+        cdef Py_ssize_t v, x, slot, place, at, i, before, following
+        cdef int done = 0
+        cdef vector[int]* row
+        cdef vector[int]* origins
+        if self.state.repeats.empty() or not self.state.has_loads:
+            return 0
+        v = self.state.repeats[self.chance.below(self.state.repeats.size())]
+        place = self.state.n_needed(v)
+        slot = self.state.occ[v][place + self.chance.below(self.state.occ[v].size() - place)]
+        if v >= self.state.n_nodes:
+            x = v - self.state.n_nodes
+            v = self.state.producer[x]
+            if <int>self.state.occ[v].size() >= self.state.rules.max_runs[v]:
+                return 0
+            row = &self.state.uses[x]
+            following = row[0][place_after(row[0], slot)]
+            origins = self.state.origins_of(x)
+            before = origins[0][place_after(origins[0], slot) - 2]
+            self.state.remove(self.state.n_nodes + x, slot)
+            return self.rerun(v, before, following, self.chance.uniform())
+        self.state.remove(v, slot)
+        for x in range(self.state.value_begin[v], self.state.value_end[v]):
+            origins = self.state.origins_of(x)
+            row = &self.state.uses[x]
+            at = place_after(row[0], slot)
+            if self.state.output[x] or at == <Py_ssize_t>row.size():
+                continue
+            i = place_after(origins[0], slot)
+            if i < <Py_ssize_t>origins.size() and origins[0][i] < row[0][at]:
+                continue
+            if not self.state.loadable[x]:
+                return 0
+            before = origins[0][i - 1]
+            if at and row[0][at - 1] > before:
+                before = row[0][at - 1]
+            done = self.load_between(x, before, row[0][at])
+            if not done:
+                return 0
+        return done
 
     cdef int swap_runs(self) except -1 nogil:
         """Remove a run; where that is above the limit, drop values; a long swap many for an expensive run."""
@@ -399,7 +486,7 @@ cdef class ScheduleSearch:
 
     cdef int move_group(self) except -1 nogil:
         """Move a run with inputs that only it reads."""
-        cdef Py_ssize_t slot = draw_run(self.chance, self.state), i = 0, j, y, p, at, lo, hi, r, x, to, before, k
+        cdef Py_ssize_t slot = draw_run(self.chance, self.state), i = 0, j, y, p, at, lo, hi, r, x, before, k
         cdef Py_ssize_t next_run
         cdef Py_ssize_t v = self.state.run[slot], target, kind
         cdef bint alone
@@ -416,13 +503,13 @@ cdef class ScheduleSearch:
             i += 1
             for j in range(self.state.read_indptr[v], self.state.read_indptr[v + 1]):
                 y = self.state.read_indices[j]
-                p = self.state.producer[y]
-                runs = &self.state.occ[p]
+                runs = self.state.origins_of(y)
                 k = place_after(runs[0], before)
                 r = runs[0][k - 1]
+                p = self.state.run[r]
                 next_run = runs[0][k] if k < <Py_ssize_t>runs.size() else self.state.n_slots
                 alone = True
-                for x in range(self.state.value_indptr[p], self.state.value_indptr[p + 1]):
+                for x in range(self.state.value_begin[p], self.state.value_end[p]):
                     row = &self.state.uses[x]
                     at = place_after(row[0], r)
                     if self.state.output[x] or (at < <Py_ssize_t>row.size() and row[0][at] < next_run and (
@@ -447,15 +534,7 @@ cdef class ScheduleSearch:
         target = min(target, self.state.n_slots)
         for i in range(<Py_ssize_t>slots.size()):
             self.state.remove(self.members[i], slots[0][i])
-        sort(self.members.begin(), self.members.end())
-        before = target
-        for i in range(<Py_ssize_t>self.members.size() - 1, -1, -1):
-            to = self.state.free_before(before, -1)
-            if to < 0:
-                return 0
-            self.state.insert(self.members[i], to)
-            before = to
-        return 1
+        return self.place_members(target, -1)
 
     cdef int double_run(self) except -1 nogil:
         """Run an input once more just before a read."""
@@ -465,23 +544,99 @@ cdef class ScheduleSearch:
             return 0
         y = self.state.read_indices[self.state.read_indptr[v] + self.chance.below(n_reads)]
         p = self.state.producer[y]
-        if self.state.output[y] or <int>self.state.occ[p].size() >= self.state.rules.max_runs[p]:
+        if self.state.output[y]:
             return 0
-        at = self.state.occ[p][place_after(self.state.occ[p], slot) - 1]
+        at = self.state.origins_of(y)[0][place_after(self.state.origins_of(y)[0], slot) - 1]
+        if self.state.has_loads and self.state.loadable[y] and self.chance.below(2):
+            return self.load_between(y, at, slot)
+        if <int>self.state.occ[p].size() >= self.state.rules.max_runs[p]:
+            return 0
         return self.rerun(p, at, slot, self.chance.uniform())
 
     # ---------------------------------------------------------------- what is accepted
 
-    cdef inline double cost_now(self) noexcept nogil:
+    cdef inline int64_t time_now(self, double bar) except -1 nogil:
+        """The time of the state; of one above the bar, something above it."""
+        return self.play(bar) if self.state.n_loads else self.state.compute
+
+    cdef double cost_now(self, double bar) except -1 nogil:
+        """The cost of the state; of one above the bar, something above it."""
         cdef int64_t over = 0
-        if not self.profile.area:
-            return <double>self.state.compute
-        self.profile.highest(&over)
-        return <double>self.state.compute + self.weight * (0.3 * <double>self.profile.area + <double>max(over, 0))
+        cdef double bytes_cost = 0
+        if self.profile.area:
+            self.profile.highest(&over)
+            bytes_cost = self.weight * (0.3 * <double>self.profile.area + <double>max(over, 0))
+        self.time = self.time_now(bar - bytes_cost)
+        return <double>self.time + bytes_cost
+
+    cdef int64_t play(self, double bar) except -1 nogil:
+        """The time of the state with its copies, memory lingering as far as it fits within the limit."""
+        cdef Py_ssize_t slot, v, i, j, x, at, gone = 0, place
+        cdef int64_t left = self.state.compute, limit = self.profile.track_limit[0], entry
+        cdef vector[int]* row
+        self.engines.start()
+        self.leaving.clear()
+        self.awaiting.clear()
+        for i in range(<Py_ssize_t>self.state.repeats.size()):
+            if self.state.repeats[i] >= self.state.n_nodes:
+                x = self.state.repeats[i] - self.state.n_nodes
+                self.leaving.push_back((<int64_t>self.freed_behind(x, 0) << 32) | x)
+        sort(self.leaving.begin(), self.leaving.end())
+        for slot in range(self.state.n_slots):
+            v = self.state.run[slot]
+            if v < 0:
+                continue
+            if v >= self.state.n_nodes:
+                self.awaiting.push_back(<int>(v - self.state.n_nodes))
+                if self.engines.take_over(v - self.state.n_nodes):
+                    self.awaiting.pop_back()
+                    x = v - self.state.n_nodes
+                    at = place_after(self.state.origins[x], slot) - 1
+                    entry = (<int64_t>self.freed_behind(x, at) << 32) | x
+                    place = self.leaving.size()
+                    self.leaving.push_back(entry)
+                    while place > gone and self.leaving[place - 1] > entry:
+                        self.leaving[place] = self.leaving[place - 1]
+                        place -= 1
+                    self.leaving[place] = entry
+                continue
+            self.engines.fit(self.profile.mem[slot] + <int64_t>self.profile.addend[slot // BLOCK_SIZE], limit)
+            for i in range(<Py_ssize_t>self.awaiting.size()):
+                self.engines.load(self.awaiting[i])
+            self.awaiting.clear()
+            for j in range(self.state.read_indptr[v], self.state.read_indptr[v + 1]):
+                self.engines.clock = max(self.engines.clock, self.engines.arrived[self.state.read_indices[j]])
+            self.engines.clock += self.state.compute_of[v]
+            left -= self.state.compute_of[v]
+            if <double>(self.engines.clock + left) > bar:
+                return self.engines.clock + left
+            if slot == self.state.first[v]:
+                for i in range(gone, <Py_ssize_t>self.leaving.size()):
+                    if self.state.value_end[v] == self.state.value_begin[v] + 1:
+                        break
+                    x = self.leaving[i] & <int64_t>0xFFFFFFFF
+                    if self.state.producer[x] == v:              # those that leave first
+                        self.engines.store(x)
+                x = self.state.value_begin[v]
+                if self.state.value_end[v] == x + 1 and self.state.n_loads_of(x):
+                    self.engines.store(x)
+            while gone < <Py_ssize_t>self.leaving.size() and self.leaving[gone] >> 32 == slot:
+                self.engines.leave(self.leaving[gone] & <int64_t>0xFFFFFFFF)
+                gone += 1
+        return max(self.engines.clock, max(self.engines.in_free, self.engines.out_free))
+
+    cdef inline Py_ssize_t freed_behind(self, Py_ssize_t x, Py_ssize_t i) noexcept nogil:
+        """The last slot in the life of the i-th instance of a value."""
+        cdef vector[int]* row = &self.state.uses[x]
+        cdef vector[int]* origins = &self.state.origins[x]
+        cdef Py_ssize_t at
+        at = place_after(row[0], origins[0][i + 1] if i + 1 < <Py_ssize_t>origins.size() else self.state.n_slots)
+        return max(origins[0][i], row[0][at - 1]) if at else origins[0][i]
 
     cdef int step(self) except -1 nogil:
         """One move, taken or undone."""
-        cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 6
+        cdef Py_ssize_t share = self.chance.below(100), move = 0, base = 0 if self.profile.area else 7
+        base += 14 if self.state.has_loads else 0
         if self.one_pass:
             move = shift if self.chance.below(4) else group
         else:
@@ -493,6 +648,7 @@ cdef class ScheduleSearch:
         """One move of a kind, taken or undone."""
         cdef int done
         cdef double cost
+        cdef int64_t time = self.time
         self.profile.work += 8
         self.bar = self.cost + self.temperature * self.chance.exponential()
         if move == drop:
@@ -505,16 +661,19 @@ cdef class ScheduleSearch:
             done = self.shift_run()
         elif move == group:
             done = self.move_group()
-        else:
+        elif move == double_:
             done = self.double_run()
+        else:
+            done = self.exchange_run()
         if done:
             self.state.remove_useless()
             done = <double>self.state.compute <= self.bar and self.state.valid()
         if done:
             self.profile.apply()
-            cost = self.cost_now()
+            cost = self.cost_now(self.bar)
             done = cost <= self.bar
         if not done:
+            self.time = time
             if not self.state.log.empty():
                 return self.state.roll_back()
             self.state.commit()
@@ -533,11 +692,11 @@ cdef class ScheduleSearch:
                 return 0
             peak = self.profile.peak()
             if peak < self.best_peak:
-                self.best_peak, self.best_compute = peak, self.state.compute
+                self.best_peak, self.best_time = peak, self.time
                 self.journal.record(self.state)
             return 0
-        if not self.fits or self.state.compute < self.best_compute:
-            self.best_compute, self.fits = self.state.compute, True
+        if not self.fits or self.time < self.best_time:
+            self.best_time, self.fits = self.time, True
             self.journal.record(self.state)
         return 0
 
@@ -555,7 +714,7 @@ cdef class ScheduleSearch:
 
     def start(self, const int[::1] order, int64_t limit, const int64_t[::1] region_limits, int64_t goal,
               bint within=False):
-        """Begin at an order: False if it breaks a law or a constraint.
+        """Begin at an order of ids, loads of value x being n_nodes + x: False if it breaks a law or a constraint.
 
         The best schedule so far stays; `forget` drops it. With `within` the order fits in bytes, and the limit is
         raised to its peak where that, rounded up, is higher.
@@ -564,7 +723,7 @@ cdef class ScheduleSearch:
         cdef Py_ssize_t n_regions = self.state.rules.n_regions
         cdef bint sound = region_limits.shape[0] >= n_regions
         for i in range(order.shape[0]):
-            sound = sound and 0 <= order[i] < self.state.n_nodes
+            sound = sound and 0 <= order[i] < self.state.n_ids
         self.ready = False
         if not sound:
             return False
@@ -589,7 +748,7 @@ cdef class ScheduleSearch:
             self.state.crowded, self.last_spread = False, self.n_moves
             if within:
                 self.profile.aim(max(self.profile.peak(), self.profile.track_limit[0]))
-            self.cost = self.cost_now()
+            self.cost = self.cost_now(<double>ENDLESS)
             if sound:
                 self.note()
             self.ready = sound and self.state.n_runs > 0
@@ -598,13 +757,13 @@ cdef class ScheduleSearch:
     def forget(self):
         """No schedule is the best so far."""
         self.journal.forget()
-        self.fits, self.best_compute, self.best_peak = False, ENDLESS, ENDLESS
+        self.fits, self.best_time, self.best_peak = False, ENDLESS, ENDLESS
 
     def weigh(self, double factor):
         """Multiply the weight of bytes above the limit."""
         if self.ready:
             self.weight *= factor
-            self.cost = self.cost_now()
+            self.cost = self.cost_now(<double>ENDLESS)
 
     def advance(self, int64_t moves):
         """Make moves; True if the search has ended: at its goal, or if it was not started.
@@ -623,10 +782,10 @@ cdef class ScheduleSearch:
                     self.weight *= 1.05 if self.profile.area else 0.97
                     if not self.profile.area:
                         self.weight = max(self.weight, self.floor_weight)
-                    self.cost = self.cost_now()
+                    self.cost = self.cost_now(<double>ENDLESS)
                 if self.state.crowded and self.n_moves - self.last_spread > 200 + self.state.n_slots // 16:
                     self.spread()
-                ended = self.fits and self.best_compute <= self.goal
+                ended = self.fits and self.best_time <= self.goal
         return ended
 
     def try_move(self, Py_ssize_t move):
@@ -640,7 +799,7 @@ cdef class ScheduleSearch:
         return self.n_accepted > accepted
 
     def slots(self):
-        """int32[n_slots]: the node that runs in each slot of the state, -1 for none."""
+        """int32[n_slots]: the id in each slot of the state, -1 for none."""
         slots = np.empty(self.state.n_slots, np.int32)
         cdef int[::1] out = slots
         cdef Py_ssize_t slot
@@ -649,7 +808,7 @@ cdef class ScheduleSearch:
         return slots
 
     def best_order(self):
-        """int32[*]: the best schedule so far or, until one fits, the one with the lowest peak."""
+        """int32[*]: the ids of the best schedule so far or, until one fits, of the one with the lowest peak."""
         cdef vector[int] best
         cdef int[::1] out
         cdef Py_ssize_t i

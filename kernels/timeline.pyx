@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""When everything of a schedule with copies begins and ends: compute, copies to the host and copies back, each in order.
+"""When all of a schedule with copies begins and ends: compute, copies to the host and copies back, each in order.
 
 A value is stored when its first run has made it, and its memory is not free before that copy has ended. A load begins
 when compute has come to its step. A run waits for the loads that it reads.

@@ -788,7 +788,8 @@ def search():
         flags = {"late": np.zeros(2 * n, np.uint8), "backward": (forward_of >= 0).view(np.uint8)}
         pairs = {"rank": none, "update": none, "reader": none}
         rules = ScheduleRules(graph, max_runs=5 * ones, region=0 * ones, **flags, **pairs)
-        run = ScheduleSearch(graph, rules, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7)
+        copies = {"loadable": np.empty(0, np.uint8), "engines": None}
+        run = ScheduleSearch(graph, rules, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7, **copies)
         run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1)
         run.advance(n_moves)
         return run.best_order().tolist(), run.figures

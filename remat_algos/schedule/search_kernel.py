@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from remat_algos.cost.links import Link
 from remat_algos.ir.arrays import Float64, Int32, Int64
 from remat_algos.ir.csr import gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
@@ -14,6 +15,7 @@ from remat_algos.ir.updates import updates_and_readers
 from remat_algos.kernels.graph import GraphArrays
 from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, ScheduleSearch
+from remat_algos.kernels.timeline import Engines
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 
@@ -37,6 +39,8 @@ class SearchKernel:
         In units.
     mean_compute : float
         Of a node; 1 if none costs anything.
+    values : array_like of int
+        Those of the needed nodes; the kernel numbers them in this order.
     """
 
     state: ScheduleSearch
@@ -45,6 +49,7 @@ class SearchKernel:
     unit: int
     region_limits: Int64
     mean_compute: float
+    values: Int32
 
     @classmethod
     def of(
@@ -54,8 +59,11 @@ class SearchKernel:
         max_runs: int,
         seed: int | Sequence[int] = 0,
         constraints: Constraints | None = None,
+        link: Link | None = None,
     ) -> "SearchKernel":
         """The kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
+
+        With a link, values may be copied to the host and back, and the cost of a schedule is its time.
 
         Examples
         --------
@@ -70,9 +78,10 @@ class SearchKernel:
         total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
         unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
         limits = np.empty(0, np.int64) if constraints is None else constraints.region_limit
-        state = _state(graph, nodes, number, unit, max_runs, seed, constraints)
+        state = _state(graph, nodes, number, unit, max_runs, seed, constraints, link)
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
-        return cls(state, nodes, number, unit, limits // unit, mean or 1.0)
+        values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
+        return cls(state, nodes, number, unit, limits // unit, mean or 1.0, values)
 
     def start(self, schedule: Schedule, limit: int, *, goal: int, within: bool = False) -> bool:
         """Begin at a schedule, nothing being the best so far; False if it violates a law or a constraint.
@@ -81,6 +90,9 @@ class SearchKernel:
         """
         self.state.forget()
         order = self.number[schedule.order]
+        if schedule.loads.size:
+            step, value = schedule.loads.T
+            order = np.insert(order, step, self.nodes.size + np.searchsorted(self.values, value))
         limits = limit // self.unit, self.region_limits
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
 
@@ -91,7 +103,12 @@ class SearchKernel:
     @property
     def best(self) -> Schedule:
         """The best schedule so far; until one fits that of the lowest peak."""
-        return Schedule(self.nodes[self.state.best_order()])
+        ids = self.state.best_order()
+        loads = np.flatnonzero(ids >= self.nodes.size)
+        if not loads.size:
+            return Schedule(self.nodes[ids])
+        pairs = np.stack([loads - np.arange(loads.size), self.values[ids[loads] - self.nodes.size]], axis=1)
+        return Schedule(self.nodes[np.delete(ids, loads)], pairs)
 
 
 def _state(
@@ -102,6 +119,7 @@ def _state(
     max_runs: int,
     seed: int | Sequence[int],
     constraints: Constraints | None,
+    link: Link | None,
 ) -> ScheduleSearch:
     needed = graph.needed
     values = needed[graph.producer]
@@ -137,8 +155,14 @@ def _state(
         update=update[both],
         reader=reader[both],
     )
+    loadable, engines = np.empty(0, np.uint8), None
+    if link is not None:  # marked nodes and those with a limit of their own stay on the device
+        bound = (region > 0) | ((mark == RECOMPUTE) & graph.forward)
+        loadable = (~graph.output & (graph.memory > 0) & ~bound[graph.producer])[values].view(np.uint8)
+        engines = Engines(*(times[values] for times in link.times(graph)), memory)
     first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
-    return ScheduleSearch(arrays, rules, np.sqrt(memory.astype(np.float64)), _exponentials(), first)
+    weights = np.sqrt(memory.astype(np.float64))
+    return ScheduleSearch(arrays, rules, weights, _exponentials(), first, loadable=loadable, engines=engines)
 
 
 @cache
