@@ -13,23 +13,31 @@ cdef enum Law:
     never_computed
     keep_mark
     recompute_mark
+    unknown_value
+    unknown_step
+    loaded_unmade
+    loaded_output
 
 UNKNOWN_NODE, RUN_TWICE, NEVER_COMPUTED = unknown_node, run_twice, never_computed
+UNKNOWN_VALUE, UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT = unknown_value, unknown_step, loaded_unmade, loaded_output
 KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
-def instance_lifetimes(GraphArrays graph not None, Int32s order):
+def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
+                       const int[:, ::1] lingering not None):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
-    order : int32[m]
-    Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
+    order : int32[m], loads : int32[k, 2] (step, value) with rising steps
+    lingering : int32[h, 2] (value, step) known values, and until when their first instances stay
+    The instances of a step are those of its loads, then those of its node. Returns (law, step, about, instance_indptr int64[m + 1], value int32[instances], end int64[instances],
     trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
-    Cost: O(n + m + reads and values of all runs) time, O(n_values + m + instances) memory.
+    Cost: O(n + m + k + reads and values of all runs) time, O(n_values + m + instances) memory.
     """
     cdef Int64s value_indptr = graph.value_indptr, read_indptr = graph.read_indptr, memory = graph.memory
     cdef Int32s read_indices = graph.read_indices
     cdef Flags output = graph.output
     cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step, j, i, n_instances = 0
+    cdef Py_ssize_t k = loads.shape[0], row = 0, h = lingering.shape[0]
     cdef int64_t x
     cdef int v, law = 0
     cdef int64_t about = -1, live
@@ -37,12 +45,24 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
     for step in range(m):
         if order[step] < 0 or order[step] >= n:
             return unknown_node, step, order[step], None, None, None, None
+    for row in range(k):
+        step, x = loads[row, 0], loads[row, 1]
+        if x < 0 or x >= n_values:
+            return unknown_value, step, x, None, None, None, None
+        if step < 0 or step >= m:
+            return unknown_step, step, x, None, None, None, None
+        if output[x]:
+            return loaded_output, step, x, None, None, None, None
 
+    row = 0
     instance_indptr = np.empty(m + 1, np.int64)
     cdef int64_t[::1] indptr = instance_indptr
     with nogil:
         for step in range(m):
             indptr[step] = n_instances
+            while row < k and loads[row, 0] == step:
+                row += 1
+                n_instances += 1
             v = order[step]
             n_instances += value_indptr[v + 1] - value_indptr[v]
         indptr[m] = n_instances
@@ -54,9 +74,25 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
     cdef int64_t[::1] out_end = end
     cdef int64_t[::1] out_trace = trace
     cdef int[::1] newest = np.full(n_values, -1, np.int32)      # the instance that serves reads of a value
+    cdef int[::1] first = np.full(n_values if h else 0, -1, np.int32)
+    row = 0
     with nogil:
         for step in range(m):
             v = order[step]
+            i = indptr[step]
+            while row < k and loads[row, 0] == step:
+                x = loads[row, 1]
+                if newest[x] < 0:
+                    law = loaded_unmade
+                    about = x
+                    break
+                out_value[i] = <int>x
+                out_end[i] = step + 1
+                newest[x] = <int>i
+                row += 1
+                i += 1
+            if law:
+                break
             for j in range(read_indptr[v], read_indptr[v + 1]):
                 x = read_indices[j]
                 if newest[x] < 0:
@@ -69,10 +105,11 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
                 about = v
             if law:
                 break
-            i = indptr[step]
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 out_value[i] = <int>x
                 out_end[i] = step + 1
+                if h and newest[x] < 0:
+                    first[x] = <int>i
                 if not output[x] or newest[x] < 0:               # an output is pinned by its first run
                     newest[x] = <int>i
                 i += 1
@@ -87,6 +124,10 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
                     out_end[newest[x]] = m
     if law:
         return law, step, about, None, None, None, None
+    for row in range(h):
+        i = first[lingering[row, 0]]
+        if i >= 0:
+            out_end[i] = max(out_end[i], <int64_t>lingering[row, 1])
     with nogil:
         for step in range(m):
             for i in range(indptr[step], indptr[step + 1]):
@@ -97,6 +138,55 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order):
             live += out_trace[step]
             out_trace[step] = live + graph.workspace[order[step]]
     return 0, -1, -1, instance_indptr, value, end, trace[:m]
+
+
+def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None):
+    """Bytes on the host during each step of a sound schedule, int64[m].
+
+    A value is there from the step behind its first run to the one that first reads what its last load brought back; to
+    the step of that load if nothing does.
+    order : int32[m], loads : int32[k, 2] (step, value) with rising steps
+    Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m) memory.
+    """
+    cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], row, step, j
+    cdef int64_t x, live = 0
+    cdef int v
+    trace = np.zeros(m + 1, np.int64)
+    cdef int64_t[::1] change = trace
+    cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)      # loads of a value that are still to come
+    cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)   # step of the last load, until something reads it
+    cdef unsigned char[::1] exists = np.zeros(graph.n_values, np.uint8)
+    for row in range(k):
+        to_come[loads[row, 1]] += 1
+    row = 0
+    with nogil:
+        for step in range(m):
+            while row < k and loads[row, 0] == step:
+                x = loads[row, 1]
+                to_come[x] -= 1
+                if to_come[x] == 0:
+                    awaited[x] = <int>step
+                row += 1
+            v = order[step]
+            for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                x = graph.read_indices[j]
+                if awaited[x] >= 0:
+                    change[step + 1] -= graph.memory[x]
+                    awaited[x] = -1
+            for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
+                if awaited[x] >= 0:                                 # made again: nothing read what was loaded
+                    change[awaited[x] + 1] -= graph.memory[x]
+                    awaited[x] = -1
+                if to_come[x] and not exists[x]:
+                    change[step + 1] += graph.memory[x]
+                exists[x] = 1
+        for x in range(graph.n_values):
+            if awaited[x] >= 0:
+                change[awaited[x] + 1] -= graph.memory[x]
+        for step in range(m):
+            live += change[step]
+            change[step] = live
+    return trace[:m]
 
 
 def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1] mark, Int32s owner):

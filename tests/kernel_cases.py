@@ -28,7 +28,7 @@ from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirr
 from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from remat_algos.kernels.graph import GraphArrays, topological_order
 from remat_algos.kernels.greedy import greedy_order
-from remat_algos.kernels.lifetimes import broken_mark, instance_lifetimes
+from remat_algos.kernels.lifetimes import broken_mark, host_bytes, instance_lifetimes
 from remat_algos.kernels.live_sets import LiveSetSearch
 from remat_algos.kernels.lower_set_dp import (
     ChainSteps,
@@ -46,7 +46,10 @@ from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
 from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import N_EXPONENTIALS, ScheduleSearch
+from remat_algos.kernels.timeline import Engines, timeline
 from remat_algos.kernels.twremat import PLAIN, recursive_order
+
+from remat_algos.ir.arrays import NO_PAIRS
 
 CASES = {}
 
@@ -734,9 +737,26 @@ def rounds(n):
 def lifetimes():
     def simulate(graph, order):
         marks, forward_of = np.zeros(graph.n_nodes, np.int8), np.full(graph.n_nodes, -1, np.int32)
-        return instance_lifetimes(graph, order), broken_mark(graph, order, marks, forward_of)
+        loads, lingering = np.array([[order.size - 1, 0]], np.int32), np.array([[0, 2]], np.int32)
+        lives = instance_lifetimes(graph, order, loads, lingering)
+        return lives, host_bytes(graph, order, loads), broken_mark(graph, order, marks, forward_of)
 
     return calls(simulate, rounds(9), rounds(300000))
+
+
+@case
+def on_engines():
+    def play(graph, order):
+        loads = np.stack([np.arange(1, order.size), order[:-1]], axis=1).astype(np.int32)
+        loads = loads[loads[:, 1] < graph.n_nodes - 1]  # the last one is an output
+        _, _, _, indptr, value, end, trace = instance_lifetimes(graph, order, loads, NO_PAIRS)
+        leaving = np.argsort(end, kind="stable").astype(np.int32)
+        engines = Engines(*(np.ones(graph.n_values, np.int64) for _ in range(3)))
+        lives = {"instance_indptr": indptr, "value": value, "end": end, "trace": trace}
+        loaded = {"leaving": leaving, "load_of": np.full(leaving.size, -1, np.int32)}
+        return timeline(graph, order, loads, **lives, **loaded, engines=engines, limit=2)
+
+    return calls(play, rounds(9), rounds(300000))
 
 
 @case

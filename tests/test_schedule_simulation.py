@@ -403,7 +403,8 @@ def test_every_step_reads_the_copies_that_serve_it_and_frees_those_that_end(run)
     g, lives = plain(graph), slow_simulation(graph, order).lifetimes
     index = {(begin, x): i for i, (begin, x, _) in enumerate(lives)}
     pinned = {index[order.index(g.producer[x]), x] for x in g.outputs}
-    for step, (node, reads, makes, frees) in enumerate(simulate(graph, order).steps()):
+    for step, taken in enumerate(simulate(graph, order).steps()):
+        node, reads, makes, frees = taken[:4]
         assert node == order[step]
         assert reads == [(x, index[serving_run(g, order, step, x), x]) for x in g.reads[node]]
         assert list(makes) == [index[step, x] for x in g.values[node]]

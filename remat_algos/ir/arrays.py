@@ -170,6 +170,9 @@ def sealed(array: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(memoryview(array))  # type: ignore[arg-type]  # only the view is read-only
 
 
+NO_PAIRS = sealed(np.zeros((0, 2), np.int32))
+
+
 def check_place(i: int, count: int, what: str) -> int:
     """Return i as an int; GraphError unless it is between 0 and `count` - 1."""
     place = i if type(i) is int else whole(i, what)

@@ -8,15 +8,15 @@ from remat_algos.ir.csr import row_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetimes:
-    """Lifetimes of instances: an entry per value and step that computes it.
+    """Lifetimes of instances: an entry per value and step that computes or loads it.
 
-    An instance lives from its step to its last read before its node is recomputed; an output's first instance lives to
+    An instance lives from its step to its last read before its value is made again; an output's first instance lives to
     the end of the schedule; an instance that is never read is freed after its step.
 
     Parameters
     ----------
     instance_indptr : int64[m + 1]
-        Step s computes the instances `instance_indptr[s]:instance_indptr[s + 1]`.
+        Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`: first what it loads.
     value : int32[n_instances]
     end : int64[n_instances]
         The first step at which it is no longer live.
@@ -30,5 +30,5 @@ class Lifetimes:
 
     @property
     def made_at(self) -> Int64:
-        """int64[n_instances]: the step that computes each instance."""
+        """int64[n_instances]: the step that makes each instance."""
         return row_of(self.instance_indptr)

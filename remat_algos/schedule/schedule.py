@@ -1,47 +1,60 @@
-"""`Schedule`: an order of running nodes."""
+"""`Schedule`: an order of running nodes, and what is copied to the host and back."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, check_kind, checked_arguments
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, frozen, whole
+from remat_algos.ir.arrays import NO_PAIRS, Bool, Int32, Int64, as_array, by_fields, frozen, sealed, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted, one_line, quoted, shortened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """A sequence of node ids; a node that occurs twice is rematerialized.
+    """A sequence of node ids, in which a node that occurs twice is rematerialized, and the loads of values.
 
-    When a value can be freed follows from the order: after its last read before its node is recomputed, outputs at the
-    end. So a schedule contains nothing else.
+    When a value can be freed follows from the order: after its last read before it is made again, outputs at the end.
+    So does when it is stored: a value that is loaded anywhere, after the first run of its node.
 
     Parameters
     ----------
     order : int32[m]
         Node ids.
+    loads : int32[k, 2], optional
+        (step, value): the copy back from the host that begins before the run of a step; those of a step in this order.
+    lingering : int32[h, 2], optional
+        (value, step): the first instance of a loaded value stays at least until a step begins, since its copy to the
+        host may still run.
 
     Examples
     --------
     >>> Schedule([0, 1, 0, 2]).mirror_count(3).tolist()
     [1, 0, 0]
+    >>> Schedule([0, 1, 2], loads=[(2, 0)])
+    <Schedule: 3 steps, 0 nodes recomputed, 1 load>
     """
 
     order: Int32
+    loads: Int32 = field(default_factory=lambda: NO_PAIRS)
+    lingering: Int32 = field(default_factory=lambda: NO_PAIRS)
 
     def __repr__(self) -> str:
         runs = np.bincount(self.order) if self.order.size and self.order.min() >= 0 else np.zeros(0, np.int64)
         recomputed = f"{counted(int((runs > 1).sum()), 'node')} recomputed"
-        return one_line(self, counted(len(self), "step"), recomputed)
+        loaded = (counted(len(self.loads), "load"),) if self.loads.size else ()
+        return one_line(self, counted(len(self), "step"), recomputed, *loaded)
 
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", frozen(self.order, np.int32, "order"))
+        for name in ("loads", "lingering"):
+            if getattr(self, name) is not NO_PAIRS:
+                object.__setattr__(self, name, _sorted_pairs(getattr(self, name), name))
 
     def __len__(self) -> int:
         return int(self.order.shape[0])
@@ -84,6 +97,18 @@ class Schedule:
         n_nodes = whole(n_nodes, "n_nodes")
         check_nodes(n_nodes, self.order)
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
+
+
+def _sorted_pairs(pairs: ArrayLike, what: str) -> Int32:
+    """Pairs of whole numbers by their first entries, in the given order where those are equal."""
+    array = as_array(pairs, what)
+    if array.size == 0:
+        return NO_PAIRS
+    if array.ndim != 2 or array.shape[1] != 2:
+        columns = "(step, value)" if what == "loads" else "(value, step)"
+        raise ScheduleError(f"{what} is an array of {shortened(array.shape)}; give pairs {columns}", -1, -1)
+    flat = frozen(array.ravel(), np.int32, what).reshape(-1, 2)
+    return sealed(flat[np.argsort(flat[:, 0], kind="stable")])
 
 
 Order = Schedule | Iterable[int | str] | ArrayLike

@@ -1,4 +1,4 @@
-"""The simulator: live bytes at every step of a schedule, and its cost."""
+"""The simulator: live bytes at every step of a schedule, on the device and the host, and its cost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +9,21 @@ import numpy as np
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
-from remat_algos.ir.arrays import Bool, Int64, by_fields, check_place, sealed
+from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, check_place, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
     KEEP_MARK,
+    LOADED_OUTPUT,
+    LOADED_UNMADE,
     NEVER_COMPUTED,
     RECOMPUTE_MARK,
     RUN_TWICE,
     UNKNOWN_NODE,
+    UNKNOWN_STEP,
+    UNKNOWN_VALUE,
     broken_mark,
+    host_bytes,
     instance_lifetimes,
 )
 from remat_algos.schedule.emission import awaited
@@ -29,6 +34,8 @@ from remat_algos.text.wording import counted, one_line, shortened
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
 """Kinds of live bytes during a step."""
+LOADED = "loaded"
+"""The kind of what was copied back from the host, in schedules with loads."""
 
 
 class Step(NamedTuple):
@@ -45,12 +52,22 @@ class Step(NamedTuple):
         An instance of each value of the node.
     frees : list of int
         Instances that are freed after the step.
+    loads : range
+        Instances whose copies from the host begin before the run.
+    stores : tuple of int
+        Instances, made by this run, whose copies to the host begin after it.
     """
 
     node: int
     reads: list[tuple[int, int]]
     makes: range
     frees: list[int]
+    loads: range = range(0)
+    stores: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = [name for name in self._fields if name not in self._field_defaults or getattr(self, name)]
+        return f"Step({', '.join(f'{name}={getattr(self, name)}' for name in shown)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +99,7 @@ class Simulation:
             f"overhead {percent(self.overhead, self.graph.needed_compute)}",
             counted(len(self.schedule), "step"),
             f"{counted(int((self.runs > 1).sum()), 'node')} recomputed",
+            *((counted(len(self.schedule.loads), "load"),) if self.schedule.loads.size else ()),
         )
 
     __reduce__ = by_fields
@@ -133,11 +151,37 @@ class Simulation:
         """int64[n]: number of runs of each node."""
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
 
+    @property
+    def stores(self) -> Int32:
+        """int32[s]: the values that are copied to the host, ascending: those that are loaded anywhere."""
+        return np.unique(self.schedule.loads[:, 1])
+
+    @property
+    def host_trace(self) -> Int64:
+        """int64[m]: bytes on the host during each step.
+
+        A value is there from the step behind the first run of its node to the one that first reads what its last load
+        brought back.
+        """
+        return host_bytes(self.graph.arrays, self.schedule.order, self.schedule.loads)
+
+    @property
+    def host_peak(self) -> int:
+        """Bytes on the host at the worst step."""
+        return int(self.host_trace.max(initial=0))
+
+    @property
+    def is_load(self) -> Bool:
+        """bool[n_instances]: whether an instance was copied back from the host, rather than computed."""
+        of_step = self.lifetimes.instance_indptr[self.lifetimes.made_at]
+        loads = np.bincount(self.schedule.loads[:, 0], minlength=len(self.schedule))
+        return np.arange(of_step.size) < of_step + loads[self.lifetimes.made_at]
+
     def trace_by_role(self) -> dict[str, Int64]:
         """int64[m] of bytes per step for each of `ROLES`; together they are `memory_trace`.
 
         Keys: "kept" (forward values of a node's first run), "recomputed" (of a later run), "gradients" (values of the
-        backward part), "workspace".
+        backward part), "workspace"; with loads also "loaded".
 
         Examples
         --------
@@ -149,10 +193,13 @@ class Simulation:
         value, made_at = self.lifetimes.value, self.lifetimes.made_at
         gradient = ~self.graph.forward[self.graph.producer[value]]
         role = np.where(gradient, 2, np.where(self.schedule.first_run[made_at], 0, 1))
-        change = np.zeros((len(ROLES), len(self.schedule) + 1), np.int64)
+        roles = (*ROLES, LOADED) if self.schedule.loads.size else ROLES
+        if self.schedule.loads.size:
+            role[self.is_load] = roles.index(LOADED)
+        change = np.zeros((len(roles), len(self.schedule) + 1), np.int64)
         np.add.at(change, (role, made_at), self.graph.memory[value])
         np.subtract.at(change, (role, self.lifetimes.end), self.graph.memory[value])
-        traces = dict(zip(ROLES, np.cumsum(change, axis=1)[:, :-1], strict=True))
+        traces = dict(zip(roles, np.cumsum(change, axis=1)[:, :-1], strict=True))
         traces["workspace"] = self.graph.workspace[self.schedule.order]
         return traces
 
@@ -207,16 +254,22 @@ class Simulation:
         """
         graph, lives = self.graph, self.lifetimes
         made_by, value = lives.instance_indptr.tolist(), lives.value.tolist()
+        n_loads = np.bincount(self.schedule.loads[:, 0], minlength=len(self.schedule)).tolist()
+        stored, ends = set(self.stores.tolist()), lives.end.tolist()
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
         serving: dict[int, int] = {}  # value: the instance that a read takes
         for step, (node, frees) in enumerate(zip(self.schedule.order.tolist(), self._freed(~pinned), strict=True)):
+            loads = range(made_by[step], made_by[step] + n_loads[step])
+            serving.update((value[i], i) for i in loads)
             reads = [(x, serving[x]) for x in read_indices[read_indptr[node] : read_indptr[node + 1]]]
-            makes = range(made_by[step], made_by[step + 1])
+            makes = range(loads.stop, made_by[step + 1])
+            stores = sorted((i for i in makes if value[i] in stored), key=ends.__getitem__) if stored else ()
+            stored.difference_update(value[i] for i in stores)
             for i in makes:
                 if value[i] not in serving or not graph.output[value[i]]:
                     serving[value[i]] = i
-            yield Step(node, reads, makes, frees)
+            yield Step(node, reads, makes, frees, loads, tuple(stores))
 
     def frees(self) -> list[list[int]]:
         """Values to free after each step, for callers that execute `actions`.
@@ -236,9 +289,11 @@ class Simulation:
         return freed_after
 
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield ("compute", node) and ("free", value) in the order to execute them; ids, or names on demand.
+        """Yield the actions of the schedule in the order to execute them; ids, or names on demand.
 
-        Executing them keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
+        They are ("compute", node) and ("free", value), and where something is loaded also ("store", value), which
+        begins a copy to the host, and ("load", value), which takes memory and begins the copy back. Executing them
+        keeps exactly the bytes of `memory_trace` live at each step, one copy per output.
 
         Examples
         --------
@@ -248,19 +303,23 @@ class Simulation:
         >>> list(simulate(chain, [0, 1, 2]).actions(names=True))[:3]
         [('compute', 'A'), ('compute', 'B'), ('free', 'A')]
         """
-        graph = self.graph
-        for node, freed in zip(self.schedule.order.tolist(), self.frees(), strict=True):
-            yield "compute", graph.labels[node] if names else node
-            for value in freed:
-                yield "free", graph.value_name(value) if names else value
+        graph, value = self.graph, self.lifetimes.value.tolist()
+        for step, freed in zip(self.steps(), self.frees(), strict=True):
+            for i in step.loads:
+                yield "load", graph.value_name(value[i]) if names else value[i]
+            yield "compute", graph.labels[step.node] if names else step.node
+            for i in step.stores:
+                yield "store", graph.value_name(value[i]) if names else value[i]
+            for x in freed:
+                yield "free", graph.value_name(x) if names else x
 
 
 @checked_arguments
 def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     """Simulate a schedule: live values and bytes of every step, and the cost.
 
-    A run computes all values of its node; each lives to its last read before the node is recomputed, an output from its
-    first run to the end. At every step its inputs, all its values and its workspace are live.
+    A run computes all values of its node, a load brings one back; each lives to its last read before it is made again,
+    an output from its first run to the end. At every step its inputs, all its values and its workspace are live.
 
     Parameters
     ----------
@@ -286,7 +345,11 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     [4, 3]
     """
     schedule = as_schedule(graph, schedule)
-    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(graph.arrays, schedule.order)
+    if schedule.lingering.size:
+        _check_lingering(graph, schedule)
+    law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
+        graph.arrays, schedule.order, schedule.loads, schedule.lingering
+    )
     if law:
         raise _broken(graph, schedule, law, step, about)
     if graph.mark is not None:
@@ -336,9 +399,32 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
         node = int(graph.producer[about])
         output = shortened(graph.value_name(about))
         return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)
+    if law == UNKNOWN_VALUE:
+        return error(f"a load at step {step} brings back value {about}; values are 0 to {graph.n_values - 1}", node=-1)
+    if law in (UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT):
+        name, node = shortened(graph.value_name(about)), int(graph.producer[about])
+        return error(
+            {
+                UNKNOWN_STEP: f"{name} is loaded at step {step}; steps are 0 to {len(schedule) - 1}",
+                LOADED_UNMADE: f"step {step} loads {name} before it has been made",
+                LOADED_OUTPUT: f"step {step} loads output {name}, which never leaves; take the load out",
+            }[law],
+            node=node,
+        )
     node = int(schedule.order[step])
     reads = f"which reads {shortened(graph.value_name(about))} before it has been made"
     return error(f"step {step} runs {shortened(graph.labels[node])}, {reads}", node=node)
+
+
+def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
+    for value, step in schedule.lingering.tolist():
+        if not 0 <= value < graph.n_values:
+            raise ScheduleError(f"value {value} lingers; values are 0 to {graph.n_values - 1}", step, -1)
+        node, name = int(graph.producer[value]), shortened(graph.value_name(value))
+        if not 0 <= step <= len(schedule):
+            raise ScheduleError(f"{name} lingers until step {step}; steps are 0 to {len(schedule)}", step, node)
+        if value not in schedule.loads[:, 1]:
+            raise ScheduleError(f"{name} lingers until step {step} but never loaded; take it out of `lingering`", step, node)
 
 
 def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:

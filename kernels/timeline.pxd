@@ -1,0 +1,60 @@
+# Three engines that work side by side, for the simulator and for kernels that search over schedules with copies.
+cimport cython
+from libcpp.vector cimport vector
+from remat_algos.kernels.types cimport ENDLESS, Int64s, int64_t
+
+
+@cython.final
+cdef class Engines:
+    cdef Int64s out_time, in_time, memory    # of each value
+    cdef int64_t clock                   # when compute has ended what it was given
+    cdef int64_t out_free, in_free       # when the copies each way have
+    cdef vector[int64_t] stored, arrived    # when the copies of each value end
+    cdef vector[int] lingerers           # values whose memory is kept since their store still runs
+    cdef vector[int] lingers   # of each value
+    cdef int64_t lingering_bytes               # bytes of the lingerers
+    cdef vector[int] released            # lingerers that have been freed
+
+    cdef int start(self) except -1 nogil
+    cdef int fit(self, int64_t live, int64_t limit) except -1 nogil
+
+    cdef inline int forget(self, Py_ssize_t i) except -1 nogil:
+        """The lingerer in place i no longer is one."""
+        cdef int x = self.lingerers[i]
+        self.lingers[x] = 0
+        self.lingering_bytes -= self.memory[x]
+        self.lingerers[i] = self.lingerers.back()
+        self.lingerers.pop_back()
+        return x
+
+    cdef inline bint take_over(self, Py_ssize_t x) except -1 nogil:
+        """Make a lingerer serve reads again: True if x was one."""
+        cdef Py_ssize_t i
+        if not self.lingers[x]:
+            return False
+        for i in range(<Py_ssize_t>self.lingerers.size()):
+            if self.lingerers[i] == x:
+                self.forget(i)
+                break
+        self.arrived[x] = 0
+        return True
+
+    cdef inline void load(self, Py_ssize_t x) noexcept nogil:
+        """Begin a copy to the device: compute is here, the store has ended and the engine is free."""
+        cdef int64_t begin = max(self.clock, self.stored[x])
+        begin = max(begin, self.in_free)
+        self.in_free = begin + self.in_time[x]
+        self.arrived[x] = self.in_free
+
+    cdef inline void store(self, Py_ssize_t x) noexcept nogil:
+        """Begin a copy to the host of a value that has just been made."""
+        self.out_free = max(self.clock, self.out_free) + self.out_time[x]
+        self.stored[x] = self.out_free
+
+    cdef inline int leave(self, Py_ssize_t x) except -1 nogil:
+        """The list frees the memory that x is stored from: it lingers while its store runs."""
+        if self.stored[x] > self.clock:
+            self.lingers[x] = 1
+            self.lingering_bytes += self.memory[x]
+            self.lingerers.push_back(<int>x)
+        return 0
