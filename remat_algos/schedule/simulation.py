@@ -424,7 +424,9 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
         if not 0 <= step <= len(schedule):
             raise ScheduleError(f"{name} lingers until step {step}; steps are 0 to {len(schedule)}", step, node)
         if value not in schedule.loads[:, 1]:
-            raise ScheduleError(f"{name} lingers until step {step} but never loaded; take it out of `lingering`", step, node)
+            raise ScheduleError(
+                f"{name} lingers until step {step} but never loaded; take it out of `lingering`", step, node
+            )
 
 
 def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:
