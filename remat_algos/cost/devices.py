@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.links import Link, host_bytes
+from remat_algos.cost.links import FORMS, Link, host_bytes
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
@@ -23,6 +23,7 @@ LAUNCH = 5e-6
 from a framework. `remat calibrate` measures it."""
 
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
+_MISSING = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
 _MAX_RATE = 1e30  # larger rates would overflow sums
 
 
@@ -232,7 +233,11 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     return _read(Path(text))
 
 
-def get_link(link: Link | Device | str | os.PathLike[str], host: int | str | None = None) -> Link:
+AnyLink = Link | Device | str | os.PathLike[str]
+"""A link as `get_link` takes it."""
+
+
+def get_link(link: AnyLink, host: int | str | None = None) -> Link:
     """Return a link of the table, of given rates, or of a device.
 
     Parameters
@@ -258,7 +263,7 @@ def get_link(link: Link | Device | str | os.PathLike[str], host: int | str | Non
     """
     device = link if isinstance(link, Device) else None
     if isinstance(link, os.PathLike) or (isinstance(link, str) and (link.endswith(".json") or os.path.isfile(link))):
-        device = _read(Path(link))
+        device = _read(Path(link), f"; give {FORMS}, or the file of a device")
     if device is not None and device.link is None:
         remedy = 'give its file the key "link", measure it by `remat calibrate --backend cupy`, or give rates: 50GB/s'
         raise GraphError(f"device {quoted(device.name)} states no link; {remedy}")
@@ -272,11 +277,10 @@ def _plain(name: str) -> str:
     return name.lower().translate(str.maketrans("", "", " -_"))
 
 
-def _read(file: Path) -> Device:
+def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
         record = json.loads(read_text(file))
     except GraphError as error:
-        remedy = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
         raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
     except (ValueError, RecursionError) as error:
         raise GraphError(f"{shortened_path(file)}: not valid JSON ({first_line(error)}); is the file whole?") from error

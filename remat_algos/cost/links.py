@@ -121,12 +121,12 @@ class Link:
         if isinstance(link, Mapping):
             return _of_record(link)
         if not isinstance(link, str):
-            raise GraphError(f"link is {quoted(link)}; give {_FORMS}")
+            raise GraphError(f"link is {quoted(link)}; give {FORMS}")
         named = next((known for name, known in _LINKS.items() if _plain(name) == _plain(link)), None)
         if named is not None:
             return named
         if "/" not in link:
-            raise GraphError(f"no link is called {quoted(link)}; give {_FORMS}")
+            raise GraphError(f"no link is called {quoted(link)}; give {FORMS}")
         rates = [_rate(part, link) for part in link.split(",")]
         if len(rates) > 2:
             raise GraphError(f"{quoted(link)} has {len(rates)} rates; give one for both ways, or two: out, into")
@@ -187,6 +187,11 @@ class Link:
             )
         return frozen(found, np.int64)
 
+    @property
+    def figures(self) -> tuple[float, float, float, int | None]:
+        """All that a plan depends on: out, into, latency, host."""
+        return self.out, self.into, self.latency, self.host
+
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
         return {key: getattr(self, key) for key in _KEYS}
@@ -205,13 +210,13 @@ def _rate(text: str, whole: str) -> int:
     """Bytes/s, from text that is a part of a whole one."""
     match = _RATE.fullmatch(text)
     if match is None:
-        raise GraphError(f"{quoted(whole)} is not a rate; give {_FORMS}")
+        raise GraphError(f"{quoted(whole)} is not a rate; give {FORMS}")
     if match[1].endswith("b"):
         raise GraphError(f"{quoted(whole)} may be of bits; write bytes with B, such as 50GB/s")
     try:
         return parse_bytes(match[1])
     except ValueError as error:
-        raise GraphError(f"{quoted(whole)} is not a rate; give {_FORMS}") from error
+        raise GraphError(f"{quoted(whole)} is not a rate; give {FORMS}") from error
 
 
 def _of_record(record: Mapping[str, Any]) -> Link:
@@ -250,7 +255,7 @@ def _of_row(row: str) -> Link:
 
 
 _LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}
-_FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
+FORMS = f"{', '.join(_LINKS)}, or rates such as 50GB/s, or 50GB/s,25GB/s for out and into"
 
 
 def list_links() -> list[Link]:

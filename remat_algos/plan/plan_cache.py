@@ -14,6 +14,7 @@ import remat_algos.plan as package
 from remat_algos.arguments import checked_arguments
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Clock
+from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import RematError
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -32,7 +33,12 @@ MAX_PLANS = 200  # in the folder
 
 @checked_arguments
 def solve_cached(
-    graph: ComputationGraph, budget: Budget | Amount | None = None, *, solver: str = AUTO, effort: str = DEFAULT
+    graph: ComputationGraph,
+    budget: Budget | Amount | None = None,
+    *,
+    solver: str = AUTO,
+    effort: str = DEFAULT,
+    link: AnyLink | None = None,
 ) -> Plan:
     """Return a plan of `solve`, from the cache if the same graph was solved before, in any process.
 
@@ -43,7 +49,7 @@ def solve_cached(
 
     Parameters
     ----------
-    graph, budget, solver, effort
+    graph, budget, solver, effort, link
         As `solve` takes them.
 
     Returns
@@ -63,15 +69,15 @@ def solve_cached(
     >>> solve_cached(chain, 7)
     <Plan: chen_sqrt, peak 7 B, limit 7 B, overhead 16.0 %, 22 steps, 4 nodes recomputed>
     """
-    return answered_before(Request.of(graph, budget, solver=solver, effort=effort))
+    return answered_before(Request.of(graph, budget, solver=solver, effort=effort, link=link))
 
 
 def answered_before(request: Request) -> Plan:
-    """The best plan for a request with only a solver and an effort, from the cache or stored in it."""
+    """The best plan for a request with only a solver, an effort and a link, from the cache or stored in it."""
     graph, budget = request.graph, request.budget
     if budget.above_lowest is not None:
         return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
-    canonical = _canonical(graph)
+    canonical = _canonical(graph, timed=request.link is not None)
     limits = _in_bytes(budget, graph, canonical)
     file = _cache_file(canonical, limits, request)
     if file is None:
@@ -91,15 +97,19 @@ def answered_before(request: Request) -> Plan:
     return plan
 
 
-def _canonical(graph: ComputationGraph) -> ComputationGraph:
-    """The graph without parts that no plan depends on: names, order of reads, residents that are not updated."""
+def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
+    """The graph without parts that no plan depends on: names, order of reads, residents that are not updated.
+
+    The unit of compute stays where copies are timed in it.
+    """
+    unit = graph.labels.compute_unit if timed else ""
     reader = np.repeat(np.arange(graph.n_nodes), np.diff(graph.read_indptr))
     return replace(
         graph,
         read_indices=graph.read_indices[np.lexsort((graph.read_indices, reader))],
         resident=graph.resident if graph.updates.any() else None,
         derivation=None,
-        labels=Labels(ops=graph.labels.ops, compute_scale=graph.labels.compute_scale),
+        labels=Labels(ops=graph.labels.ops, compute_unit=unit, compute_scale=graph.labels.compute_scale),
     )
 
 
@@ -134,8 +144,9 @@ def _cache_file(canonical: ComputationGraph, limits: Budget, request: Request) -
     if folder is None:
         return None
     labels = canonical.labels  # the hash of a graph has neither
-    asked = limits.record(), request.name, request.task.effort
-    key = (_source_state(), canonical.hash, labels.ops, labels.compute_scale, *asked)
+    link = None if request.link is None else request.link.figures
+    asked = limits.record(), request.name, request.task.effort, link
+    key = (_source_state(), canonical.hash, labels.ops, labels.compute_unit, labels.compute_scale, *asked)
     return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
 
 

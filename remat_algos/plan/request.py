@@ -7,6 +7,8 @@ from typing import Any
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import as_seed
 from remat_algos.context import Clock
+from remat_algos.cost.devices import AnyLink, get_link
+from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
@@ -56,6 +58,8 @@ class Request:
     constraints : Constraints, optional
     start : tuple of Simulation
         The user's own schedule, and that of the lowest peak for a budget such as "least+1%".
+    link : Link, optional
+        Values may be copied over it to the host and back: costs of the graph are times. None: nothing is copied.
     """
 
     graph: ComputationGraph
@@ -68,6 +72,7 @@ class Request:
     criterion: Criterion
     constraints: Constraints | None
     start: tuple[Simulation, ...] = ()
+    link: Link | None = None
 
     @classmethod
     def of(
@@ -87,6 +92,7 @@ class Request:
         cost_noise: float | None = None,
         start: Order | None = None,
         gap: float | None = None,
+        link: AnyLink | None = None,
         **options: Any,
     ) -> "Request":
         """Check the arguments of `solve`, with its errors; `solvers` names several.
@@ -106,6 +112,9 @@ class Request:
             raise ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more")
         slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM) if cost_noise is None else 0
         criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
+        link = None if link is None else get_link(link)
+        if link is not None:
+            link.times(graph)
         own_start = () if start is None else (_simulated(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
         for each in named or ():
@@ -121,6 +130,7 @@ class Request:
             criterion,
             Constraints.of(graph, constraints),
             own_start,
+            link,
         )
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock, Progress, Stop, interrupted_as
+from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
@@ -38,6 +39,7 @@ def solve(
     cost_noise: float | None = None,
     start: Order | None = None,
     gap: float | None = None,
+    link: AnyLink | None = None,
     **options: Any,
 ) -> Plan:
     """Find an order of running the nodes whose peak stays within a budget, at the least compute.
@@ -92,6 +94,11 @@ def solve(
         of up to 64 nodes, it ends only at the bound itself; the default of others is 0.005, with effort "fast" 0.1 from
         1,000 nodes on. It has no effect with `raw` or `cost_noise`, with an allocator that is a model of a pool, or
         where the peak is minimized.
+    link : Link, Device, str or path, optional
+        Values may then also be stored on the host over this link and loaded back, and the plan is the one that takes
+        the least time. A name of the table, "pcie5"; rates, "50GB/s" or "50GB/s,25GB/s" out and into; a device that
+        states a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the host. The costs of the graph
+        must be times. Without it nothing is copied.
     **options
         Options of the solver.
 
@@ -108,7 +115,7 @@ def solve(
         With the least peak reached, the bound that no schedule can go below, the nodes that force it, and the plan of
         least peak that was found.
     GraphError
-        If the solver cannot serve this graph, or `start` names no node.
+        If the solver cannot serve this graph, `start` names no node, or `link` is none or the costs are no times.
     ScheduleError
         If `start` breaks a law of schedules, in the words of `simulate`.
     MemoryError
@@ -145,6 +152,7 @@ def solve(
             cost_noise=cost_noise,
             start=start,
             gap=gap,
+            link=link,
             **options,
         )
     return answered(request, clock)

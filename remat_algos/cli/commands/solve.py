@@ -12,6 +12,7 @@ from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, c
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add_graph(parser)
     add_budget(parser)
+    add_link(parser)
     add_solver(parser, "a solver listed below; auto (default): the best of all")
     parser.add_argument(
         "--raw",
@@ -72,7 +74,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     check_plot(arguments)
     _check_output(arguments)
     _check_noise(arguments)
-    request = {"budget": budget_of(arguments), **reservation_options(arguments)}
+    request = {"budget": budget_of(arguments), "link": link_of(arguments), **reservation_options(arguments)}
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
     alone = arguments.format is not None and not arguments.output  # standard output gets only the plan

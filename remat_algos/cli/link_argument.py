@@ -1,0 +1,53 @@
+"""The link to the host on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remat_algos.cost.links import Link
+
+
+def add_link(parser: argparse.ArgumentParser) -> None:
+    """--link and --host."""
+    group = parser.add_argument_group("copies to the host (the costs of the graph must be times)")
+    group.add_argument(
+        "--link",
+        metavar="LINK",
+        type=_link,
+        help="values may also be stored on the host and loaded back, over this link: pcie4, pcie5, nvlink-c2c, 50GB/s, "
+        "50GB/s,25GB/s (out, into), or the file of a device that states one",
+    )
+    group.add_argument("--host", metavar="SIZE", type=_host, help="limit of the bytes on the host, such as 64GiB")
+
+
+def link_of(arguments: argparse.Namespace) -> Link | None:
+    """The link with its limit of host bytes; None without one."""
+    from dataclasses import replace
+
+    link: Link | None = arguments.link
+    if link is None and arguments.host is not None:
+        raise argparse.ArgumentTypeError("--host goes with --link; give that too")
+    return link if link is None or arguments.host is None else replace(link, host=arguments.host)
+
+
+def _link(text: str) -> Any:
+    from remat_algos.cost.devices import get_link
+
+    return _checked(get_link, text)
+
+
+def _host(text: str) -> Any:
+    from remat_algos.cost.links import host_bytes
+
+    return _checked(host_bytes, text)
+
+
+def _checked(read: Any, text: str) -> Any:
+    from remat_algos.errors import GraphError
+
+    try:
+        return read(text)
+    except GraphError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

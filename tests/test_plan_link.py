@@ -1,0 +1,144 @@
+"""A link as an argument: of `solve`, of the plan cache and of remat solve."""
+
+import argparse
+from dataclasses import replace
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.cli.link_argument import add_link, link_of
+from remat_algos.cli.main import main
+from remat_algos.cost.links import Link
+from remat_algos.errors import GraphError
+from remat_algos.ir.labels import Labels
+from remat_algos.plan import plan_cache
+from remat_algos.plan.plan_cache import solve_cached
+from remat_algos.plan.request import Request
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+FORMS = "give pcie4, pcie5, nvlink-c2c, or rates such as 50GB/s"
+
+
+def timed(unit="ns", scale=1):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=1000))
+    return replace(graph, labels=Labels(compute_unit=unit, compute_scale=scale))
+
+
+# ---------------------------------------------------------------- requests
+
+
+@pytest.mark.parametrize("link", ["pcie5", "5GB/s,4GB/s", Link(5e9, 4e9, 0, 10**9)])
+def test_a_request_has_the_link_that_is_meant(link, tmp_path):
+    assert Request.of(timed(), "80%", link=link).link == Link.of(link)
+    device = ra.cost.Device("card", {"float32": 1e12}, 1e11, 1e-6, 2**30, link=Link.of(link))
+    device.save(tmp_path / "card.json")
+    for given in (device, tmp_path / "card.json", str(tmp_path / "card.json")):
+        assert Request.of(timed(), "80%", link=given).link == Link.of(link)
+
+
+def test_without_a_link_the_unit_of_costs_does_not_matter():
+    for unit in ("", "FLOPs"):
+        assert Request.of(timed(unit), "80%").link is None
+
+
+@pytest.mark.parametrize("solve", [ra.solve, solve_cached, Request.of])
+@pytest.mark.parametrize(
+    ("unit", "link", "sentence"),
+    [
+        ("ns", "fast", f"no link is called 'fast'; {FORMS}"),
+        ("ns", 5e9, f"link is 5000000000.0; {FORMS}"),
+        ("ns", "0GB/s", "\"out\" of the link '0GB/s' is 0; give bytes/s, a number above 0"),
+        (
+            "FLOPs",
+            "pcie5",
+            "a link needs costs that are times, and those of this graph are in 'FLOPs'; give",
+        ),
+        ("", "pcie5", "a link needs costs that are times, and those of this graph are without a unit; give costs in"),
+        ("ns", Link(1e9, 1e-30), "copies at 1e-30 bytes/s take 2**53 units of compute or more; give a faster link"),
+    ],
+)
+def test_a_faulty_link_is_told_before_anything_is_planned(solve, unit, link, sentence):
+    with pytest.raises(GraphError) as error:
+        solve(timed(unit), "80%", link=link)
+    assert str(error.value).startswith(sentence)
+    assert "\n" not in str(error.value)
+
+
+# ---------------------------------------------------------------- the plan cache
+
+
+@pytest.fixture
+def file_of(tmp_path, monkeypatch):
+    """The file that the plan of a request would have in the cache."""
+    monkeypatch.setattr(plan_cache, "cache_folder", lambda *_: tmp_path)
+
+    def file(graph, link):
+        request = Request.of(graph, 1000, link=link)
+        canonical = plan_cache._canonical(graph, timed=request.link is not None)
+        return plan_cache._cache_file(canonical, request.budget, request)
+
+    return file
+
+
+@pytest.mark.parametrize(
+    ("graph", "link"),
+    [
+        (timed(), None),
+        (timed(), "pcie4"),
+        (timed(), "50GB/s,49GB/s"),
+        (timed(), Link(50e9, 50e9, latency=0)),
+        (timed(), Link(50e9, 50e9, host=10**9)),
+        (timed("us"), "pcie5"),
+        (timed(scale=10), "pcie5"),
+    ],
+)
+def test_a_plan_is_not_that_of_another_link_or_unit(graph, link, file_of):
+    assert file_of(graph, link) != file_of(timed(), "pcie5")
+
+
+def test_links_of_equal_figures_share_a_plan(file_of):
+    assert file_of(timed(), "pcie5") == file_of(timed(), "50GB/s") == file_of(timed(), Link(50e9, 50e9))
+    assert file_of(timed(), None) == file_of(timed("us"), None)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    ("words", "link"),
+    [
+        ((), None),
+        (("--link", "PCIe5"), Link.of("pcie5")),
+        (("--link", "5GB/s,4GB/s", "--host", "64GiB"), Link(5e9, 4e9, host=64 * 2**30, name="5GB/s,4GB/s")),
+        (("--link", "card.json"), Link(5e9, 4e9, 0, 10**9)),
+        (("--link", "card.json", "--host", "1000"), Link(5e9, 4e9, 0, 1000)),
+    ],
+)
+def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ra.cost.Device("card", {"float32": 1e12}, 1e11, 1e-6, 2**30, link=Link(5e9, 4e9, 0, 10**9)).save("card.json")
+    parser = argparse.ArgumentParser()
+    add_link(parser)
+    assert link_of(parser.parse_args(words)) == link
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--link", "fast"), f"argument --link: no link is called 'fast'; {FORMS}"),
+        (("--link=-5GB/s",), f"argument --link: '-5GB/s' is not a rate; {FORMS}"),
+        (("--link", "nan/s"), f"argument --link: 'nan/s' is not a rate; {FORMS}"),
+        (("--link", "0/s"), "argument --link: \"out\" of the link '0/s' is 0; give bytes/s, a number above 0"),
+        (("--link", "card.json"), "argument --link: no such file: card.json; give pcie4, pcie5, "),
+        (("--link", "pcie5", "--host", "0"), "argument --host: \"host\" of the link is '0'; give bytes above 0"),
+        (("--link", "pcie5", "--host", "lots"), "argument --host: \"host\" of the link: 'lots' is not a size; write"),
+        (("--host", "64GiB"), "--host goes with --link; give that too"),
+        (("--link", "pcie5"), "model:feed_forward: a link needs costs that are times, and those of this graph are in"),
+    ],
+)
+def test_what_is_no_link_is_one_line(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["solve", "model:feed_forward", "--budget", "80%", "--json", *words]) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith(f"remat: {sentence}")
+    assert (out, err.count("\n")) == ("", 1)
