@@ -66,6 +66,10 @@ class Link:
     __repr__ = brief
     __reduce__ = by_fields
 
+    def __str__(self) -> str:
+        rates = f"{self.out / 1e9:.4g} GB/s out, {self.into / 1e9:.4g} GB/s in"
+        return f"{self.name} ({rates})" if self.name else f"a link of {rates}"
+
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):

@@ -126,8 +126,9 @@ class Annealer:
 
     def _kernel(self, *number: int) -> SearchKernel:
         seed = (self.seed, *number) if number else self.seed
-        rules = {"constraints": self.constraints, "link": self.link}
-        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, **rules)
+        return SearchKernel.of(
+            self.graph, max_runs=self.max_runs, seed=seed, constraints=self.constraints, link=self.link
+        )
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
         """A schedule, simulated; with a link, memory lingers while its store runs, as far as it fits."""
