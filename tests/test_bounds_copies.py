@@ -104,16 +104,6 @@ def test_a_slow_link_is_no_link(data, graph):
 
 
 @given(data=st.data(), timed=timed_graphs())
-def test_it_never_falls_when_a_moment_is_added(data, timed):
-    graph, times = timed
-    limit, chain = data.draw(limits(graph)), data.draw(chains(graph, most=3))
-    found = moment_bound(graph, limit, chain, times=times)
-    for v in chain:
-        single = moment_bound(graph, limit, [v], times=times)
-        assert found.infeasible or (single.compute <= found.compute and not single.infeasible)
-
-
-@given(data=st.data(), timed=timed_graphs())
 def test_a_choice_of_moments_rises(data, timed):
     graph, times = timed
     limit = data.draw(limits(graph))
