@@ -8,6 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
+from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.copies import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.baseline import baseline_peak
@@ -131,3 +133,63 @@ def test_link_times_of_another_graph_are_refused():
     for times in (LinkTimes([1], [1]), LinkTimes([1, -1], [1, 1])):
         with pytest.raises(ValueError, match="each value"):
             moment_bound(graph, 9, [1], times=times)
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_no_plan_takes_less_than_prices_prove(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    best = least_time(graph, limit, times)
+    bounds = [TimeBound(graph.needed_compute), *time_bounds(graph, limit, times)]
+    found = bounds[-1]
+    assert [each.time for each in bounds[:-1]] == sorted({each.time for each in bounds[:-1]})
+    assert best is None or (found.time <= best and not found.infeasible)
+    assert found.infeasible or time_proof(graph, limit, times, found) >= found.time
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_no_plan_takes_less_than_any_prices_prove(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    best = least_time(graph, limit, times)
+    node = data.draw(st.sampled_from(np.flatnonzero(graph.needed).tolist()))
+    share = st.floats(0, 1)
+    out = [
+        (data.draw(st.integers(0, graph.needed_compute)), data.draw(share)) for _ in range(data.draw(st.integers(0, 3)))
+    ]
+    prices = LinkPrices(
+        data.draw(st.floats(0, 10)) * graph.needed_compute,
+        tuple((start, price / max(1, len(out))) for start, price in out),
+        data.draw(share),
+    )
+    proven = time_proof(graph, limit, times, TimeBound(0, node, prices))
+    assert best is None or proven <= best
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_prices_prove_no_more_than_the_integer_program(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    found = time_bound(graph, limit, times)
+    if found.node >= 0:
+        whole = moment_bound(graph, limit, [found.node], times=times)
+        assert whole.infeasible == found.infeasible
+        assert found.infeasible or found.time <= whole.compute * (1 + 1e-6) + 1
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_prices_of_a_slow_link_prove_what_the_closure_does(data, graph):
+    limit = data.draw(limits(graph))
+    closure = overhead_bound(graph, limit)
+    slow = LinkTimes(*np.full((2, graph.n_values), 10**6))
+    if closure.nodes and not closure.infeasible:
+        found = time_bound(graph, limit, slow)
+        assert found.time >= closure.compute - max(1, graph.needed_compute // 10)
+
+
+def test_prices_above_those_of_a_link_are_refused():
+    graph = ra.ComputationGraph.from_edges([(0, 1)])
+    times = LinkTimes([1, 1], [1, 1])
+    for prices in (LinkPrices(1.0, ((0, 0.6), (0, 0.6))), LinkPrices(1.0, into=1.5), LinkPrices(-1.0)):
+        with pytest.raises(ValueError, match="prices"):
+            time_proof(graph, 1, times, TimeBound(0, 1, prices))
