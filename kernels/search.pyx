@@ -29,6 +29,7 @@ cdef enum:
     MAX_DRAWN_LONG = 8      # the same in a long swap
     MAX_DROPS_LONG = 12
     QUANTILES = 1 << 14
+    SLOTS_OF_WORK = 8       # slots of a timeline that take as long as one edge of the profile
 
 BLOCK, PERIOD, LARGEST_LIMIT = BLOCK_SIZE, MOVES_OF_WEIGHT, LARGEST
 MOVES = ("drop", "delete", "swap", "shift", "group", "double", "exchange")
@@ -575,6 +576,7 @@ cdef class ScheduleSearch:
         cdef int64_t left = self.state.compute, limit = self.profile.track_limit[0], entry
         cdef vector[int]* row
         self.engines.start()
+        self.profile.work += self.state.n_slots // SLOTS_OF_WORK
         self.leaving.clear()
         self.awaiting.clear()
         for i in range(<Py_ssize_t>self.state.repeats.size()):

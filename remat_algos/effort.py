@@ -29,6 +29,8 @@ class Effort:
         Factor on `search_work` for graphs of 20,000 nodes; it rises from 1 at 1,000 nodes.
     search_work_of_node : int
         Maximum work for each node: it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
+    copies_work : int
+        Work of the search with copies within one limit; a look at the timeline counts an eighth of its slots.
     first_searches : int
         Searches from seeds in the first round; the best go on.
     lowest_work : int
@@ -59,6 +61,7 @@ class Effort:
     search_work: int
     search_work_when_large: int
     search_work_of_node: int
+    copies_work: int
     first_searches: int
     lowest_work: int
     frontier_work: float
@@ -105,6 +108,7 @@ TABLE = MappingProxyType(
             search_work=6_000_000,
             search_work_when_large=6,
             search_work_of_node=50_000,
+            copies_work=20_000_000,
             first_searches=8,
             lowest_work=2,
             frontier_work=3,
@@ -121,6 +125,7 @@ TABLE = MappingProxyType(
             search_work=90_000_000,
             search_work_when_large=4,
             search_work_of_node=250_000,
+            copies_work=200_000_000,
             first_searches=8,
             lowest_work=1,
             frontier_work=2.5,
@@ -137,6 +142,7 @@ TABLE = MappingProxyType(
             search_work=150_000_000,
             search_work_when_large=7,
             search_work_of_node=1_000_000,
+            copies_work=1_000_000_000,
             first_searches=24,
             lowest_work=1,
             frontier_work=2.5,

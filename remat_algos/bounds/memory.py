@@ -48,6 +48,22 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, np.flatnonzero(graph.needed & (forced == bound)).tolist()
 
 
+def least_peak_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
+    """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
+
+    It is what a node reads and makes, its workspace, and outputs of nodes that it needs: all else may have left.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
+    >>> least_peak_with_copies(graph)
+    (7, [2])
+    """
+    live = _live(graph, np.zeros(graph.n_nodes, bool))
+    most = int(live.max(initial=0))
+    return most, np.flatnonzero(live == most).tolist() if most else []
+
+
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     """Bytes live in every schedule while one of two nodes runs, and the two nodes.
 

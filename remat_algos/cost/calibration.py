@@ -94,6 +94,7 @@ def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: s
     if latency < 0:
         latency, slopes = 0.0, [(part.sum() / (part @ part)).item() for part in parts[1:]]
     out, into = (1 / max(slope, _TICK / size.max().item()) for slope in slopes)  # times that do not grow have none
+    out, into, latency = (float(f"{number:.4g}") for number in (out, into, latency))  # more digits are noise
     return Link(out, into, latency, source=source)
 
 

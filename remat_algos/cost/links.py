@@ -66,6 +66,10 @@ class Link:
     __repr__ = brief
     __reduce__ = by_fields
 
+    def __str__(self) -> str:
+        rates = f"{self.out / 1e9:.4g} GB/s out, {self.into / 1e9:.4g} GB/s in"
+        return f"{self.name} ({rates})" if self.name else f"a link of {rates}"
+
     def __post_init__(self) -> None:
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
@@ -170,16 +174,19 @@ class Link:
                 f"{', '.join(_PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
             )
         per_second = _PER_SECOND[unit] * graph.labels.compute_scale
-        sizes, place = np.unique(graph.memory, return_inverse=True)
-        return self._times(sizes, place, self.out, per_second), self._times(sizes, place, self.into, per_second)
+        return self._times(graph.memory, self.out, per_second), self._times(graph.memory, self.into, per_second)
 
-    def _times(self, sizes: Int64, place: Int64, rate: float, per_second: int) -> Int64:
-        """Times of the distinct sizes, in integers: a float would round 20 to 20.000000000000004, and that to 21."""
+    def _times(self, memory: Int64, rate: float, per_second: int) -> Int64:
+        """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""
         start, byte = _exact(self.latency) * per_second, per_second / _exact(rate)
         whole = start.denominator * byte.denominator
         first, each = start.numerator * byte.denominator, byte.numerator * start.denominator
-        times = [min(-(-(first + each * size) // whole), LARGEST_SUM) if size else 0 for size in sizes.tolist()]
-        found = np.array(times, np.int64)[place.reshape(-1)]
+        if first + each * int(memory.max(initial=0)) + whole < 2**63:
+            found = np.where(memory > 0, -(-(first + each * memory) // whole), 0)
+        else:
+            sizes, place = np.unique(memory, return_inverse=True)
+            times = [min(-(-(first + each * size) // whole), LARGEST_SUM) if size else 0 for size in sizes.tolist()]
+            found = np.array(times, np.int64)[place.reshape(-1)]
         if found.sum(dtype=np.float64) >= LARGEST_SUM:
             raise GraphError(
                 f"copies at {rate:g} bytes/s take 2**53 units of compute or more; give a faster link, or costs in a "

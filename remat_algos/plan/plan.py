@@ -14,8 +14,9 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, least_peak_with_copies
 from remat_algos.context import Stop, until_stopped
+from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import by_fields
@@ -29,6 +30,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, check_simulation
+from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
@@ -84,6 +86,9 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
+    link : Link, optional
+        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
+        copies.
     bound_search : callable, optional
         Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
         pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
@@ -106,6 +111,7 @@ class Plan:
     solver_peak_bound: int | None = None
     loaded: bool = False
     bound_search: Callable[[], tuple[ComputeBound, Stop]] | None = None
+    link: Link | None = None
 
     _repr_html_ = html
 
@@ -115,9 +121,10 @@ class Plan:
             self.method,
             f"peak {format_bytes(self.peak_memory)}",
             "" if self.limit is None else f"limit {format_bytes(self.limit)}",
-            f"overhead {percent(self.overhead, self.graph.needed_compute)}",
+            f"overhead {percent(self.overhead_in_time, self.graph.needed_compute)}",
             counted(len(self.schedule), "step"),
             f"{counted(int((self.simulation.runs > 1).sum()), 'node')} recomputed",
+            f"{counted(self.simulation.stores.size, 'value')} offloaded" if self.simulation.stores.size else "",
             "interrupted" if self.report.stop is Stop.INTERRUPTED and not self.loaded else "",
         )
 
@@ -161,7 +168,12 @@ class Plan:
 
     @property
     def peak_bound(self) -> int:
-        """Bytes of peak that no schedule goes below: `least_peak_bound`, or more that a solver proved for this plan."""
+        """Bytes of peak that no schedule goes below: `least_peak_bound`, or more that a solver proved for this plan.
+
+        With a link, what some node reads and makes while it runs: values that wait may leave.
+        """
+        if self.link is not None:
+            return least_peak_with_copies(self.graph)[0]
         proven = 0 if self.loaded else self.solver_peak_bound or 0
         return max(least_peak_bound(self.graph)[0], proven)
 
@@ -171,9 +183,25 @@ class Plan:
         return self.simulation.overhead
 
     @property
+    def timeline(self) -> Timeline | None:
+        """Begins of all runs and copies; None without a link."""
+        return None if self.link is None else timeline(self.simulation, self.link)
+
+    @property
+    def time(self) -> int:
+        """The end of the last run or copy, in the unit of the costs; without a link the compute."""
+        played = self.timeline
+        return self.simulation.compute if played is None else played.time
+
+    @property
+    def overhead_in_time(self) -> int:
+        """Time beyond one pass; without a link the overhead."""
+        return self.time - self.graph.needed_compute
+
+    @property
     def gap(self) -> float | None:
-        """(compute - bound) / bound; None without a bound for schedules of any order."""
-        return None if self.bound is None else self.bound.gap(self.simulation.compute)
+        """(time - bound) / bound; None without a bound for schedules of any order."""
+        return None if self.bound is None else self.bound.gap(self.time)
 
     @property
     def interrupted(self) -> bool:
@@ -315,7 +343,7 @@ def bound_cells(plan: Plan) -> tuple[str, str]:
     bound, one_pass = plan.bound, plan.graph.needed_compute
     if bound is None or bound.scope != ANY_ORDER:
         return "", ""
-    extra, above = percent(max(0, bound.compute - one_pass), one_pass), plan.simulation.compute - bound.compute
+    extra, above = percent(max(0, bound.compute - one_pass), one_pass), plan.time - bound.compute
     if not bound.proven:
         return f"{extra} claimed", "not proven"
     return extra, "optimal" if above <= one_pass * TOLERANCE else fine_percent(above, bound.compute)
@@ -367,6 +395,8 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"{labels.compute(simulation.compute)}, "
         f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
     )
+    if plan.timeline is not None:
+        yield from _copies(plan, plan.timeline)
     yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
     if plan.constraints is not None:
         yield "constraints", str(plan.constraints)
@@ -381,6 +411,23 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield from ended
     else:
         yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
+
+
+def _copies(plan: Plan, played: Timeline) -> Iterator[tuple[str, str]]:
+    """Rows about the time of a plan with a link, and what it copies."""
+    graph, simulation, one_pass = plan.graph, plan.simulation, plan.graph.needed_compute
+    waits = f"; compute waits {percent(int(played.waits.sum()), one_pass)} of one pass for copies"
+    extra = f"{percent(played.overhead, one_pass)} more than one pass"
+    yield "time", f"{graph.labels.compute(played.time)}, {extra}{waits if simulation.stores.size else ''}"
+    if not simulation.stores.size:
+        yield "copies", f"none over {played.link}"
+        return
+    out = format_bytes(int(graph.memory[simulation.stores].sum()))
+    back = format_bytes(int(graph.memory[plan.schedule.loads[:, 1]].sum()))
+    n_loads = counted(len(plan.schedule.loads), "load")
+    yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {played.link}"
+    busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items())
+    yield "", f"{format_bytes(simulation.host_peak)} on the host at most; engines work {busy} of the time"
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -419,12 +466,13 @@ def _certificate(plan: Plan, bound: ComputeBound) -> str:
         figure = f"{plan.graph.labels.compute(compute)}{extra}{whose}"
         return f"{figure}: claimed by {shortened(bound.source)}, not proven here"
     source = f"{shortened(bound.source)} ({plan.graph.labels.compute(compute)}{extra}{whose})"
-    above = plan.simulation.compute - compute
+    above = plan.time - compute
     if above > one_pass * TOLERANCE:
         return f"{source}; this plan is {fine_percent(above, compute)} above it"
     limit = "" if compute <= one_pass else " within its peak" if _lowest(plan) else " within the limit"
     to = ", to 0.0001 % of one pass" if above else ""
-    return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} computes less{to}"
+    verb = "computes less" if plan.link is None else "takes less time"
+    return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} {verb}{to}"
 
 
 def _narrower(plan: Plan, narrower: ComputeBound) -> Iterator[tuple[str, str]]:

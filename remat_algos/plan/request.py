@@ -115,6 +115,7 @@ class Request:
         link = None if link is None else get_link(link)
         if link is not None:
             link.times(graph)
+            _check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
         for each in named or ():
@@ -179,6 +180,22 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         raise ScheduleError(f"start: {error}", error.step, error.node) from error
     except GraphError as error:
         raise GraphError(f"start: {error}") from error
+
+
+def _check_link_goes_with(budget: Budget, *, cost_noise: float | None, allocator: str, raw: bool) -> None:
+    """ValueError for what is not planned together with copies."""
+    memory = budget.memory is not None or budget.device is not None
+    if not memory or budget.least or budget.above_lowest is not None:
+        raise ValueError("a link needs a memory budget, such as '50%' or '8GiB': without one nothing has to leave")
+    if budget.overhead is not None:
+        raise ValueError("a link goes with a memory budget alone; leave out the overhead, which the plan minimizes")
+    for name, given in (
+        ("cost_noise", cost_noise is not None),
+        (f"the allocator {allocator}", allocator != PEAK),
+        ("raw", raw),
+    ):
+        if given:
+            raise ValueError(f"a link does not go with {name}; leave one of them out")
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:

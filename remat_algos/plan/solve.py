@@ -12,6 +12,7 @@ from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.copies import plan_with_copies
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_search import BoundSearch, PlanSearch
 from remat_algos.plan.request import Request
@@ -160,6 +161,8 @@ def solve(
 
 def answered(request: Request, clock: Clock) -> Plan:
     """The best plan for a request; the errors are those of `solve`."""
+    if request.link is not None:
+        return plan_with_copies(request, request.link, clock, answered)
     if request.budget.above_lowest is None:
         return _searched(request, clock)
 

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from remat_algos.context import Clock, Ending, Stop, until_stopped
+from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.timeline import linger, timeline
 
 WORK_OF_MOVE = 30  # work of a typical move
 FIRST_WORK = 4_000  # work for each node in a search of the first round
@@ -59,16 +62,19 @@ class Annealed:
         What the search began at.
     moves : int
         Of all searches of its kernel so far.
+    time : int, optional
+        Where values may be copied: the end of its last run or copy. By default it is the compute.
     """
 
     simulation: Simulation
     start: str
     moves: int = 0
+    time: int | None = None
 
     @property
     def figures(self) -> tuple[int, int]:
-        """Peak in bytes, and compute."""
-        return self.simulation.peak_memory, self.simulation.compute
+        """Peak in bytes, and time."""
+        return self.simulation.peak_memory, self.simulation.compute if self.time is None else self.time
 
 
 class Annealer:
@@ -86,6 +92,8 @@ class Annealer:
         True to count work by moves, `WORK_OF_MOVE` each, instead of by what they change.
     part : float
         Share of the remaining progress for all of its stages.
+    link : Link, optional
+        Values may be copied over it to the host and back; schedules are compared by their time.
 
     Examples
     --------
@@ -107,7 +115,9 @@ class Annealer:
         constraints: Constraints | None = None,
         by_moves: bool = False,
         part: float = 1.0,
+        link: Link | None = None,
     ) -> None:
+        self.link = link
         self.graph, self.clock, self.max_runs, self.seed = graph, clock, max_runs, seed
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
         self.kernel, self.done = self._kernel(), 0
@@ -116,7 +126,16 @@ class Annealer:
 
     def _kernel(self, *number: int) -> SearchKernel:
         seed = (self.seed, *number) if number else self.seed
-        return SearchKernel.of(self.graph, max_runs=self.max_runs, seed=seed, constraints=self.constraints)
+        return SearchKernel.of(
+            self.graph, max_runs=self.max_runs, seed=seed, constraints=self.constraints, link=self.link
+        )
+
+    def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
+        """A schedule, simulated; with a link, memory lingers while its store runs, as far as it fits."""
+        if self.link is None:
+            return Annealed(simulate(self.graph, schedule), start, moves)
+        simulation = simulate(self.graph, linger(self.graph, schedule, self.link, limit))
+        return Annealed(simulation, start, moves, timeline(simulation, self.link).time)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
         """Sort key: schedules above the limit after those within it, violated constraints last."""
@@ -260,7 +279,7 @@ class Annealer:
                     self.clock.advance(spent - before, self.so_far)
             if not len(kernel.best):
                 return found, ending
-            new = Annealed(simulate(self.graph, kernel.best), start.start, kernel.state.n_moves)
+            new = self.annealed(kernel.best, aim, start.start, kernel.state.n_moves)
             if found is None or self.key(new, limit) < self.key(found, limit):
                 found = new
             ended &= ending.stop.complete and spent < work and new.figures[0] < best.figures[0]

@@ -1,0 +1,110 @@
+"""Plans that keep, recompute or offload: the search over a link, from the best plan without copies."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.reservation import PEAK
+from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.memory import least_peak_with_copies
+from remat_algos.context import Clock, Stop, until_stopped
+from remat_algos.cost.links import Link
+from remat_algos.effort import Effort
+from remat_algos.errors import BudgetError
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.request import Request
+from remat_algos.schedule.annealing import Annealed, Annealer
+from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.text.wording import listed, shortened
+
+COPIES = "copies"
+"""The method of plans that copy values to the host and back."""
+MAX_RUNS = 30  # of one node, if a start has no more
+BEFORE = 0.5  # of the time, for the plan without copies
+NODES_NAMED = 3
+
+
+def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable[[Request, Clock], Plan]) -> Plan:
+    """The fastest plan found over a link; it is never slower than that without copies, which is searched first.
+
+    Parameters
+    ----------
+    request : Request
+        With a memory budget.
+    link : Link
+    clock : Clock
+    plain : callable
+        plain(request, clock) solves without copies.
+    """
+    graph = request.graph
+    failure: BudgetError | None = None
+    try:
+        best = plain(replace(request, link=None), clock.share(BEFORE, clock.within_stage(BEFORE)))
+    except BudgetError as error:
+        if error.plan is None:
+            raise
+        best, failure = error.plan, error  # of the lowest peak
+    limit = request.problem().limit
+    assert limit is not None  # a request with a link has a memory budget
+    found, stop = _searched(request, link, limit, [best.simulation, baseline(graph)], clock)
+    clock.finish()
+    if found.figures[0] > limit:
+        raise _shortage(request, limit, found) from failure
+    copied = bool(found.simulation.stores.size)
+    details = {"moves": found.moves, "start": found.start} if copied else best.details
+    return replace(
+        best,
+        budget=request.budget,
+        limit=limit,
+        simulation=found.simulation,
+        solver=request.name,
+        method=COPIES if copied else best.method,
+        seconds=clock.elapsed,
+        details=details,
+        report=replace(best.report, stop=best.report.stop | stop),
+        reservation=get_allocator(PEAK).reserve(found.simulation),
+        narrower=None,
+        solver_peak_bound=None,
+        bound=ComputeBound(graph.needed_compute),
+        link=link,
+    )
+
+
+def _searched(
+    request: Request, link: Link, limit: int, starts: Sequence[Simulation], clock: Clock
+) -> tuple[Annealed, Stop]:
+    """The best schedule, and how the search for it ended."""
+    graph, effort = request.graph, Effort.of(request.task.effort)
+    annealer = Annealer(
+        graph,
+        clock,
+        max_runs=max(MAX_RUNS, *(int(each.runs.max(initial=0)) for each in starts)),
+        seed=request.task.seed,
+        constraints=request.constraints,
+        link=link,
+    )
+    begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
+    best, goal = begun[0], graph.needed_compute + request.task.slack
+    with until_stopped() as ending:
+        if not annealer.meets(best, limit, goal):
+            work, count = effort.copies_work, effort.first_searches
+            for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
+                if link.host is None or found.simulation.host_peak <= link.host:
+                    best = min(best, found, key=lambda each: annealer.key(each, limit))
+    clock.note(ending.stop)
+    return best, ending.stop
+
+
+def _shortage(request: Request, limit: int, lowest: Annealed) -> BudgetError:
+    """The error where nothing fits, with copies either."""
+    bound, nodes = least_peak_with_copies(request.graph)
+    names = request.graph.labels.names_of(nodes)
+    reached = lowest.figures[0]
+    while_ = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])
+    message = (
+        f"no plan found within {exact_bytes(limit)}, with copies over {request.link} either; the lowest peak is "
+        f"{exact_bytes(reached)}; no schedule goes below {format_bytes(bound)}, needed while {while_} runs"
+    )
+    return BudgetError(message, reached, bound, nodes, names=names)
