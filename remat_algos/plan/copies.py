@@ -15,6 +15,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import exact_bytes, format_bytes
 from remat_algos.text.wording import listed, shortened
@@ -23,6 +24,7 @@ COPIES = "copies"
 """The method of plans that copy values to the host and back."""
 MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
+LOWEST_PART = 0.5  # of the progress, for a schedule that fits
 NODES_NAMED = 3
 
 
@@ -87,9 +89,15 @@ def _searched(
     )
     begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
     best, goal = begun[0], graph.needed_compute + request.task.slack
+    work, count = effort.copies_work, effort.first_searches
     with until_stopped() as ending:
+        if best.figures[0] > limit:
+            for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
+                best = min(best, found, key=lambda each: annealer.key(each, limit))
+            evicted = annealer.annealed(evict(best.simulation, limit), limit, "what leaves longest")
+            begun = [min(best, evicted, key=lambda each: annealer.key(each, limit))]
+            best = begun[0]
         if not annealer.meets(best, limit, goal):
-            work, count = effort.copies_work, effort.first_searches
             for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
                 if link.host is None or found.simulation.host_peak <= link.host:
                     best = min(best, found, key=lambda each: annealer.key(each, limit))
