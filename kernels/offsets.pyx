@@ -153,12 +153,15 @@ def first_clash(const int64_t[:] begin, const int64_t[:] end, const int64_t[:] s
 # Blocks that buffers share: values written in place, free lists, colours.
 
 def written_over(GraphArrays graph not None, const int32_t[:] order, *, const int64_t[:] instance_indptr,
-                 const int64_t[:] end, const int64_t[:] pair_indptr, const int64_t[:] output_value,
-                 const int64_t[:] read, const unsigned char[:] demanded):
+                 const int32_t[:] value, const int64_t[:] end, const unsigned char[:] stored,
+                 const int64_t[:] pair_indptr, const int64_t[:] output_value, const int64_t[:] read,
+                 const unsigned char[:] demanded):
     """The instance that each instance is written over; the pairs of a node are tried in order.
 
-    order : int32[m], instance_indptr : int64[m + 1], end : int64[instances], pair_indptr : int64[n + 1],
-    output_value, read : int64[pairs] values that a node computes and reads, demanded : uint8[pairs]
+    order : int32[m], instance_indptr : int64[m + 1], value : int32[instances], end : int64[instances],
+    stored : uint8[instances] those that are copied to the host, over which nothing is written,
+    pair_indptr : int64[n + 1], output_value, read : int64[pairs] values that a node computes and reads,
+    demanded : uint8[pairs]
     Returns (int64[instances] with -1 for none, step, pair): the first demanded pair that is impossible, -1 if none is.
     Cost: O(n_values + m + instances + pairs of all runs) time and memory.
     """
@@ -166,7 +169,7 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
     cdef Flags output = graph.output
     cdef Py_ssize_t m = order.shape[0], step, j
     cdef int32_t v
-    cdef int64_t x, i, under
+    cdef int64_t x, i, under, computed
     cdef bint pinned, possible
     written = np.full(end.shape[0], -1, np.int64)
     cdef int64_t[:] over = written
@@ -174,23 +177,24 @@ def written_over(GraphArrays graph not None, const int32_t[:] order, *, const in
     cdef unsigned char[:] overwritten = np.zeros(end.shape[0], np.uint8)
     for step in range(m):
         v = order[step]
+        computed = instance_indptr[step + 1] - (value_indptr[v + 1] - value_indptr[v])
+        for i in range(instance_indptr[step], computed):             # loads
+            newest[value[i]] = i
         for j in range(pair_indptr[v], pair_indptr[v + 1]):
-            i = instance_indptr[step] + output_value[j] - value_indptr[v]
+            i = computed + output_value[j] - value_indptr[v]
             under = newest[read[j]]
             pinned = output[output_value[j]] and newest[output_value[j]] < 0
             # the last reader of a value, not an output, computes one of the same size that is read or an output
             possible = over[i] < 0 and not overwritten[under] and end[under] == step + 1 and not output[read[j]]
-            possible = possible and memory[output_value[j]] == memory[read[j]]
+            possible = possible and memory[output_value[j]] == memory[read[j]] and not stored[under]
             if demanded[j] and not possible:
                 return written, step, j
             if possible and (demanded[j] or memory[output_value[j]] > 0 and (pinned or end[i] > step + 1)):
                 over[i] = under
                 overwritten[under] = True
-        i = instance_indptr[step]
         for x in range(value_indptr[v], value_indptr[v + 1]):
             if not output[x] or newest[x] < 0:
-                newest[x] = i
-            i += 1
+                newest[x] = computed + x - value_indptr[v]
     return written, -1, -1
 
 

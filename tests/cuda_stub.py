@@ -205,6 +205,9 @@ class Stream:
     def synchronize(self):
         pass
 
+    def wait_event(self, event):
+        pass
+
 
 class Event:
     def record(self, stream):

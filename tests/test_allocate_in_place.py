@@ -15,6 +15,7 @@ from remat_algos.ir.labels import GradientNames, Labels
 from remat_algos.models.registry import build
 from remat_algos.operations.kind import operation_kinds
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import allocations
 from tests.oracles.plain import plain
@@ -54,6 +55,17 @@ def pairs(graph, order=None, table=None):
     value = simulation.lifetimes.value
     over = find_overwrites(simulation, table)
     return {graph.value_name(value[i]): graph.value_name(value[over[i]]) for i in np.flatnonzero(over >= 0)}
+
+
+def test_nothing_is_written_over_what_is_copied_to_the_host():
+    """b may work in place on a, and d on what a load brings back; a is stored, and read again from the load."""
+    graph = network("a: -/b: Add a/c: - b/d: Add a c")
+    assert pairs(graph) == {"d": "a"}
+    loaded = Schedule(range(4), loads=[(3, 0)])
+    assert pairs(graph, loaded) == {"d": "a"}
+    assert find_overwrites(simulate(graph, loaded)).tolist() == [-1, -1, -1, -1, 3]
+    with pytest.raises(AllocationError, match="b cannot be written over a at step 1, since it is copied to the host"):
+        pairs(graph, loaded, {"b": "a"})
 
 
 # ---------------------------------------------------------------- nothing needed is lost

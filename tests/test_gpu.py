@@ -7,6 +7,7 @@ import pytest
 
 from docs.zoo import SMALL
 from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.allocate.traces import Trace
 from remat_algos.cost.backends import gpu_missing
@@ -83,6 +84,25 @@ def test_an_arena_holds_the_same_values(family):
     packed = validate(graph, schedule, "cupy", arena=True, repeats=0)
     assert packed.holds, str(packed)
     assert packed.execution.checksums.tolist() == execute(graph, schedule).checksums.tolist()
+
+
+@pytest.mark.parametrize("checking", [False, True])
+@pytest.mark.parametrize("arena", [False, True])
+def test_copies_beside_kernels_bring_back_the_same_bits(checking, arena):
+    """Every second value of a chain of 64 MiB values leaves, and comes back for its gradient."""
+    graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(12)], memory=64 * MIB))
+    order, loads = np.arange(graph.n_nodes), []
+    for step in order[~graph.forward].tolist():
+        loads += [(step, x) for x in graph.reads(step) if graph.forward[x] and x % 2 == 0 and x < 11]
+    loads = list({x: (step, x) for step, x in reversed(loads)}.values())  # for its first reader
+    simulation = simulate(graph, Schedule(order, loads=loads))
+    allocation = pack(Buffers.of(simulation), alignment=512) if arena else None
+    there = execute(graph, simulation, None, allocation, backend="cupy", checking=checking)
+    assert there.used.tolist() == there.predicted.tolist()
+    assert there.host.tolist() == simulation.host_trace.tolist()
+    assert there.host.max() > 0
+    assert there.mismatches == []
+    assert there.differs_from(execute(graph, order)) == []
 
 
 def different_sizes():

@@ -27,7 +27,8 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
     An operation that may work in place does so at a step if it is the last reader of the value it would overwrite,
     and its own value has the same size and is read or an output. Of several such reads the first is overwritten.
-    Outputs are never overwritten. The new sum of a gradient is written over the old one.
+    Outputs and values that are copied to the host are never overwritten. The new sum of a gradient is written over the
+    old one.
 
     Parameters
     ----------
@@ -74,7 +75,9 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
         graph.arrays,
         order,
         instance_indptr=lifetimes.instance_indptr,
+        value=lifetimes.value,
         end=lifetimes.end,
+        stored=_stored(simulation).view(np.uint8),
         pair_indptr=np.searchsorted(graph.producer[pairs.written], np.arange(graph.n_nodes + 1)),
         output_value=pairs.written,
         read=pairs.read,
@@ -83,6 +86,12 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
     if step >= 0:
         raise _impossible(simulation, step, int(pairs.written[pair]), int(pairs.read[pair]))
     return over
+
+
+def _stored(simulation: Simulation) -> Bool:
+    """bool[n_instances]: those that are copied to the host; the copy may run longer than the instance is read."""
+    lifetimes, first_run = simulation.lifetimes, simulation.schedule.first_run
+    return first_run[lifetimes.made_at] & ~simulation.is_load & np.isin(lifetimes.value, simulation.stores)
 
 
 # ---------------------------------------------------------------- pairs
@@ -234,6 +243,8 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
     if graph.output[read]:
         return AllocationError(f"{pair}, an output, which stays live to the end; leave the pair out")
     later = next(_later_readers(simulation, step, read), -1)
+    if later < 0 and read in simulation.stores:
+        return AllocationError(f"{pair} at step {step}, since it is copied to the host; leave the pair out")
     if later < 0:
         return AllocationError(f"{pair}, which another value is also written over; leave one of them out")
     reader = shortened(graph.labels[int(order[later])])
@@ -242,8 +253,10 @@ def _impossible(simulation: Simulation, step: int, written: int, read: int) -> A
 
 def _later_readers(simulation: Simulation, step: int, value: int) -> Iterator[int]:
     """Yield later steps that read the same instance of a value as a step."""
-    graph, order = simulation.graph, simulation.schedule.order
+    graph, order, loads = simulation.graph, simulation.schedule.order, simulation.schedule.loads
     for later in range(step + 1, order.size):
+        if (loads == (later, value)).all(axis=1).any():
+            return
         if value in graph.reads(int(order[later])):
             yield later
         if order[later] == graph.producer[value]:

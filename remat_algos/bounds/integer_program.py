@@ -34,10 +34,11 @@ def solve_integer_program(
     high: Any,
     *,
     whole: bool | Any = True,
+    most: float | Any = 1.0,
     seconds: float | None = None,
     gap: float = 1e-9,
 ) -> Any:
-    """Minimize a cost over 0/1 variables with lower and upper bounds on rows of a matrix.
+    """Minimize a cost over 0/1 and other variables with lower and upper bounds on rows of a matrix.
 
     HiGHS cannot be interrupted: Ctrl-C takes effect when it returns.
 
@@ -49,7 +50,9 @@ def solve_integer_program(
         Row, column and coefficient of each entry of the matrix.
     low, high : float64[rows]
     whole : bool or bool[columns]
-        Integer variables; others may lie between 0 and 1.
+        Integer variables; others may be fractions.
+    most : float or float64[columns]
+        The largest value of each variable.
     seconds : float, optional
         Time limit.
     gap : float
@@ -77,7 +80,7 @@ def solve_integer_program(
         return milp(
             np.asarray(cost, float),
             integrality=np.broadcast_to(whole, len(cost)).astype(int),
-            bounds=Bounds(0, 1),
+            bounds=Bounds(0, most),
             constraints=LinearConstraint(table, low, high) if len(low) else None,
             options={"mip_rel_gap": gap, **limits},
         )

@@ -12,6 +12,7 @@ from remat_algos.bounds.integer_program import (
     INFEASIBLE,
     SOLVED,
     STOPPED,
+    TOLERANCE,
     Entries,
     next_multiple,
     objective_unit,
@@ -20,7 +21,7 @@ from remat_algos.bounds.integer_program import (
 )
 from remat_algos.bounds.memory import forced_bytes, runs_once
 from remat_algos.context import Clock, Stopwatch
-from remat_algos.ir.arrays import Bool, Int8, Int64
+from remat_algos.ir.arrays import Bool, Int8, Int64, frozen
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted
@@ -39,11 +40,48 @@ MIN_GAIN = 1e-3  # of the overhead: a moment that gains less is the last
 OPTIMAL, STOPPED_EARLY, NO_SOLUTION = "optimal", "stopped", "infeasible"
 SIZES = 12  # largest values of a moment with a rounded row of bytes each
 FINEST = 200  # limit / the smallest common divisor of sizes with such a row
+STARTS = 8  # relaxations solved to find the rows of the link for stores that begin late
 MARGIN = 1e-5
 """Share of the bytes of a row by which it is relaxed: HiGHS treats numbers that differ by 1e-6 as equal, even when it
 derives other rows, and cut off a schedule of exactly the bytes of the limit on a network of 52 nodes."""
 FREE = -1  # of a variable: neither 0 nor 1 follows from the graph
 ZERO, ONE = 0, 1  # columns of the constants
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkTimes:
+    """How long a link copies each value out to the host, and back in.
+
+    Parameters
+    ----------
+    out_time, in_time : int64[n_values]
+        In the unit of the graph's compute, latency included, 0 or more.
+
+    Examples
+    --------
+    >>> LinkTimes([3, 0], [2, 0]).out_time.tolist()
+    [3, 0]
+    """
+
+    out_time: Int64
+    in_time: Int64
+
+    def __post_init__(self) -> None:
+        for name in ("out_time", "in_time"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
+
+    def leaving(self, graph: ComputationGraph) -> Bool:
+        """bool[n_values]: values that a copy can free bytes of; outputs are pinned.
+
+        Raises
+        ------
+        ValueError
+            If the times are not those of the graph's values.
+        """
+        for times in (self.out_time, self.in_time):
+            if times.shape != (graph.n_values,) or (times < 0).any():
+                raise ValueError(f"link times are an array of {times.shape}; give a time of 0 or more for each value")
+        return graph.needed[graph.producer] & ~graph.output & (graph.memory > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +91,7 @@ class MomentBound:
     Parameters
     ----------
     compute : int
-        In the unit of the graph's costs.
+        In the unit of the graph's costs; with link times, a lower bound on the time of plans with copies.
     nodes : tuple of int
         The nodes whose first runs are the moments, each an ancestor of the next.
     infeasible : bool
@@ -74,6 +112,7 @@ def moment_bound(
     limit: int,
     nodes: Sequence[int],
     *,
+    times: LinkTimes | None = None,
     seconds: float | None = None,
     look: Callable[[], None] | None = None,
 ) -> MomentBound:
@@ -91,6 +130,8 @@ def moment_bound(
         Bytes of the peak.
     nodes : sequence of int
         One to four needed nodes, each an ancestor of the next.
+    times : LinkTimes, optional
+        Bound the time of plans that may also copy values out to the host and back in.
     seconds : float, optional
         Time limit of HiGHS, whose bound at that time counts. It cannot be interrupted.
     look : callable, optional
@@ -103,7 +144,7 @@ def moment_bound(
     Raises
     ------
     ValueError
-        If the nodes are not such a chain.
+        If the nodes are not such a chain, or the times are not those of the graph.
 
     Examples
     --------
@@ -113,10 +154,12 @@ def moment_bound(
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (4, 5)], compute=7)
     >>> moment_bound(graph, 3, [2]).compute, moment_bound(graph, 2, [2]).compute, moment_bound(graph, 2, [5]).infeasible
     (42, 49, True)
+    >>> moment_bound(graph, 2, [2], times=LinkTimes([1] * 6, [1] * 6)).compute
+    42
     """
     if look is not None:
         look()
-    program = _Program(graph, limit, _chain(graph, nodes))
+    program = _Program(graph, limit, _chain(graph, nodes), times)
     return program.bound(seconds)
 
 
@@ -125,6 +168,7 @@ def choose_moments(
     limit: int,
     first: int,
     *,
+    times: LinkTimes | None = None,
     count: int = MAX_MOMENTS,
     seconds: float = inf,
     clock: Clock | None = None,
@@ -144,6 +188,8 @@ def choose_moments(
         Bytes of the peak.
     first : int
         The first moment: the node that proves the closure bound.
+    times : LinkTimes, optional
+        As in `moment_bound`.
     count : int
         Maximum number of moments.
     seconds : float, optional
@@ -165,7 +211,7 @@ def choose_moments(
     >>> [(bound.compute, bound.nodes) for bound in choose_moments(graph, 4, 2)]
     [(49, (2,))]
     """
-    choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look)
+    choice = _MomentChoice(graph, limit, seconds, clock or Clock(), look, times)
     best, _ = choice.solved([first], FIRST_SECONDS)
     yield best
     while len(best.nodes) < count and not best.infeasible and (len(best.nodes) > 1 or best.status == OPTIMAL):
@@ -192,6 +238,7 @@ class _MomentChoice:
         Of the processor.
     clock : Clock
     look : callable, optional
+    times : LinkTimes, optional
     """
 
     def __init__(
@@ -201,12 +248,14 @@ class _MomentChoice:
         seconds: float,
         clock: Clock,
         look: Callable[[], None] | None,
+        times: LinkTimes | None = None,
     ) -> None:
         self.graph = graph
         self.limit = limit
         self.seconds = seconds
         self.clock = clock
         self.look = look
+        self.times = times
         self.idle = set[int]()  # nodes that did not raise the relaxation of the first moment
         self.stopwatch = Stopwatch()
 
@@ -218,7 +267,7 @@ class _MomentChoice:
     def _program(self, chain: Sequence[int]) -> "_Program":
         if self.look is not None:
             self.look()
-        return _Program(self.graph, self.limit, chain)
+        return _Program(self.graph, self.limit, chain, self.times)
 
     @property
     def late(self) -> bool:
@@ -324,12 +373,14 @@ def _reached(indptr: Any, indices: Any, source: int) -> Bool:
 class _Program:
     """The integer program of a chain of moments.
 
-    All rows except those of bytes and of nodes that run once are clauses `one or other or not cause` over 0/1
-    variables. Their consequences are fixed, in whole numbers, before anything is solved.
+    All rows except those of bytes, of nodes that run once and of the link are clauses `one or other or not cause` over
+    0/1 variables. Their consequences are fixed, in whole numbers, before anything is solved.
     """
 
-    def __init__(self, graph: ComputationGraph, limit: int, chain: Sequence[int]) -> None:
-        self.graph, self.limit, self.nodes = graph, int(limit), tuple(chain)
+    def __init__(
+        self, graph: ComputationGraph, limit: int, chain: Sequence[int], times: LinkTimes | None = None
+    ) -> None:
+        self.graph, self.limit, self.nodes, self.times = graph, int(limit), tuple(chain), times
         n, count = graph.n_nodes, len(chain)
         self.windows = range(1, count + 1)
         spans = list(combinations(range(1, count + 2), 2))
@@ -337,7 +388,15 @@ class _Program:
         self.span = {span: np.arange(n) + 2 + n * (1 + i) for i, span in enumerate(spans)}
         start = 2 + n * (1 + len(spans))
         self.live = {w: np.arange(graph.n_values) + start + graph.n_values * (w - 1) for w in self.windows}
-        self.state: Int8 = np.full(start + graph.n_values * count, FREE, np.int8)
+        end = start + graph.n_values * count
+        self.leaving = np.flatnonzero(times.leaving(graph)) if times else np.zeros(0, np.int64)
+        size = self.leaving.size
+        self.loaded = {w: np.arange(size) + end + size * (w - 1) for w in self.windows}
+        self.kept = {w: live.copy() for w, live in self.live.items()}  # live, or loaded later
+        self.starts = {w: [0] for w in self.windows}  # of stores before each moment, those with a row
+        for w in self.windows:
+            self.kept[w][self.leaving] = self.loaded[w] + size * count
+        self.state: Int8 = np.full(end + 2 * size * count, FREE, np.int8)
         self.state[[ZERO, ONE]] = ZERO, ONE
         self.past = {w: ancestors(graph, v) for w, v in zip(self.windows, chain, strict=True)}
         self.future = {w: descendants(graph, v) for w, v in zip(self.windows, chain, strict=True)}
@@ -353,6 +412,13 @@ class _Program:
         self.possible = self._propagate()
         if self.possible:
             self._drop_unwanted()
+        if times:
+            begin = compute_up_to(graph, graph.needed & ~self.future[count])[graph.producer[self.leaving]]
+            self.begin = {}
+            for w, v in zip(self.windows, chain, strict=True):
+                past = self.past[w].copy()
+                past[v] = False
+                self.begin[w] = np.minimum(begin, int(graph.compute[past].sum()))
 
     def _runs(self, w: int) -> Int64:
         """Columns of the nodes that run in one window; window 0 reaches to the first moment."""
@@ -375,10 +441,11 @@ class _Program:
             state[live[graph.output & past[producer]]] = 1
             state[live[graph.reads(v)]] = 1
             state[live[graph.value_indptr[v] : graph.value_indptr[v + 1]]] = 1
+            state[self.loaded[w][future[producer[self.leaving]] | (state[live[self.leaving]] == 1)]] = 0
 
     def _clauses(self) -> Int64:
         """int64[3, rows]: columns one, other, cause of rows `one + other >= cause`."""
-        graph, live, span, last = self.graph, self.live, self.span, len(self.nodes) + 1
+        graph, live, kept, span, last = self.graph, self.live, self.kept, self.span, len(self.nodes) + 1
         producer = graph.producer
         pinned = np.flatnonzero(graph.output)
         rows: list[tuple[Any, Any, Any]] = [
@@ -386,12 +453,13 @@ class _Program:
             for w in range(last - 1)
             for cause in ([live[w][pinned]] if w else []) + [self._runs(w)[producer[pinned]]]
         ]
-        rows.append((self.before[producer], ZERO, live[1]))
+        rows += [(live[w][self.leaving], self.loaded[w], kept[w][self.leaving]) for w in self.windows]
+        rows.append((self.before[producer], ZERO, kept[1]))
         rows.append((self.before[producer[self.read]], ZERO, self.before[self.reader]))
         for a, b in span:
-            rows.append((live[a][self.read], span[a, b][producer[self.read]], span[a, b][self.reader]))
+            rows.append((kept[a][self.read], span[a, b][producer[self.read]], span[a, b][self.reader]))
             if b < last:
-                rows.append((live[a], span[a, b][producer], live[b]))
+                rows.append((kept[a], span[a, b][producer], kept[b]))
             for middle in range(a + 1, b):
                 rows.append((span[a, middle], span[middle, b], span[a, b]))
                 rows += [(span[a, b], ZERO, part) for part in (span[a, middle], span[middle, b])]
@@ -467,16 +535,33 @@ class _Program:
         runs = np.array([self._runs(w) for w in range(len(self.nodes) + 1)])
         fixed = int(((state[runs] == 1).sum(axis=0) * graph.compute).sum()) - needed
         columns = np.flatnonzero(state == FREE)
+        n_waits = len(runs) if self.times else 0
         place = np.full(state.size, -1)
         place[columns] = np.arange(columns.size)
         cost = np.zeros(state.size, np.int64)
         cost[runs.ravel()] = np.tile(graph.compute, runs.shape[0])
-        step = gcd(*graph.compute[self.repeatable & (graph.compute > 0)].tolist())
+        step = 1 if self.times else gcd(*graph.compute[self.repeatable & (graph.compute > 0)].tolist())
         unit, margin = objective_unit(cost[columns], needed)
-        if not columns.size or seconds == 0:
-            status = STOPPED_EARLY if columns.size else OPTIMAL
+        if not columns.size + n_waits or seconds == 0:
+            status = STOPPED_EARLY if columns.size + n_waits else OPTIMAL
             return max(0, next_multiple(fixed, step)), status
-        result = solve_integer_program(cost[columns] / unit, *self._rows(place), whole=whole, seconds=seconds)
+        is_wait = np.arange(columns.size + n_waits) >= columns.size
+        stopwatch = Stopwatch()
+
+        def solved(whole: bool) -> Any:
+            return solve_integer_program(
+                np.concatenate([cost[columns] / unit, np.ones(n_waits)]),
+                *self._rows(place, unit),
+                whole=whole and ~is_wait,
+                most=np.where(is_wait, np.inf, 1.0),
+                seconds=None if seconds is None else max(0.0, seconds - stopwatch.passed),
+            )
+
+        for _ in range(STARTS if self.times else 0):
+            result = solved(False)
+            if result.x is None or not self._late_starts(place, unit, result.x):
+                break
+        result = solved(whole)
         if result.status == INFEASIBLE:
             return 0, NO_SOLUTION
         if result.x is not None:
@@ -486,8 +571,8 @@ class _Program:
         status = OPTIMAL if result.status == SOLVED else STOPPED_EARLY
         return max(0, next_multiple(fixed + (lower or 0), step)), status
 
-    def _rows(self, place: Int64) -> tuple[Entries, Any, Any]:
-        """((row, column, coefficient) of all entries, lowest and highest value of each row)."""
+    def _rows(self, place: Int64, unit: float) -> tuple[Entries, Any, Any]:
+        """((row, column, coefficient) of all entries, lowest and highest value of each row); times are in a unit."""
         graph, state, clauses = self.graph, self.state, self.clauses
         n_clauses = clauses.shape[1]
         low = [(state[clauses[2]] == 1).astype(float)]
@@ -513,10 +598,84 @@ class _Program:
         coefficient.append(np.ones(runs.size))
         low.append(np.full(runs.shape[1], -np.inf))
         high.append(np.ones(runs.shape[1]))
+        size += runs.shape[1]
+        for columns, amounts, least in self._rate_rows(place, unit) if self.times else ():
+            row.append(np.full(columns.size, size))
+            column.append(columns)
+            coefficient.append(amounts)
+            low.append(np.array([least]))
+            high.append(np.array([np.inf]))
+            size += 1
         column_of = np.concatenate(column)
         free = column_of >= 0
         entries = np.concatenate(row)[free], column_of[free], np.concatenate(coefficient)[free]
         return entries, np.concatenate(low), np.concatenate(high)
+
+    def _rate_rows(self, place: Int64, unit: float) -> Iterator[tuple[Int64, Any, float]]:
+        """Yield (columns, coefficients, lowest value) of the rows of the link; times and waits are in a unit.
+
+        What is loaded after a moment was stored before its step, and is loaded after its step. So the compute before
+        and the wait there are at least its time out, the compute after and the wait there its time in. What was not
+        made before a start is stored after it: there is a row for each of `starts`.
+        """
+        times, last = self.times, len(self.nodes) + 1
+        assert times is not None
+        for w, v in zip(self.windows, self.nodes, strict=True):
+            before, after = self._side(range(w), place, unit), self._side(range(w, last), place, unit)
+            own = int(self.graph.compute[v])
+            out, into = times.out_time[self.leaving], times.in_time[self.leaving]
+            rows = [(*before, start + own, np.where(self.begin[w] >= start, out, 0)) for start in self.starts[w]]
+            for columns, amounts, known, first, copied in [*rows, (*after, 0, into)]:
+                least = first + int(copied[self.state[self.loaded[w]] == 1].sum()) - known
+                yield (
+                    np.concatenate([columns, place[self.loaded[w]]]),
+                    np.concatenate([amounts, -copied / unit]),
+                    least / unit,
+                )
+
+    def _side(self, windows: range, place: Int64, unit: float) -> tuple[Int64, Any, int]:
+        """(columns, coefficients, known part in compute) of the compute and the waits of some windows."""
+        runs = np.concatenate([self._runs(u) for u in windows])
+        compute = np.tile(self.graph.compute, len(windows))
+        columns = np.concatenate([place[runs], (place >= 0).sum() + np.array(windows)])
+        amounts = np.concatenate([compute / unit, np.ones(len(windows))])
+        return columns, amounts, int(compute[self.state[runs] == 1].sum())
+
+    def _late_starts(self, place: Int64, unit: float, x: Any) -> bool:
+        """For each moment, add the start whose row a solution breaks most; False if it breaks none."""
+        assert self.times is not None
+        found = False
+        for w, v in zip(self.windows, self.nodes, strict=True):
+            columns, amounts, known = self._side(range(w), place, unit)
+            free = columns >= 0
+            before = known - int(self.graph.compute[v]) + unit * float(amounts[free] @ x[columns[free]])
+            loaded = self.loaded[w]
+            share = np.where(place[loaded] >= 0, x[place[loaded]], self.state[loaded] == 1)
+            order = np.argsort(-self.begin[w], kind="stable")
+            begin, copied = self.begin[w][order], np.cumsum((share * self.times.out_time[self.leaving])[order])
+            late = np.where(share[order] > 0, begin + copied - before, 0)
+            if late.max(initial=0) > TOLERANCE * self.graph.needed_compute:
+                self.starts[w].append(int(begin[late.argmax()]))
+                found = True
+        return found
+
+
+def compute_up_to(graph: ComputationGraph, within: Bool) -> Int64:
+    """int64[n]: the compute of each node of an ancestor-closed set and its ancestors, which any schedule runs by then.
+
+    0 for other nodes. Cost: O(k^2) time and memory, in bits, for k nodes of the set.
+    """
+    nodes = np.flatnonzero(within)
+    indptr, indices = graph.predecessors
+    row = np.full(graph.n_nodes, -1)
+    row[nodes] = np.arange(nodes.size)
+    above = np.zeros((nodes.size, nodes.size + 7 >> 3), np.uint8)
+    total = np.zeros(graph.n_nodes, np.int64)
+    for i, v in enumerate(nodes.tolist()):
+        above[i] = np.bitwise_or.reduce(above[row[indices[indptr[v] : indptr[v + 1]]]], axis=0)
+        above[i, i >> 3] |= 128 >> (i & 7)
+        total[v] = graph.compute[nodes[np.unpackbits(above[i], count=nodes.size).view(bool)]].sum()
+    return total
 
 
 def _rows_of_bytes(memory: Int64, slack: int) -> Iterator[Any]:

@@ -56,6 +56,12 @@ class Backend:
         with self.uncounted():
             return self.xp.empty(nbytes, np.uint8)
 
+    def host_memory(self, nbytes: int) -> Any:
+        """Memory of the host for copies: uint8[nbytes], or pinned memory with its address `ptr` for a GPU."""
+        if self.stream is None:
+            return np.empty(nbytes, np.uint8)
+        return self.xp.cuda.alloc_pinned_memory(max(nbytes, 1))
+
     def to_host(self, array: Array) -> NDArray[Any]:
         """The array as a NumPy array, once it has been computed."""
         if self.stream is None:

@@ -47,6 +47,12 @@ class Execution:
         The arena that it ran in.
     outputs : dict of int to uint8[...]
         The outputs at the end by value, if requested.
+    host : int64[m], optional
+        Bytes on the host during each step, if values are copied there.
+    events : list of (str, int), optional
+        On NumPy, if values are copied: what happened, in this order. ("compute", node); ("free", value), of outputs
+        too; ("store", value) and ("load", value) where a copy begins, ("stored", value) and ("loaded", value) where it
+        has ended.
     """
 
     graph: ComputationGraph
@@ -62,6 +68,8 @@ class Execution:
     seconds: NDArray[np.float64] | None = None
     allocation: Allocation | None = None
     outputs: dict[int, NDArray[np.uint8]] | None = None
+    host: Int64 | None = None
+    events: list[tuple[str, int]] | None = None
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -72,6 +80,8 @@ class Execution:
         for name, dtype in (("used", np.int64), ("used_raw", np.int64), ("total", np.int64), ("checksums", np.uint32)):
             count = self.simulation.lifetimes.value.size if name == "checksums" else len(self.simulation.schedule)
             object.__setattr__(self, name, frozen(getattr(self, name), dtype, name, count))
+        if self.host is not None:
+            object.__setattr__(self, "host", frozen(self.host, np.int64, "host", len(self.simulation.schedule)))
         if self.seconds is not None:
             object.__setattr__(self, "seconds", times(self.seconds, (len(self.simulation.schedule),)))
 
@@ -164,22 +174,26 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     It is counted from graph and order, not from `simulation.lifetimes`, by which the run frees, so that it shows a
     wrong lifetime even if the simulator used it too.
     """
-    graph, order = simulation.graph, simulation.schedule.order
+    graph, schedule = simulation.graph, simulation.schedule
+    order, loads, lingering = schedule.order, schedule.loads.astype(np.int64), schedule.lingering
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
     value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
-    by_value = np.lexsort((made_at, value))
-    value, made_at = value[by_value], made_at[by_value]
-    # a read is served by the last run before it, or by the first for an output, which is pinned
-    key = len(order) + 1
-    served = np.searchsorted(value * key + made_at, read * key + read_at) - 1
+    # at step s loads come first, at time 2 s, then the run, at 2 s + 1
+    value, made = np.concatenate([value, loads[:, 1]]), np.concatenate([2 * made_at + 1, 2 * loads[:, 0]])
+    by_value = np.lexsort((made, value))
+    value, made = value[by_value], made[by_value]
+    # a read is served by what was made last before it, or first for an output, which is pinned
+    key = 2 * (len(order) + 1)
+    served = np.searchsorted(value * key + made, read * key + 2 * read_at + 1) - 1
     first = np.searchsorted(value, np.arange(graph.n_values))
     served = np.where(graph.output[read], first[read], served)
-    last = made_at.copy()
+    last = made // 2
     np.maximum.at(last, served, read_at)
+    np.maximum.at(last, first[lingering[:, 0]], lingering[:, 1] - 1)
     last[first[graph.output]] = len(order) - 1
     change = np.zeros(len(order) + 1, np.int64)
-    np.add.at(change, made_at, memory[value])
+    np.add.at(change, made // 2, memory[value])
     np.subtract.at(change, last + 1, memory[value])
     return np.cumsum(change)[:-1] + workspace[order]
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.links import Link
 from remat_algos.errors import OutOfMemoryError, RematError
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution
+from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run_loop import RunLoop
@@ -32,14 +34,17 @@ def execute(
     seed: int = 0,
     *,
     limit: int | None = None,
+    link: Link | None = None,
     checking: bool | None = None,
     timed: bool = False,
     outputs: bool = False,
 ) -> Execution:
-    """Run a schedule: compute, read and free its values, and count the bytes of every step.
+    """Run a schedule: compute, read, copy and free its values, and count the bytes of every step.
 
     The values of a node are allocated when it runs, then its workspace; after the step the workspace is freed, then
-    values without later reads. Residents are not counted. However the run ends, all its arrays are released.
+    values without later reads. Residents are not counted. Values that the schedule loads are copied to the host and
+    back beside the runs: a run waits for the loads that it reads, a free for the store of its value. The memory of the
+    host is taken before the first step. However the run ends, no copy is running and all its arrays are released.
 
     Parameters
     ----------
@@ -58,6 +63,9 @@ def execute(
         Seed of the default operators.
     limit : int, optional
         Maximum bytes: allocated on NumPy, each request rounded up to 512; reserved by the pool on CuPy.
+    link : Link, optional
+        On NumPy, how long the copies of loaded values take, by default no longer than they need here; and on any
+        backend the limit of host memory.
     checking : bool, optional
         By default if there is an allocation. Overwrite freed arrays, and each workspace before the checksums of its
         node's values, and check before and after each step that its reads are unchanged since they were computed,
@@ -82,7 +90,7 @@ def execute(
     BackendError
         If the backend cannot run here, or the operators do not follow `Operators`.
     OutOfMemoryError
-        If memory runs out, with step, node, bytes requested and bytes free.
+        If memory runs out, with step, node, bytes requested and bytes free; that of the host, before the first step.
     TypeError
         If the schedule, operators or allocation have a wrong type.
     StaleValueError
@@ -104,14 +112,15 @@ def execute(
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)
+    copies = HostCopies(on, simulation, link) if simulation.schedule.loads.size else None
     del operators  # an error refers to this frame, which would keep their arrays alive
     memory: Memory | None = None
     try:
         with on.running():
             loop.prepare()
             memory = _memory(on, allocation, limit, checking)
-            with memory:
-                loop.run_schedule(memory)
+            with memory, copies or nullcontext():
+                loop.run_schedule(memory, copies)
                 return loop.execution(allocation, outputs)
     except BaseException as error:
         loop.release()

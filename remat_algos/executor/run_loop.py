@@ -13,6 +13,7 @@ from remat_algos.errors import BackendError, StaleValueError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution, live_memory
+from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.memories import CHUNK, PATTERN, Memory
 from remat_algos.executor.operators import Operators
 from remat_algos.ir.arrays import Int64
@@ -35,10 +36,12 @@ class RunLoop:
         self._newest = [-1] * simulation.graph.n_values  # the instance that serves reads of each value
         self._residents: list[tuple[Array, ...]] = []  # of each node
         self._resident = 0
-        self._sums: list[Any] = []
+        self._sums: list[Any] = [None] * simulation.lifetimes.value.size
+        self._copies: HostCopies | None = None
         self._used: list[int] = []
         self._used_raw: list[int] = []
         self._total: list[int] = []
+        self._host: list[int] = []
         self._marks: list[Any] = []
 
     def prepare(self) -> None:
@@ -52,7 +55,7 @@ class RunLoop:
         none: tuple[Array, ...] = ()
         self._residents = [tuple([arrays[r] for r in row]) for row in rows] if rows else [none] * graph.n_nodes
 
-    def run_schedule(self, memory: Memory) -> None:
+    def run_schedule(self, memory: Memory, copies: HostCopies | None) -> None:
         """Run the schedule. The loop does only what cannot be precomputed, and avoids NumPy scalars."""
         graph, lifetimes, order = self.simulation.graph, self.simulation.lifetimes, self.simulation.schedule.order
         reads_of, residents_of = to_lists(graph.read_indptr, graph.read_indices), self._residents
@@ -62,12 +65,22 @@ class RunLoop:
         arrays, newest, sums = self._arrays, self._newest, self._sums
         allocate, free, peak, mark = memory.allocate, memory.free, memory.peak, self._on.mark
         run, checksum = self._operators.run, self._operators.checksum
+        self._copies = copies
         for step, node in enumerate(order.tolist()):
             self.step, self.node = step, node
-            served, reads = self._served(reads_of[node])
             computed = range(indptr[step], indptr[step + 1])
+            if copies is not None:
+                for i in copies.loads[step]:
+                    arrays[i] = allocate(size[i], keys[i])
+                    copies.load(i, arrays[i])
+                    newest[value[i]] = i
+                computed = computed[len(copies.loads[step]) :]
+            served, reads = self._served(reads_of[node])
             values = tuple([allocate(size[i], keys[i]) for i in computed])
             workspace = allocate(scratch[node], scratch_key[step]) if scratch[node] else None
+            if copies is not None:
+                self._await(copies, served, computed)
+                copies.events.append(("compute", node))
             if self._checking:
                 self._check_reads(reads_of[node])
             if self._timed:
@@ -82,7 +95,7 @@ class RunLoop:
             if self._checking and workspace is not None:
                 workspace.fill(PATTERN)  # destroys a value at the same address
             for i, array in zip(computed, values, strict=True):
-                sums.append(_word(checksum(array)) if self._checking else checksum(array))
+                sums[i] = _word(checksum(array)) if self._checking else checksum(array)
                 arrays[i] = array
                 if not pinned[value[i]] or newest[value[i]] < 0:  # an output is pinned by its first run
                     newest[value[i]] = i
@@ -91,9 +104,35 @@ class RunLoop:
             reads, values, workspace, array = (), (), None, None  # `memory` must have the only references
             if scratch[node]:
                 free(scratch_key[step])
+            if copies is not None:
+                self._host.append(copies.used)
+                copies.end_step(step)
+                for i in copies.stores[step]:
+                    copies.store(i, arrays[i])
             for i in ended[step]:
+                if copies is not None:
+                    self._arrive(copies, i)
+                    copies.leave(i)
+                    copies.events.append(("free", value[i]))
                 del arrays[i]
                 free(keys[i])
+        if copies is not None:
+            copies.finish()
+
+    def _await(self, copies: HostCopies, served: list[int], computed: range) -> None:
+        """Wait for the loads that a step reads, and for stores of what it writes over."""
+        keys, over = self._keys.instance, self._keys.over
+        replaced = {over[keys[i]] for i in computed}
+        for i in served:
+            self._arrive(copies, i)
+            if keys[i] in replaced:
+                copies.leave(i)
+
+    def _arrive(self, copies: HostCopies, i: int) -> None:
+        """Wait for the load of an instance, and take its checksum."""
+        if copies.arrive(i):
+            checksum = self._operators.checksum(self._arrays[i])
+            self._sums[i] = _word(checksum) if self._checking else checksum
 
     def execution(self, allocation: Allocation | None, outputs: bool) -> Execution:
         """The measurements, and the outputs at the end."""
@@ -118,6 +157,8 @@ class RunLoop:
             seconds=seconds,
             allocation=allocation,
             outputs=copies,
+            host=None if self._copies is None else _frozen(self._host),
+            events=self._copies.events if self._copies is not None and self._on.stream is None else None,
         )
 
     @property

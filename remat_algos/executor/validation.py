@@ -97,14 +97,20 @@ class Validation:
 
     @property
     def first_difference(self) -> int | None:
-        """The first step at which predicted and measured bytes differ, rounded or exact; None if they never do."""
-        differs = (self.residual != 0) | (self._residual_raw != 0)
+        """The first step at which predicted and measured bytes differ, rounded, exact or on the host; None if never."""
+        differs = (self.residual != 0) | (self._residual_raw != 0) | (self._residual_host != 0)
         return int(differs.argmax()) if differs.any() else None
 
     @property
     def _residual_raw(self) -> Int64:
         """int64[m]: the residual without rounding."""
         return self.execution.used_raw - self.execution.predicted_raw
+
+    @property
+    def _residual_host(self) -> Int64:
+        """int64[m]: measured bytes on the host minus predicted ones, at each step."""
+        predicted = self.simulation.host_trace
+        return predicted - predicted if self.execution.host is None else self.execution.host - predicted
 
     @property
     def mismatches(self) -> int | str:
@@ -153,11 +159,11 @@ class Validation:
         return self.pool_predicted[0] <= self.pool_total <= self.pool_predicted[1]
 
     def replayed(self) -> PoolUse | None:
-        """The model of CuPy's pool with the chunks of the real pool; None without one.
+        """The model of CuPy's pool with the chunks of the real pool; None without one, and if values are loaded.
 
         Its `reserved` should equal `execution.total` at every step. AllocationError if these addresses are impossible.
         """
-        if self.addresses is None or self.arena:
+        if self.addresses is None or self.arena or self.execution.host is not None:
             return None
         return cupy_pool(self.simulation, addresses=self.addresses)
 
@@ -180,6 +186,7 @@ class Validation:
             "pool_predicted": list(self.pool_predicted),
             "pool_inside": self.pool_inside,
             "device_peak": self.device_peak,
+            **self._host_record(),
             "residual": self.residual.tolist(),
             "first_difference": step,
             "first_difference_node": None if step is None else self._node(step),
@@ -191,6 +198,11 @@ class Validation:
             "runs": self.runs.tolist(),
         }
 
+    def _host_record(self) -> dict[str, int]:
+        if self.execution.host is None:
+            return {}
+        return {"host_peak": self.simulation.host_peak, "measured_host_peak": int(self.execution.host.max(initial=0))}
+
     def _node(self, step: int) -> str:
         return self.simulation.graph.labels[int(self.simulation.schedule.order[step])]
 
@@ -201,6 +213,7 @@ class Validation:
             ("predicted", f"{exact_bytes(self.predicted_peak)} at the peak, in blocks of 512 bytes"),
             ("measured", f"{exact_bytes(self.measured_peak)}; {self._first_difference()}"),
             ("exact", self._exactly()),
+            *([("host", self._on_host())] if self.execution.host is not None else []),
             ("reserved", self._reserved()),
             *([("device", f"{format_bytes(self.device_peak)} more in use")] if self.device_peak is not None else []),
             ("values", self._values()),
@@ -220,11 +233,16 @@ class Validation:
             return f"equal at each of {counted(len(self.simulation.schedule), 'step')}"
         apart, exactly = int(self.residual[step]), int(self._residual_raw[step])
         node = shortened(self._node(step))
-        return f"first difference at step {step}, {node}: {apart:+,} bytes in blocks, {exactly:+,} bytes exactly"
+        host = f", {self._residual_host[step]:+,} bytes on the host" if self._residual_host[step] else ""
+        return f"first difference at step {step}, {node}: {apart:+,} bytes in blocks, {exactly:+,} bytes exactly{host}"
 
     def _exactly(self) -> str:
         peak, measured = self.simulation.peak_memory, int(self.execution.peak_raw)
         return f"{peak:,} bytes predicted, {measured:,} measured"
+
+    def _on_host(self) -> str:
+        peaks = self._host_record()
+        return f"{peaks['host_peak']:,} bytes predicted, {peaks['measured_host_peak']:,} measured"
 
     def _reserved(self) -> str:
         low, high = self.pool_predicted
@@ -239,12 +257,15 @@ class Validation:
 
     def _values(self) -> str:
         simulation = self.simulation
-        again = int((~simulation.schedule.first_run[simulation.lifetimes.made_at]).sum())
-        if self.mismatches == 0 and not again:
+        again = int((~simulation.schedule.first_run[simulation.lifetimes.made_at] & ~simulation.is_load).sum())
+        copies = [counted(again, "recomputed value")] if again else []
+        if len(simulation.schedule.loads):
+            copies.append(counted(len(simulation.schedule.loads), "loaded value"))
+        if self.mismatches == 0 and not copies:
             return "no value recomputed"
         if self.mismatches == 0:
-            same = "bit-identical to the original" + ("s" if again > 1 else "")
-            return f"{counted(again, 'recomputed value')}, {same}"
+            same = "bit-identical to the original" + ("s" if again + len(simulation.schedule.loads) > 1 else "")
+            return f"{' and '.join(copies)}, {same}"
         if self.stale is not None:
             return str(self.stale)
         if self.execution.mismatches:

@@ -1,0 +1,342 @@
+"""A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, frexp, inf
+from typing import Any
+
+import numpy as np
+
+from remat_algos.bounds.memory import bytes_in_id_order, runs_once
+from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.csr import row_of
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.kernels.flow import FlowNetwork
+
+SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
+ENDLESS = 2**61  # above all sums of finite capacities
+BITS = 60  # of these sums
+BELOW = 1 - 2.0**-40  # a product of a few floats, times this, is less than the exact one
+CUTS = 60  # of one moment, at most; 10 to 40 are usual
+NEAR = 2e-5  # of one pass: gap between the bound and the lowest line at which a moment is left
+LOW = 0.05  # of the overhead: a moment whose first cut is this much lower than the best bound is left
+LATE = 1e-4  # of one pass: time by which stores must end too late for another start
+MAX_PRICE = 1e6  # of all bytes, in one pass
+PATIENCE = 60  # cuts without a better bound after which other moments are left out
+MOST_ARCS = 3_000_000  # of the networks of these cuts
+MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
+
+
+@dataclass(frozen=True, slots=True)
+class LinkPrices:
+    """The prices behind a lower bound on time, as exact numbers.
+
+    Parameters
+    ----------
+    byte : float
+        Of a byte that is live at the moment, in compute.
+    out : tuple of (int, float)
+        (start, price): price of link time out for values that no plan stores before `start`. They sum up to 1 at most.
+    into : float
+        Price of link time in, 1 at most.
+    """
+
+    byte: float = 0.0
+    out: tuple[tuple[int, float], ...] = ()
+    into: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """A lower bound on the time of every plan within a limit, copies included, and its proof.
+
+    Parameters
+    ----------
+    time : int
+        In the unit of the graph's compute.
+    node : int
+        The node at whose first run bytes are counted; -1 for the compute of one pass.
+    prices : LinkPrices, optional
+    infeasible : bool
+        True if no plan fits: the bytes that must be live at that run exceed the limit.
+
+    Examples
+    --------
+    >>> TimeBound(25)
+    TimeBound(time=25, node=-1, prices=None, infeasible=False)
+    """
+
+    time: int
+    node: int = -1
+    prices: LinkPrices | None = None
+    infeasible: bool = False
+
+
+def time_bound(
+    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
+) -> TimeBound:
+    """Compute a lower bound on the time of plans with a peak of at most `limit`, any copies included.
+
+    It is the linear relaxation of `moment_bound` with one moment, by minimum cuts. Its proof is a node and prices,
+    exact in whole numbers and fractions.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int
+        Bytes of the peak.
+    times : LinkTimes
+    look : callable, optional
+        Called before each moment; an exception ends the search.
+
+    Returns
+    -------
+    TimeBound
+        The highest of the moments tried: those of the most bytes in id order come first.
+
+    Examples
+    --------
+    3 reads 0 and 2, but 0 does not fit beside 2. To copy it out takes 11 while 1 runs for 10, to run it again 10.
+
+    >>> graph = ComputationGraph.from_edges(
+    ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
+    >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).time for t in (5, 11, 16)]
+    [40, 41, 44]
+    """
+    bound = TimeBound(graph.needed_compute)
+    for rising in time_bounds(graph, limit, times, look=look):
+        bound = rising
+    return bound
+
+
+def time_bounds(
+    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
+) -> Iterator[TimeBound]:
+    """Yield the rising bounds on the way to `time_bound`, all above one pass.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2)], memory=[2, 1, 1], workspace=[0, 2, 0])
+    >>> [bound.infeasible for bound in time_bounds(graph, 3, LinkTimes([1] * 3, [1] * 3))]
+    [True]
+    """
+    live = bytes_in_id_order(graph)
+    nodes = np.argsort(-live, kind="stable")
+    best, prices = graph.needed_compute, LinkPrices()
+    cuts = arcs = 0
+    begin: Int64 | None = None
+    for node in nodes[live[nodes] > limit].tolist():
+        if cuts >= PATIENCE or arcs > MOST_ARCS:
+            return
+        if look is not None:
+            look()
+        if begin is None:
+            begin = _begin(graph, node)
+        moment = _PricedMoment(graph, limit, times, node, begin)
+        if moment.over > 0:
+            yield TimeBound(graph.needed_compute, node, infeasible=True)
+            return
+        ascent = _Ascent(moment, prices)
+        if ascent.best >= best - LOW * (best - graph.needed_compute):
+            ascent.climb(best)
+        cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
+        if ascent.best > best:
+            best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
+            yield TimeBound(best, node, prices)
+
+
+def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
+    """The lower bound on time that the node and prices of a bound prove, by a single cut.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges(
+    ...     [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0])
+    >>> times = LinkTimes([11] * 4, [11] * 4)
+    >>> time_proof(graph, 4, times, time_bound(graph, 4, times))
+    41
+    """
+    if bound.prices is None:
+        return graph.needed_compute
+    moment = _PricedMoment(graph, limit, times, bound.node, _begin(graph, bound.node))
+    return max(graph.needed_compute, moment.cut(bound.prices)[0])
+
+
+def _begin(graph: ComputationGraph, node: int) -> Int64:
+    """int64[n_values]: compute before which no plan can store a value that is made before the first run of a node."""
+    nodes = graph.needed
+    if nodes.sum() > MANY:
+        nodes = nodes & ~descendants(graph, node)
+    if nodes.sum() > TOO_MANY:
+        return np.zeros(graph.n_values, np.int64)
+    return compute_up_to(graph, nodes)[graph.producer]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A cut as a line over the prices.
+
+    before, after : compute before and after the moment, over : bytes above the limit, loaded : values
+    """
+
+    before: int
+    after: int
+    over: int
+    loaded: Int64
+
+
+class _PricedMoment:
+    """The network of the first run of a node: which nodes run after it, and which values are live or loaded for them.
+
+    On the source's side are nodes that run after it, values that these need, and free nodes that do not run before it.
+    Arcs are first those of values, then of the compute after, then of the compute before and of outputs of free nodes;
+    the rest are endless.
+
+    begin : int64[n_values] compute before which a value cannot be stored
+    """
+
+    def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
+        self.graph, self.times, self.leaving = graph, times, times.leaving(graph)
+        n, producer, compute, single = graph.n_nodes, graph.producer, graph.compute, runs_once(graph)
+        past, future = ancestors(graph, node), descendants(graph, node)
+        free = graph.needed & ~past & ~future
+        past[node] = future[node] = False
+        self.before, self.own, self.after = (int(compute[nodes].sum()) for nodes in (past, [node], future))
+        self.begin = np.minimum(begin, self.before)
+        forced = graph.output & past[producer]
+        forced[graph.reads(node)] = True
+        forced[graph.value_indptr[node] : graph.value_indptr[node + 1]] = True
+        self.over = int(graph.workspace[node]) + int(graph.memory[forced].sum()) - limit
+        self.free, self.again = np.flatnonzero(free), np.flatnonzero((past & ~single) | free)
+        runs, held = np.full(n, SINK), np.full(n, SINK)
+        runs[future] = SOURCE
+        runs[self.again] = 2 + np.arange(self.again.size)
+        held[self.free] = 2 + self.again.size + np.arange(self.free.size)
+        reader, read = row_of(graph.read_indptr, np.int32), graph.read_indices
+        pairs = free[reader] & free[producer[read]]
+        order = held[producer[read[pairs]]], held[reader[pairs]]
+        may = (past | free)[producer] & ~forced & ~graph.output
+        wanted = graph.needed[reader] & may[read] & (runs[reader] != SINK)
+        reader, read = reader[wanted], read[wanted]
+        needed = np.full(graph.n_values, UNSEEN)
+        others = np.setdiff1d(read, read[runs[reader] == SOURCE])
+        needed[read] = SOURCE
+        needed[others] = 2 + self.again.size + self.free.size + np.arange(others.size)
+        self.values = np.flatnonzero(needed != UNSEEN)
+        chosen, back = needed[read] != SOURCE, self.free[single[self.free]]
+        arcs = [
+            (needed[self.values], runs[producer[self.values]]),
+            (runs[self.again], np.full(self.again.size, SINK)),
+            (np.full(self.free.size, SOURCE), held[self.free]),
+            (runs[reader[chosen]], needed[read[chosen]]),
+            (held[self.free], runs[self.free]),
+            (runs[back], held[back]),
+            order,
+        ]
+        self.tail, self.head = (np.concatenate(ends).astype(np.int32) for ends in zip(*arcs, strict=True))
+        pinned = np.bincount(producer[graph.output], graph.memory[graph.output], n)
+        self.pinned = pinned[self.free].astype(np.int64)
+        size = 2 + self.again.size + self.free.size + others.size
+        self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
+
+    def cut(self, prices: LinkPrices) -> tuple[int, _Line]:
+        """(lower bound on time, line of the cut): capacities are rounded down, all else is exact."""
+        graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
+        out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
+        early, late = 1 - sum((price for _, price in out), Fraction()), 1 - Fraction(prices.into)
+        if min(early, late, Fraction(prices.byte), *(price for _, price in out)) < 0:
+            raise ValueError("prices of the link sum up to more than 1; each is at least 0")
+        rate = sum((np.where(self.begin[values] >= start, float(price), 0.0) for start, price in out), np.zeros(1))
+        keep = prices.byte * graph.memory[values]
+        load = np.where(self.leaving[values], rate * out_time[values] + prices.into * in_time[values], inf)
+        after = float(late) * graph.compute[self.again]
+        before = float(early) * graph.compute[self.free] + prices.byte * self.pinned
+        amounts = np.concatenate([np.minimum(keep, load), after, before])
+        bits = BITS - max(0, frexp(float(amounts.sum()))[1])
+        capacity = np.full(self.tail.size, ENDLESS)
+        capacity[: amounts.size] = np.ldexp(amounts * BELOW, bits)
+        flow, side = self.network.minimum_cut(capacity)
+        bound = early * self.before + self.own + late * self.after + Fraction(prices.byte) * self.over
+        bound += sum(start * price for start, price in out) + Fraction(int(flow), 1) / Fraction(2) ** bits
+        paid = ((side[self.tail] == 1) & (side[self.head] == 0))[: amounts.size]
+        of_values, of_again, of_free = np.split(paid, [values.size, values.size + self.again.size])
+        live = of_values & (keep <= load)
+        return ceil(bound), _Line(
+            self.before + int(graph.compute[self.free[of_free]].sum()),
+            self.after + int(graph.compute[self.again[of_again]].sum()),
+            self.over + int(graph.memory[values[live]].sum()) + int(self.pinned[of_free].sum()),
+            values[of_values & ~live],
+        )
+
+
+class _Ascent:
+    """The search for the best prices of a moment: the highest point below the lines of its cuts."""
+
+    def __init__(self, moment: _PricedMoment, prices: LinkPrices) -> None:
+        self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
+        self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))  # unit of its price
+        self.starts = [0]
+        self.lines: list[_Line] = []
+        self.best, self.prices = 0, prices
+        self._cut(prices)
+
+    def climb(self, best: int) -> None:
+        """Cut where the lowest line is highest, until the bound is near it; add starts of stores that are too late.
+
+        It ends early if no prices give more than the best bound of other moments.
+        """
+        while len(self.lines) < CUTS:
+            prices, above, share = self._top()
+            if above - max(self.best, best) > NEAR * self.pass_:
+                self._cut(prices)
+            elif not self._late_start(share):
+                return
+
+    def _cut(self, prices: LinkPrices) -> None:
+        bound, line = self.moment.cut(prices)
+        self.lines.append(line)
+        if bound > self.best:
+            self.best, self.prices = bound, prices
+
+    def _top(self) -> tuple[LinkPrices, float, Any]:
+        """(prices at which the lowest line is highest, its height, share of each line in the cut there)."""
+        from scipy.optimize import linprog  # type: ignore[import-untyped]
+
+        moment, times, n_starts = self.moment, self.moment.times, len(self.starts)
+        rows = []
+        for line in self.lines:
+            out, begin = times.out_time[line.loaded], moment.begin[line.loaded]
+            stored = [start + int(out[begin >= start].sum()) - line.before for start in self.starts]
+            loaded = int(times.in_time[line.loaded].sum()) - line.after
+            rows.append([1.0, *(-each / self.pass_ for each in [line.over * self.byte, *stored, loaded])])
+        heights = [(line.before + moment.own + line.after) / self.pass_ for line in self.lines]
+        found = linprog(
+            [-1.0] + [0.0] * (n_starts + 2),
+            np.array([*rows, [0.0, 0.0, *[1.0] * n_starts, 0.0]]),
+            [*heights, 1.0],
+            bounds=[(0, None), (0, MAX_PRICE), *[(0, 1)] * (n_starts + 1)],
+            method="highs",
+        )
+        byte, shares = max(0.0, float(found.x[1])) * self.byte, np.clip(found.x[2:], 0.0, 1.0)
+        out = shares[:-1] * BELOW / max(1.0, shares[:-1].sum())
+        prices = LinkPrices(byte, tuple(zip(self.starts, out.tolist(), strict=True)), float(shares[-1]))
+        return prices, found.x[0] * self.pass_, -found.ineqlin.marginals[:-1]
+
+    def _late_start(self, share: Any) -> bool:
+        """Add the start whose stores end latest in the cut that the lines make up; False if none ends too late."""
+        moment = self.moment
+        loaded = np.zeros(moment.graph.n_values)
+        for part, line in zip(share, self.lines, strict=True):
+            loaded[line.loaded] += part
+        values = np.flatnonzero(loaded > NEAR)
+        values = values[np.argsort(-moment.begin[values], kind="stable")]
+        begin, copied = moment.begin[values], loaded[values] * moment.times.out_time[values]
+        ends = begin + np.cumsum(copied)
+        stored = [start + float(copied[begin >= start].sum()) for start in self.starts]
+        before = max(float(share @ [line.before for line in self.lines]), *stored)
+        if not values.size or ends.max() - before < LATE * self.pass_:
+            return False
+        self.starts.append(int(begin[ends.argmax()]))
+        return True

@@ -1,0 +1,238 @@
+"""Copies to the host and back during a run: an engine each way, which works beside compute."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from threading import Event
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
+from remat_algos.cost.links import Link
+from remat_algos.errors import OutOfMemoryError
+from remat_algos.executor.array_backend import Array, Backend
+from remat_algos.schedule.simulation import Simulation, Step
+
+Action = tuple[str, int]
+"""("store" or "load", value): a copy begins; ("stored" or "loaded", value): it has ended; ("compute", node);
+("free", value)."""
+
+
+ENDED = {"store": "stored", "load": "loaded"}
+
+
+class Engine(Protocol):
+    """Copies one way, one after the other in the order in which they are requested."""
+
+    def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
+        """Begin a copy between an array and the host memory at an offset, after another copy; return a token."""
+
+    def wait(self, copy: Any) -> None:
+        """Let compute wait for a copy."""
+
+    def close(self) -> None:
+        """Stop: no copy is running when this returns."""
+
+
+class ThreadEngine:
+    """Copies NumPy arrays on a thread; each takes as long as a link would, and moves its bytes at the end.
+
+    So a value that is freed before its store has ended, or read before its load has, is wrong.
+    """
+
+    def __init__(self, host: Array, way: str, link: Link | None, stopped: Event, events: list[Action]) -> None:
+        self._host, self._way, self._link, self._stopped, self._events = host, way, link, stopped, events
+        self._thread = ThreadPoolExecutor(1)
+
+    def copy(self, value: int, array: Array, offset: int, after: Future[None] | None) -> Future[None]:
+        """Queue a copy; see `Engine`."""
+        return self._thread.submit(self._copy, value, [array], offset, after)
+
+    def _copy(self, value: int, arrays: list[Array], offset: int, after: Future[None] | None) -> None:
+        array = arrays.pop()  # its only reference in this thread, gone when the copy has ended
+        if after is not None:
+            after.result()
+        self._events.append((self._way, value))
+        if self._stopped.wait(self._seconds(array.size)):
+            return
+        place = self._host[offset : offset + array.size]
+        np.copyto(*((place, array) if self._way == "store" else (array, place)))
+        self._events.append((ENDED[self._way], value))
+
+    def _seconds(self, size: int) -> float:
+        if self._link is None or size == 0:
+            return 0
+        return self._link.latency + size / (self._link.out if self._way == "store" else self._link.into)
+
+    def wait(self, copy: Future[None]) -> None:
+        """Wait for a copy; see `Engine`."""
+        copy.result()
+
+    def close(self) -> None:
+        """Stop; see `Engine`."""
+        self._stopped.set()
+        self._thread.shutdown(cancel_futures=True)
+
+
+class StreamEngine:
+    """Copies CuPy arrays to and from pinned memory on a stream of its own."""
+
+    def __init__(self, on: Backend, host: Any, way: str) -> None:
+        self._on, self._host, self._way = on, host, way
+        self._stream = on.xp.cuda.Stream(non_blocking=True)
+
+    def copy(self, value: int, array: Array, offset: int, after: Any) -> Any:
+        """Launch a copy behind the work that compute has launched; see `Engine`."""
+        for event in (self._on.mark(), after):
+            if event is not None:
+                self._stream.wait_event(event)
+        if array.size:  # else it has no address
+            move = array.data.copy_to_host_async if self._way == "store" else array.data.copy_from_host_async
+            move(self._host.ptr + offset, array.size, self._stream)
+        ended = self._on.xp.cuda.Event()
+        ended.record(self._stream)
+        return ended
+
+    def wait(self, copy: Any) -> None:
+        """Let the stream of all operations wait for a copy; see `Engine`."""
+        self._on.stream.wait_event(copy)
+
+    def close(self) -> None:
+        """Wait for all launched copies; see `Engine`."""
+        self._stream.synchronize()
+
+
+class HostCopies:
+    """The stores and loads of a run, by instance, and the bytes on the host.
+
+    Parameters
+    ----------
+    on : Backend
+    simulation : Simulation
+    link : Link, optional
+        Rates and latency of copies on NumPy, by default as fast as they are, and a limit of host memory.
+
+    Raises
+    ------
+    OutOfMemoryError
+        When it is entered, if the host has too little memory.
+
+    Examples
+    --------
+    >>> from remat_algos.executor.array_backend import backend
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.schedule import Schedule
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2), (0, 2)], memory=4)
+    >>> there, back = np.arange(4, dtype=np.uint8), np.zeros(4, np.uint8)
+    >>> with HostCopies(backend("numpy"), simulate(chain, Schedule([0, 1, 2], loads=[(2, 0)]))) as copies:
+    ...     copies.store(0, there)
+    ...     copies.load(2, back)
+    ...     copies.arrive(2), back.tolist(), copies.used
+    (True, [0, 1, 2, 3], 4)
+    """
+
+    def __init__(self, on: Backend, simulation: Simulation, link: Link | None = None) -> None:
+        steps = list(simulation.steps())
+        self.loads = [step.loads for step in steps]  # instances
+        self.stores = [step.stores for step in steps]
+        self.used = 0  # bytes on the host
+        self.events: list[Action] = []
+        self._on, self._link, self._peak, self._stopped = on, link, simulation.host_peak, Event()
+        self._value: list[int] = simulation.lifetimes.value.tolist()
+        self._size: list[int] = simulation.graph.memory.tolist()
+        self._gone: list[list[int]] = [[] for _ in steps]  # values that leave the host after a step
+        self._offset: dict[int, int] = {}
+        self._capacity = self._place(steps)
+        self._inside = ExitStack()
+        self._out: Engine
+        self._into: Engine
+        self._stored: dict[int, Any] = {}  # value: its store
+        self._leaving: dict[int, Any] = {}  # instance: a store that compute has not waited for
+        self._arriving: dict[int, Any] = {}  # instance: a load, likewise
+
+    def _place(self, steps: list[Step]) -> int:
+        """Give each value a place on the host, and return the bytes of all places."""
+        read: dict[int, int] = {}  # instance: the step that first reads it
+        for at, step in enumerate(steps):
+            for _, i in step.reads:
+                read.setdefault(i, at)
+        begin = {self._value[i]: at + 1 for at, step in enumerate(steps) for i in step.stores}
+        last = {self._value[i]: (i, at) for at, step in enumerate(steps) for i in step.loads}
+        for x, (i, at) in last.items():
+            self._gone[read.get(i, at)].append(x)
+        end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # what is not read has arrived a step later
+        buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
+        allocation = pack(buffers, time_limit=0)
+        self._offset = dict(zip(last, allocation.offset.tolist(), strict=True))
+        return allocation.size
+
+    def __enter__(self) -> Self:
+        allowed = None if self._link is None else self._link.host
+        if allowed is not None and self._peak > allowed:
+            raise OutOfMemoryError(
+                f"the copies take {self._peak:,} bytes of the host where {allowed:,} are allowed; "
+                "allow more, or take a schedule with fewer loads",
+                requested=self._peak,
+                free=allowed,
+            )
+        try:
+            host = self._on.host_memory(self._capacity)
+        except (MemoryError, RuntimeError):
+            raise OutOfMemoryError(
+                f"the copies take {self._capacity:,} bytes of the host, which it does not have; "
+                "take a schedule with fewer loads",
+                requested=self._capacity,
+            ) from None
+        with ExitStack() as inside:
+            self._into = inside.enter_context(closing(self._engine(host, "load")))
+            self._out = inside.enter_context(closing(self._engine(host, "store")))  # closed first: loads wait for it
+            self._inside = inside.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._inside.close()
+        self._stored.clear()
+        self._leaving.clear()
+        self._arriving.clear()
+
+    def _engine(self, host: Any, way: str) -> Engine:
+        if self._on.stream is not None:
+            return StreamEngine(self._on, host, way)
+        return ThreadEngine(host, way, self._link, self._stopped, self.events)
+
+    def load(self, i: int, array: Array) -> None:
+        """Begin the copy of an instance from the host, when its store has ended."""
+        x = self._value[i]
+        self._arriving[i] = self._into.copy(x, array, self._offset[x], self._stored[x])
+
+    def store(self, i: int, array: Array) -> None:
+        """Begin the copy of an instance to the host."""
+        x = self._value[i]
+        self._stored[x] = self._leaving[i] = self._out.copy(x, array, self._offset[x], None)
+        self.used += self._size[x]
+
+    def arrive(self, i: int) -> bool:
+        """Wait for the load of an instance; False if it is none, or has been waited for."""
+        copy = self._arriving.pop(i, None)
+        if copy is not None:
+            self._into.wait(copy)
+        return copy is not None
+
+    def leave(self, i: int) -> None:
+        """Wait for the store of an instance, if there is one."""
+        copy = self._leaving.pop(i, None)
+        if copy is not None:
+            self._out.wait(copy)
+
+    def finish(self) -> None:
+        """Wait for all stores."""
+        for i in list(self._leaving):
+            self.leave(i)
+
+    def end_step(self, step: int) -> None:
+        """Count out the values whose last load a step has read."""
+        self.used -= sum([self._size[x] for x in self._gone[step]])

@@ -1,0 +1,195 @@
+"""Bounds with a link: never above the time that any plan with copies needs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import remat_algos as ra
+from remat_algos.bounds.compute import overhead_bound
+from remat_algos.bounds.copies import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
+from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.schedule.baseline import baseline_peak
+from tests import strategies
+from tests.oracles import copies_exhaustive, live_sets
+from tests.test_bounds_moments import chains
+
+STATES = 3000  # of the exhaustive search; about half a second
+
+
+def small_graphs():
+    """Up to four forward nodes with their gradients, or seven nodes; `once`, outputs, workspaces, several values."""
+    training = strategies.graphs(max_nodes=4, min_nodes=2, room=9, seeded=True).map(differentiate)
+    either = training | strategies.graphs(max_nodes=7, min_nodes=1, room=16)
+    return either.filter(lambda graph: graph.needed.any() and graph.n_nodes <= 9)
+
+
+@st.composite
+def timed_graphs(draw):
+    """A graph and the times of its copies; some in a unit so fine that HiGHS computes in another."""
+    graph = draw(small_graphs())
+    times = draw(link_times(graph))
+    if draw(st.booleans()):
+        finer = draw(st.integers(10**5, 10**6))
+        times = LinkTimes(times.out_time * finer, times.in_time * finer)
+        noise = draw(st.lists(st.integers(0, 9), min_size=graph.n_nodes, max_size=graph.n_nodes))
+        graph = replace(graph, compute=graph.compute * finer + noise)
+    return graph, times
+
+
+@st.composite
+def link_times(draw, graph):
+    """Two rates and a latency, or any times."""
+    if draw(st.booleans()):
+        times = st.lists(st.integers(0, 12), min_size=graph.n_values, max_size=graph.n_values)
+        return LinkTimes(draw(times), draw(times))
+    latency = draw(st.integers(0, 2))
+    rates = [draw(st.sampled_from([0.25, 0.5, 1.0, 4.0])) for _ in range(2)]
+    leaves = (graph.memory > 0) & ~graph.output
+    return LinkTimes(*(np.where(leaves, np.ceil(graph.memory / rate + latency), 0).astype(int) for rate in rates))
+
+
+def limits(graph):
+    """From below what no plan keeps within to what one pass needs."""
+    most = baseline_peak(graph)
+    return st.integers(max(0, min(most, live_sets.least_peak(graph)[0]) - 2), most)
+
+
+def least_time(graph, limit, times=None):
+    """The oracle's least time; None if nothing fits. Examples that take too long are left out."""
+    arrays = () if times is None else (times.out_time.tolist(), times.in_time.tolist())
+    try:
+        return copies_exhaustive.least_time(graph, limit, *arrays, most=STATES)
+    except RuntimeError:
+        assume(False)
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_no_plan_with_copies_takes_less(data, timed):
+    graph, times = timed
+    limit, chain = data.draw(limits(graph)), data.draw(chains(graph, most=3))
+    best = least_time(graph, limit, times)
+    found = moment_bound(graph, limit, chain, times=times)
+    assert found.compute >= graph.needed_compute
+    if best is not None:
+        assert found.compute <= best
+        assert not found.infeasible
+        assert found.status == "optimal"
+
+
+@settings(max_examples=30)
+@given(data=st.data(), graph=small_graphs())
+def test_the_oracle_without_copies_is_that_of_live_sets(data, graph):
+    limit = data.draw(limits(graph))
+    found = live_sets.least_compute(graph, limit)
+    assert least_time(graph, limit) == (None if found is None else found[0])
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_a_link_never_raises_a_bound(data, timed):
+    graph, times = timed
+    limit, chain = data.draw(limits(graph)), data.draw(chains(graph))
+    without, found = moment_bound(graph, limit, chain), moment_bound(graph, limit, chain, times=times)
+    assert without.infeasible or (found.compute <= without.compute and not found.infeasible)
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_a_slow_link_is_no_link(data, graph):
+    limit, chain = data.draw(limits(graph)), data.draw(chains(graph))
+    slow = LinkTimes(*np.full((2, graph.n_values), 10**6))
+    without, found = moment_bound(graph, limit, chain), moment_bound(graph, limit, chain, times=slow)
+    if not without.infeasible and without.status == found.status == "optimal" and without.compute < 10**5:
+        assert found.compute == without.compute
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_a_choice_of_moments_rises(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    first = data.draw(st.sampled_from(np.flatnonzero(graph.needed).tolist()))
+    bounds = list(choose_moments(graph, limit, first, times=times, count=2))
+    assert bounds[0] == moment_bound(graph, limit, [first], times=times)
+    assert bounds[-1] == moment_bound(graph, limit, bounds[-1].nodes, times=times)
+    computes = [found.compute for found in bounds if not found.infeasible]
+    assert computes == sorted(set(computes))
+
+
+def test_what_leaves_takes_its_time():
+    """3 reads 0 and 2; when 2 runs, 0 does not fit. It is stored while 1 runs and loaded after 2, or runs again."""
+    graph = ra.ComputationGraph.from_edges(
+        [(0, 1), (1, 2), (2, 3), (0, 3)], memory=[2, 1, 1, 1], compute=10, workspace=[0, 0, 2, 0]
+    )
+    for time, least, bound in ((4, 44, 40), (8, 48, 40), (10, 50, 40), (11, 50, 42), (25, 50, 50)):
+        times = LinkTimes([time] * 4, [time] * 4)
+        assert least_time(graph, 4, times) == least
+        assert moment_bound(graph, 4, [2], times=times).compute == bound
+
+
+def test_link_times_of_another_graph_are_refused():
+    graph = ra.ComputationGraph.from_edges([(0, 1)])
+    for times in (LinkTimes([1], [1]), LinkTimes([1, -1], [1, 1])):
+        with pytest.raises(ValueError, match="each value"):
+            moment_bound(graph, 9, [1], times=times)
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_no_plan_takes_less_than_prices_prove(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    best = least_time(graph, limit, times)
+    bounds = [TimeBound(graph.needed_compute), *time_bounds(graph, limit, times)]
+    found = bounds[-1]
+    assert [each.time for each in bounds[:-1]] == sorted({each.time for each in bounds[:-1]})
+    assert best is None or (found.time <= best and not found.infeasible)
+    assert found.infeasible or time_proof(graph, limit, times, found) >= found.time
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_no_plan_takes_less_than_any_prices_prove(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    best = least_time(graph, limit, times)
+    node = data.draw(st.sampled_from(np.flatnonzero(graph.needed).tolist()))
+    share = st.floats(0, 1)
+    out = [
+        (data.draw(st.integers(0, graph.needed_compute)), data.draw(share)) for _ in range(data.draw(st.integers(0, 3)))
+    ]
+    prices = LinkPrices(
+        data.draw(st.floats(0, 10)) * graph.needed_compute,
+        tuple((start, price / max(1, len(out))) for start, price in out),
+        data.draw(share),
+    )
+    proven = time_proof(graph, limit, times, TimeBound(0, node, prices))
+    assert best is None or proven <= best
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_prices_prove_no_more_than_the_integer_program(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    found = time_bound(graph, limit, times)
+    if found.node >= 0:
+        whole = moment_bound(graph, limit, [found.node], times=times)
+        assert whole.infeasible == found.infeasible
+        assert found.infeasible or found.time <= whole.compute * (1 + 1e-6) + 1
+
+
+@given(data=st.data(), graph=small_graphs())
+def test_prices_of_a_slow_link_prove_what_the_closure_does(data, graph):
+    limit = data.draw(limits(graph))
+    closure = overhead_bound(graph, limit)
+    slow = LinkTimes(*np.full((2, graph.n_values), 10**6))
+    if closure.nodes and not closure.infeasible:
+        found = time_bound(graph, limit, slow)
+        assert found.time >= closure.compute - max(1, graph.needed_compute // 10)
+
+
+def test_prices_above_those_of_a_link_are_refused():
+    graph = ra.ComputationGraph.from_edges([(0, 1)])
+    times = LinkTimes([1, 1], [1, 1])
+    for prices in (LinkPrices(1.0, ((0, 0.6), (0, 0.6))), LinkPrices(1.0, into=1.5), LinkPrices(-1.0)):
+        with pytest.raises(ValueError, match="prices"):
+            time_proof(graph, 1, times, TimeBound(0, 1, prices))

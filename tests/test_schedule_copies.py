@@ -1,0 +1,81 @@
+"""Simulator, timeline and lingering against their oracle, on random schedules with copies."""
+
+from random import Random
+
+import pytest
+
+from remat_algos.cost.links import Link
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.timeline import linger, timeline
+from tests.oracles import copies
+from tests.strategies import rows
+
+
+def random_graph(random):
+    """2 to 9 nodes of one value or two, costs in microseconds."""
+    reads, ends = [], [0]
+    for _ in range(random.randint(2, 9)):
+        reads.append(sorted(random.sample(range(ends[-1]), random.randint(0, min(3, ends[-1])))))
+        ends.append(ends[-1] + random.choice([1, 1, 1, 2]))
+    return ComputationGraph.from_arrays(
+        **rows("read", reads),
+        value_indptr=ends,
+        memory=[random.randint(0, 9) for _ in range(ends[-1])],
+        compute=[random.randint(0, 9) for _ in reads],
+        workspace=[random.choice([0, 0, 3]) for _ in reads],
+        once=[random.random() < 0.15 for _ in reads],
+        labels=Labels(compute_unit="us"),
+    )
+
+
+def compared(seed):
+    """Compare one schedule; return whether something lingers, and whether a load is dropped."""
+    random = Random(seed)
+    graph = random_graph(random)
+    order, loads, held = copies.random_copies(random, graph)
+    simulation = simulate(graph, Schedule(order, loads, held))
+    actions = copies.actions(graph, order, loads, held)
+    assert list(simulation.actions()) == actions
+    device, host = copies.play(graph, actions)
+    assert simulation.memory_trace.tolist() == device
+    assert simulation.host_trace.tolist() == host
+
+    out, into = (random.choice([3e5, 5e5, 1e6, 4e6]) for _ in range(2))
+    link = Link(out, into, latency=random.choice([0, 1e-6, 3e-6]))
+    times = [each.tolist() for each in link.times(graph)]
+    clock = copies.clock(graph, actions, *times)
+    line = timeline(simulation, link)
+    assert (line.time, line.waits.tolist()) == (clock.time, clock.waits)
+    for kind, begin, end in (
+        ("compute", line.begin, line.end),
+        ("store", line.store_begin, line.store_end),
+        ("load", line.load_begin, line.load_end),
+    ):
+        at = [i for i, action in enumerate(actions) if action[0] == kind]
+        assert begin.tolist() == [clock.begin[i] for i in at]
+        assert end.tolist() == [clock.end[i] for i in at]
+    assert line.stores.tolist() == [x for kind, x in actions if kind == "store"]
+    assert line.busy == {engine: busy / (clock.time or 1) for engine, busy in clock.busy.items()}
+
+    limit = max(copies.play(graph, copies.actions(graph, order, loads))[0]) + random.randint(0, 12)
+    schedule = linger(graph, Schedule(order, loads), link, limit)
+    left, lingering = copies.linger(graph, order, loads, limit, *times)
+    assert list(map(tuple, schedule.loads.tolist())) == left
+    assert sorted(map(tuple, schedule.lingering.tolist())) == lingering
+    assert simulate(graph, schedule).peak_memory <= limit
+    return bool(lingering), len(left) < len(loads)
+
+
+def test_figures_are_those_of_the_oracle():
+    lingers, drops = zip(*map(compared, range(400)), strict=True)
+    assert sum(lingers) > 20
+    assert sum(drops) > 20
+
+
+@pytest.mark.slow
+def test_figures_of_many_schedules_are_those_of_the_oracle():
+    for seed in range(400, 5400):
+        compared(seed)
