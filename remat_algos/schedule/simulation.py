@@ -425,7 +425,7 @@ def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
             raise ScheduleError(f"{name} lingers until step {step}; steps are 0 to {len(schedule)}", step, node)
         if value not in schedule.loads[:, 1]:
             raise ScheduleError(
-                f"{name} lingers until step {step} but never loaded; take it out of `lingering`", step, node
+                f"{name} lingers until step {step} but is never loaded; take it out of `lingering`", step, node
             )
 
 
