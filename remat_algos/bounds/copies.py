@@ -25,7 +25,7 @@ LOW = 0.05  # of the overhead: a moment whose first cut is this much lower than 
 LATE = 1e-4  # of one pass: time by which stores must end too late for another start
 MAX_PRICE = 1e6  # of all bytes, in one pass
 PATIENCE = 60  # cuts without a better bound after which other moments are left out
-MOST_ARCS = 3_000_000  # of the networks of these cuts
+MAX_ARCS = 3_000_000  # of the networks of these cuts
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
@@ -129,7 +129,7 @@ def time_bounds(
     cuts = arcs = 0
     begin: Int64 | None = None
     for node in nodes[live[nodes] > limit].tolist():
-        if cuts >= PATIENCE or arcs > MOST_ARCS:
+        if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if look is not None:
             look()

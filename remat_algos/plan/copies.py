@@ -7,7 +7,7 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.memory import least_peak_with_copies
+from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
@@ -131,7 +131,7 @@ def _searched(
 
 def _shortage(request: Request, limit: int, lowest: Annealed) -> BudgetError:
     """The error where nothing fits, with copies either."""
-    bound, nodes = least_peak_with_copies(request.graph)
+    bound, nodes = peak_bound_with_copies(request.graph)
     names = request.graph.labels.names_of(nodes)
     reached = lowest.figures[0]
     while_ = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])

@@ -14,7 +14,7 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.bounds.memory import least_peak_bound, least_peak_with_copies
+from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
@@ -173,7 +173,7 @@ class Plan:
         With a link, what some node reads and makes while it runs: values that wait may leave.
         """
         if self.link is not None:
-            return least_peak_with_copies(self.graph)[0]
+            return peak_bound_with_copies(self.graph)[0]
         proven = 0 if self.loaded else self.solver_peak_bound or 0
         return max(least_peak_bound(self.graph)[0], proven)
 
@@ -245,7 +245,7 @@ class Plan:
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
-            "peak_bound": (least_peak_bound if self.link is None else least_peak_with_copies)(graph)[0],
+            "peak_bound": (least_peak_bound if self.link is None else peak_bound_with_copies)(graph)[0],
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
