@@ -86,12 +86,12 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
-    link : Link, optional
-        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
-        copies.
     bound_search : callable, optional
         Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
         pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
+    link : Link, optional
+        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
+        copies.
     """
 
     graph: ComputationGraph
