@@ -41,7 +41,7 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-FORMS = ("plan", "frees", "names", "actions")
+FORMS = ("plan", "frees", "names", "actions", "trace")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,19 +270,23 @@ class Plan:
 
         Parameters
         ----------
-        form : {"plan", "frees", "names", "actions"}
+        form : {"plan", "frees", "names", "actions", "trace"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`.
+            `free Y`; `Timeline.trace` as JSON, for a plan with a link.
 
         Raises
         ------
         PlanError
-            For another form.
+            For another form, or a trace without a link.
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
         if form not in FORMS:
             raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
+        if form == "trace":
+            if self.timeline is None:
+                raise PlanError('a trace shows copies over time, and the plan has no link; solve with link="pcie5"')
+            return json.dumps(self.timeline.trace()) + "\n"
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
