@@ -24,6 +24,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.plan.claims import checked
+from remat_algos.plan.policy import Policy
 from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_record, shaped
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
@@ -41,7 +42,7 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-FORMS = ("plan", "frees", "names", "actions", "trace")
+FORMS = ("plan", "frees", "names", "actions", "trace", "policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,6 +220,28 @@ class Plan:
         return self.simulation.actions(names)
 
     @checked_arguments
+    def policy(self, by: str = "tensor", depth: int | None = None) -> Policy:
+        """What is kept, recomputed and offloaded, and at what price, for the policy of another framework.
+
+        Parameters
+        ----------
+        by : {"tensor", "module"}
+            Decisions about each value, or about the values of each module: the name of a node without its last part.
+        depth : int, optional
+            Parts of the names of modules: 2 puts "layers.3.attention" and "layers.3.mlp" into "layers.3".
+
+        Returns
+        -------
+        Policy
+
+        Raises
+        ------
+        PlanError
+            If `by` is unknown, or `depth` is below 1 or not with modules.
+        """
+        return Policy.of(self.simulation, self.link, by, depth)
+
+    @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
         """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
         graph, simulation = self.graph, self.simulation
@@ -270,9 +293,9 @@ class Plan:
 
         Parameters
         ----------
-        form : {"plan", "frees", "names", "actions", "trace"}
+        form : {"plan", "frees", "names", "actions", "trace", "policy"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`; `Timeline.trace` as JSON, for a plan with a link.
+            `free Y`; `Timeline.trace` as JSON, for a plan with a link; `policy(by="module")` as JSON.
 
         Raises
         ------
@@ -283,6 +306,8 @@ class Plan:
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
         if form not in FORMS:
             raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
+        if form == "policy":
+            return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
         if form == "trace":
             if self.timeline is None:
                 raise PlanError('a trace shows copies over time, and the plan has no link; solve with link="pcie5"')

@@ -60,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
-        choices=("plan", "frees", "names", "actions", "trace"),
+        choices=("plan", "frees", "names", "actions", "trace", "policy"),
         help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`; trace: with --link, "
-        "runs and copies over time, for Perfetto or chrome://tracing",
+        "runs and copies over time, for Perfetto or chrome://tracing; policy: what each module keeps, recomputes and "
+        "offloads, as JSON",
     )
     add_plot(parser, (*PICTURES, TIMELINE))
     add_json(parser)
@@ -126,7 +127,7 @@ def _solved(
                 raise
             solver = f"{shortened(arguments.solver)}: " if options else ""
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
-        if arguments.format in ("names", "actions", "trace") and not arguments.output:
+        if arguments.format in ("names", "actions", "trace", "policy") and not arguments.output:
             return plan
         return bounded(plan)  # here, where an interrupt leaves the plan
 
