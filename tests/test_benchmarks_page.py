@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import page as pages
 from tests.benchmarks import quality
-from tests.benchmarks.page import PAGE, QUALITY, Row, occasion, page, quality_section, write_quality
+from tests.benchmarks.page import COPIES, PAGE, QUALITY, Row, occasion, own_sections, page, write_section
 from tests.benchmarks.wanted import SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -19,8 +19,8 @@ ID = "tests/benchmarks/test_files.py::test_read_it"
 
 
 def timed(text):
-    """The page without its section on quality."""
-    return text.removesuffix(quality_section(text)).rstrip("\n") + "\n"
+    """The page without the sections that commands of their own write."""
+    return text.removesuffix(own_sections(text)).rstrip("\n") + "\n"
 
 
 def outline(text):
@@ -113,11 +113,14 @@ def test_the_section_on_quality_is_written_alone_and_kept_by_the_rest(monkeypatc
     whole = page([Row.of(ID, {}, [1.0])], "this machine")
     file.write_text(whole)
     for text in ("first", "second"):
-        write_quality(f"{QUALITY}\n\n{text}\n")
+        write_section(f"{QUALITY}\n\n{text}\n")
         assert file.read_text() == f"{whole}\n{QUALITY}\n\n{text}\n"
         assert timed(file.read_text()) == whole
-    kept = quality_section(file.read_text())
-    assert page([Row.of(ID, {}, [2.0])], "this machine", quality=kept).endswith(f"\n\n{QUALITY}\n\nsecond\n")
+    write_section(f"{COPIES}\n\nrows\n")
+    write_section(f"{QUALITY}\n\nthird\n")
+    kept = own_sections(file.read_text())
+    assert kept == f"{QUALITY}\n\nthird\n\n{COPIES}\n\nrows\n"
+    assert page([Row.of(ID, {}, [2.0])], "this machine", others=kept).endswith(f"\n\n{kept}")
 
 
 # ---------------------------------------------------------------- quality

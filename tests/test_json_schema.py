@@ -9,8 +9,9 @@ from hypothesis import given, settings
 
 import remat_algos as ra
 from remat_algos.formats.graphs import json_text
-from remat_algos.plan.record import KINDS
+from remat_algos.plan.record import KINDS, LINK_KINDS
 from tests.strategies import graphs
+from tests.test_plan_copies import planned
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -55,6 +56,17 @@ def test_the_example_graphs_and_their_plans_are_valid(name, differentiated):
     record = ra.solve(graph, solver="no_remat").record(frees=True)
     IS_PLAN.validate(json.loads(json.dumps(record)))
     assert set(record) <= set(PLAN["properties"])
+
+
+def test_a_plan_with_a_link_is_valid_and_its_keys_go_together():
+    record = json.loads(planned().text("frees"))
+    IS_PLAN.validate(record)
+    assert set(record) <= set(PLAN["properties"])
+    assert set(PLAN["dependentRequired"]) == set(LINK_KINDS)
+    for name in LINK_KINDS:
+        assert not IS_PLAN.is_valid({key: entry for key, entry in record.items() if key != name})
+    assert not IS_PLAN.is_valid(record | {"loads": [["v3", 12]]})
+    assert not IS_PLAN.is_valid(record | {"lingering": [[6, "v3", 1]]})
 
 
 def test_the_graph_on_the_page_is_valid_and_read():

@@ -56,20 +56,21 @@ class TimeBound:
     ----------
     time : int
         In the unit of the graph's compute.
-    node : int
-        The node at whose first run bytes are counted; -1 for the compute of one pass.
+    nodes : tuple of int
+        The nodes at whose first runs bytes are counted; none for the compute of one pass.
     prices : LinkPrices, optional
+        The proof of a bound of one node by `time_proof`; None for those of an integer program.
     infeasible : bool
         True if no plan fits: the bytes that must be live at that run exceed the limit.
 
     Examples
     --------
     >>> TimeBound(25)
-    TimeBound(time=25, node=-1, prices=None, infeasible=False)
+    TimeBound(time=25, nodes=(), prices=None, infeasible=False)
     """
 
     time: int
-    node: int = -1
+    nodes: tuple[int, ...] = ()
     prices: LinkPrices | None = None
     infeasible: bool = False
 
@@ -136,7 +137,7 @@ def time_bounds(
             begin = _begin(graph, node)
         moment = _PricedMoment(graph, limit, times, node, begin)
         if moment.over > 0:
-            yield TimeBound(graph.needed_compute, node, infeasible=True)
+            yield TimeBound(graph.needed_compute, (node,), infeasible=True)
             return
         ascent = _Ascent(moment, prices)
         if ascent.best >= best - LOW * (best - graph.needed_compute):
@@ -144,7 +145,7 @@ def time_bounds(
         cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
         if ascent.best > best:
             best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
-            yield TimeBound(best, node, prices)
+            yield TimeBound(best, (node,), prices)
 
 
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
@@ -160,7 +161,8 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
     """
     if bound.prices is None:
         return graph.needed_compute
-    moment = _PricedMoment(graph, limit, times, bound.node, _begin(graph, bound.node))
+    node = bound.nodes[0]
+    moment = _PricedMoment(graph, limit, times, node, _begin(graph, node))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError, ScheduleError
 from remat_algos.files import decoded, read_bytes
 from remat_algos.formats.graphs.npz_bytes import load_arrays
@@ -20,14 +21,14 @@ from remat_algos.ir.arrays import Bool
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import FORMAT
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.plan.record import FORMAT, copies
+from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import first_line, shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
-COMPUTE, FREE = "compute ", "free "
+COMPUTE, OTHERS = "compute ", ("free", "store", "load")
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 
@@ -50,6 +51,10 @@ class Order:
         True for a plan, which records how its graph was differentiated.
     derivation : mapping, optional
         The options of `differentiate` that a plan records, if any.
+    loads, lingering : sequence of pairs
+        Of a plan that copies: (step, value) and (value, step).
+    link : Link, optional
+        Of a plan that copies.
     """
 
     source: str
@@ -59,6 +64,9 @@ class Order:
     saved: Bool | None = None
     is_plan: bool = False
     derivation: Mapping[str, Any] | None = None
+    loads: Sequence[tuple[int, str | int]] = ()
+    lingering: Sequence[tuple[str | int, int]] = ()
+    link: Link | None = None
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Order:
@@ -83,33 +91,43 @@ class Order:
             raise PlanError(f'{self.source}: "differentiate" has options that do not fit ({error})') from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
-        """The schedule on a graph; ScheduleError for an unknown name, or a value that is freed before its last read."""
+        """The schedule on a graph.
+
+        ScheduleError for an unknown name, a value that is freed before its last read, and loads without a store.
+        """
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
-        steps, frees = self._of_lines(ids) if self.lines else (self.steps, [])
+        steps, others = self._of_lines(ids) if self.lines else (self.steps, {})
         order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(steps)]
         schedule = Schedule(np.array(order, np.int32))
-        if frees:
-            self._check_frees(graph, schedule, frees)
-        return schedule
+        try:
+            if not others:
+                return with_copies(graph, schedule, self.loads, self.lingering)
+            schedule = with_copies(graph, schedule, others["load"])
+        except ScheduleError as error:
+            self._fail(str(error), error.step, error.node)
+        self._check_stores(graph, schedule, others["store"])
+        return self._check_frees(graph, schedule, others["free"]) if others["free"] else schedule
 
-    def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[tuple[int, str]]]:
-        """Names of nodes, and of freed values, each with the number of steps before it."""
+    def _of_lines(self, known: Collection[str]) -> tuple[list[str], dict[str, list[tuple[int, str]]]]:
+        """Names of nodes, and by `OTHERS` those of values, each with the number of steps before it."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
             raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
-        if all(line in known for line in lines) or not all(line.startswith((COMPUTE, FREE)) for line in lines):
+        deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
+        if all(line in known for line in lines) or not all(line.startswith(deeds) for line in lines):
             if len(lines) == 1 and lines[0] not in known:  # names on one line
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
-            return lines, []
-        steps, frees = [], []
+            return lines, {}
+        steps, others = list[str](), {deed: list[tuple[int, str]]() for deed in OTHERS}
         for line in lines:
+            deed, _, name = line.partition(" ")
             if line.startswith(COMPUTE):
-                steps.append(line.removeprefix(COMPUTE).strip())
+                steps.append(name.strip())
             else:
-                frees.append((len(steps), line.removeprefix(FREE).strip()))
-        return steps, frees
+                others[deed].append((len(steps), name.strip()))
+        return steps, others
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
@@ -139,31 +157,61 @@ class Order:
                 fault = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
                 self._fail(fault, int(broken[0]), reader)
 
-    def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> None:
-        """Check that only live values are freed, and that no freed value is read."""
+    def _check_stores(self, graph: ComputationGraph, schedule: Schedule, stores: Sequence[tuple[int, str]]) -> None:
+        """Check that what is loaded, and nothing else, is stored where `Simulation.actions` stores it."""
+        loaded, stored = {graph.value_name(x) for x in schedule.loads[:, 1].tolist()}, set[str]()
+        first = {graph.labels[v]: step for step, v in reversed(list(enumerate(schedule.order.tolist())))}
+        for step, name in stores:
+            if name not in loaded:
+                self._fail(f"{shortened(name)} is stored before step {step:d}, but never loaded; take it out", step)
+            node = graph.labels[int(graph.producer[graph.value_id(name)])]
+            if step != first.get(node, -1) + 1:
+                self._fail(
+                    f"{shortened(name)} is stored before step {step:d}; do it right after its node first ran", step
+                )
+            stored.add(name)
+        for step, x in schedule.loads.tolist():
+            if graph.value_name(x) not in stored:
+                self._fail(f"step {step:d} loads {shortened(graph.value_name(x))}, which is never stored", step)
+
+    def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> Schedule:
+        """Check that only live values are freed, and that no freed value is read.
+
+        Return the schedule with what lingers: first instances of loaded values that are freed later than they could be.
+        """
         try:
             lifetimes = simulate(graph, schedule).lifetimes
         except ScheduleError as error:
             self._fail(str(error), error.step, error.node)
-        live: dict[int, int] = {}  # instance of each value
+        live: dict[int, list[int]] = {}  # instances of each value: several only of one that is loaded
+        values, firsts = np.unique(lifetimes.value, return_index=True)
+        loaded, lingering = set(schedule.loads[:, 1].tolist()), []
+        stored = set(firsts[np.isin(values, schedule.loads[:, 1])].tolist())
         made = 0
         for step, name in frees:
             for i in range(made, int(lifetimes.instance_indptr[step])):
-                live[int(lifetimes.value[i])] = i
+                value = int(lifetimes.value[i])
+                live[value] = [*live.get(value, []), i] if value in loaded else [i]
             made = int(lifetimes.instance_indptr[step])
             try:
                 value = graph.value_id(name)
             except GraphError as error:
                 self._fail(f"before step {step:d} {shortened(name)} is freed: {error}", step)
             freed = f"{shortened(name)} is freed before step {step:d}, but"
-            if value not in live:
+            if not live.get(value):
                 self._fail(f"{freed} it is not in memory there", step)
             if graph.output[value] and step < len(schedule):
                 self._fail(f"{freed} it is an output, which stays in memory", step)
-            end = int(lifetimes.end[live.pop(value)])
+            ends = {i: int(lifetimes.end[i]) for i in live[value]}
+            instance = next((i for i, end in ends.items() if end == step), min(ends, key=ends.__getitem__))
+            live[value].remove(instance)
+            end = ends[instance]
             if end > step:
                 reader = shortened(graph.labels[int(schedule.order[end - 1])])
                 self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)
+            if instance in stored and end < step:
+                lingering.append((value, step))
+        return Schedule(schedule.order, schedule.loads, lingering)  # type: ignore[arg-type]  # the constructor makes an array
 
     def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
         raise ScheduleError(f"{self.source}: {message}", step, node)
@@ -177,7 +225,8 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     ----------
     path : path
         A plan (JSON), a list of names or ids (JSON, or text with one per line or all on one), actions (`compute X`,
-        `free Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them: bool[t, n], stage by node.
+        `free Y`, `store Y`, `load Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them:
+        bool[t, n], stage by node.
     graph : ComputationGraph
         Differentiated first if the order is a plan that records how, and the graph has no backward part.
 
@@ -191,7 +240,8 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     PlanError
         If the file is in none of these forms, or a plan's options of `differentiate` do not fit the graph.
     ScheduleError
-        If it names an unknown node, frees or drops a value that is read later, or frees one that is not live.
+        If it names an unknown node, frees or drops a value that is read later, frees one that is not live, or loads
+        one that is not stored.
 
     Examples
     --------
@@ -234,7 +284,13 @@ def _json(text: str, source: str) -> Order:
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
         derived = content.get("differentiate")
         derivation = derived if isinstance(derived, dict) else None
-        return Order(source, _steps(content["schedule"], source), is_plan=True, derivation=derivation)
+        steps = _steps(content["schedule"], source)
+        try:
+            loads, lingering = copies(content)
+            link = Link.of(content["link"]) if "link" in content else None
+        except (PlanError, GraphError) as error:
+            raise PlanError(f"{source}: {error}") from error
+        return Order(source, steps, is_plan=True, derivation=derivation, loads=loads, lingering=lingering, link=link)
     return Order(source, _steps(content, source))
 
 

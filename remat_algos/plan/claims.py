@@ -16,17 +16,20 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, least_peak_with_copies
 from remat_algos.context import Clock, OutOfTime
+from remat_algos.cost.links import Link
 from remat_algos.effort import FAST
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.record import copies
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import SCOPES, Solver, find_solver, list_solvers
 from remat_algos.solvers.task import Task
@@ -51,6 +54,7 @@ class Checked(NamedTuple):
     bound : ComputeBound or None
     narrower : ComputeBound or None
         As the record claims it, unverified.
+    link : Link or None
     doubts : mapping of str to str
         Claims neither proven nor refuted here, with an explanation; the keys are "bound", "packed_memory" and
         "packed_bound". The entries of `NEVER_CHECKED` are unverified in any case.
@@ -61,13 +65,15 @@ class Checked(NamedTuple):
     reservation: Reservation
     bound: ComputeBound | None
     narrower: ComputeBound | None
+    link: Link | None
     doubts: Mapping[str, str]
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     """Simulate and prove the record of a plan; ClaimError if a claim is false or has no known prover."""
     graph = _same_graph(graph, record)
-    simulation = _simulated(graph, record)
+    simulation, link = _simulated(graph, record), _link(record)
+    cost = simulation.compute if link is None else _timed(simulation, link).time
     found: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
         "resident_memory": graph.resident_memory,
@@ -79,11 +85,19 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     }
     if "frees" in record:
         found["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
+    if link is not None:
+        found |= {
+            "time": cost,
+            "overhead_in_time": cost - graph.needed_compute,
+            "host_peak": simulation.host_peak,
+        }
     bound = _claimed_bound(record)
-    found["gap"] = None if bound is None else bound.gap(simulation.compute)
+    found["gap"] = None if bound is None else bound.gap(cost)
     for name, value in found.items():
         if record[name] != value:
             refuse(f"the plan claims {shortened(name)} {_short(record[name])}; the simulation gives {_short(value)}")
+    if link is not None and link.host is not None and simulation.host_peak > link.host:
+        refuse(f"the plan holds {simulation.host_peak} bytes on the host, which are over the {link.host} of its link")
     claimed = Reservation.claimed(record, simulation.peak_memory)
     try:
         allocator = get_allocator(claimed.allocator)
@@ -91,7 +105,9 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         raise PlanError(f'"allocator" of the plan is invalid: {error}') from error
     _check_peak_bound(graph, record, simulation)
     limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
-    if bound is not None:
+    if link is not None and bound is not None:
+        bound = _bound_on_time(graph, record, bound, cost, doubts)
+    elif bound is not None:
         bound = _checked_bound(graph, record, bound, simulation, limit, doubts)
     elif "bound" in record.get("details", {}):
         raise PlanError(BOUND_OF_ANOTHER)
@@ -99,7 +115,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
         _prover(graph, record["bound_source"], ANY_ORDER)
     narrower = _narrower(graph, record, simulation)
     reservation = _reserved(record, simulation, claimed, allocator, doubts)
-    return Checked(graph, simulation, reservation, bound, narrower, doubts)
+    return Checked(graph, simulation, reservation, bound, narrower, link, doubts)
 
 
 def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> ComputationGraph:
@@ -133,9 +149,24 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
             schedule = Schedule(np.array(steps, np.int32))
         else:
             raise PlanError('"schedule" of the plan holds neither names nor ids of nodes')
-        return simulate(graph, schedule)
+        return simulate(graph, with_copies(graph, schedule, *copies(record)))
     except ScheduleError as error:
         raise ClaimError(f"the plan's schedule cannot be run: {error}") from error
+
+
+def _link(record: Mapping[str, Any]) -> Link | None:
+    """The link of a plan, if it has one."""
+    try:
+        return Link.of(record["link"]) if "link" in record else None
+    except GraphError as error:
+        raise PlanError(f'"link" of the plan is invalid: {error}') from error
+
+
+def _timed(simulation: Simulation, link: Link) -> Timeline:
+    try:
+        return timeline(simulation, link)
+    except GraphError as error:
+        raise PlanError(f'"link" of the plan does not go with the graph: {error}') from error
 
 
 def _check_limits(
@@ -202,9 +233,29 @@ def _checked_bound(
     return replace(bound, proven="bound" not in doubts)
 
 
+def _bound_on_time(
+    graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, time: int, doubts: dict[str, str]
+) -> ComputeBound:
+    """The lower bound on the time of schedules with copies: proven if it is one pass, else a claim."""
+    source, one_pass = record.get("bound_source"), graph.needed_compute
+    if bound.compute > time:
+        refuse(f"the plan claims the lower bound {shortened(bound.compute)} on time; it takes {time} itself")
+    if bound.compute < one_pass or (source in (None, ONE_PASS) and bound.compute > one_pass):
+        refuse(f"the plan claims the lower bound {shortened(bound.compute)} on time; one pass takes {one_pass}")
+    if source in PROVEN:
+        claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
+        bound = replace(claim, scope=bound.scope)
+    elif "bound" in record.get("details", {}):
+        raise PlanError(BOUND_OF_ANOTHER)
+    if source not in (None, ONE_PASS):
+        doubts["bound"] = f"the plan claims the lower bound {bound.compute} on time, by {source}; it is not proven here"
+    return replace(bound, proven="bound" not in doubts)
+
+
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
     """Check the lower bound on the peak: ours is proven; a larger one, in the details, is only claimed by a solver."""
-    proven, claimed = least_peak_bound(graph)[0], record.get("details", {}).get("peak_bound", 0)
+    proven = (least_peak_with_copies if "link" in record else least_peak_bound)(graph)[0]
+    claimed = record.get("details", {}).get("peak_bound", 0)
     bound = record.get("peak_bound", proven)
     if type(bound) is not int or bound != proven:
         refuse(f"the plan claims that no schedule has a peak below {_short(bound)}; proven is {proven}")

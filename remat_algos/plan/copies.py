@@ -6,7 +6,9 @@ from dataclasses import replace
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.copies import time_bounds
 from remat_algos.bounds.memory import least_peak_with_copies
+from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.effort import Effort
@@ -22,6 +24,8 @@ from remat_algos.text.wording import listed, shortened
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
+LINK_PRICES, LINK_RATES = "prices of a link", "rates of a link"
+"""Sources of bounds on time: by minimum cuts, and by an integer program."""
 MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
@@ -50,7 +54,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         best, failure = error.plan, error  # of the lowest peak
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
-    found, stop = _searched(request, link, limit, [best.simulation, baseline(graph)], clock)
+    bound, stop = _bound(request, link, limit, clock)
+    found, ended = _searched(request, link, limit, [best.simulation, baseline(graph)], bound, clock)
+    stop |= ended
     clock.finish()
     if found.figures[0] > limit:
         raise _shortage(request, limit, found) from failure
@@ -69,15 +75,29 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         reservation=get_allocator(PEAK).reserve(found.simulation),
         narrower=None,
         solver_peak_bound=None,
-        bound=ComputeBound(graph.needed_compute),
+        bound=bound,
         link=link,
     )
 
 
+def _bound(request: Request, link: Link, limit: int, clock: Clock) -> tuple[ComputeBound, Stop]:
+    """A lower bound on the time of all plans with copies, and how its search ended."""
+    graph, effort = request.graph, Effort.of(request.task.effort)
+    times, best = LinkTimes(*link.times(graph)), ComputeBound(graph.needed_compute)
+    with until_stopped() as ending:
+        for found in time_bounds(graph, limit, times, look=clock.check):
+            best = ComputeBound(found.time, (found.node,), infeasible=found.infeasible, solver=LINK_PRICES)
+        if best.nodes and not best.infeasible and graph.n_nodes <= effort.moment_nodes:
+            program = moment_bound(graph, limit, best.nodes, times=times, seconds=effort.moment_seconds)
+            if program.compute > best.compute:
+                best = ComputeBound(program.compute, best.nodes, infeasible=program.infeasible, solver=LINK_RATES)
+    return best, ending.stop
+
+
 def _searched(
-    request: Request, link: Link, limit: int, starts: Sequence[Simulation], clock: Clock
+    request: Request, link: Link, limit: int, starts: Sequence[Simulation], bound: ComputeBound, clock: Clock
 ) -> tuple[Annealed, Stop]:
-    """The best schedule, and how the search for it ended."""
+    """The best schedule, and how the search for it ended: at a time that is near the bound, at the latest."""
     graph, effort = request.graph, Effort.of(request.task.effort)
     annealer = Annealer(
         graph,
@@ -88,7 +108,7 @@ def _searched(
         link=link,
     )
     begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
-    best, goal = begun[0], graph.needed_compute + request.task.slack
+    best, goal = begun[0], bound.compute + request.task.slack
     work, count = effort.copies_work, effort.first_searches
     with until_stopped() as ending:
         if best.figures[0] > limit:

@@ -28,7 +28,7 @@ from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_re
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, named_copies
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import find_solver
@@ -215,7 +215,10 @@ class Plan:
 
     @checked_arguments
     def actions(self, names: bool = False) -> Iterator[tuple[str, Any]]:
-        """("compute", node) and ("free", value), in the order to perform them; ids, or names on demand."""
+        """("compute", node), ("free", value), ("store", value) and ("load", value), in the order to perform them.
+
+        With ids, or names on demand.
+        """
         return self.simulation.actions(names)
 
     @checked_arguments
@@ -242,7 +245,7 @@ class Plan:
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
-            "peak_bound": least_peak_bound(graph)[0],
+            "peak_bound": (least_peak_bound if self.link is None else least_peak_with_copies)(graph)[0],
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
@@ -255,6 +258,8 @@ class Plan:
             "seconds": round(self.seconds, 6),
             "details": plain({**details, **self.report.record()}),
         }
+        if self.link is not None:
+            record |= self._copies_record(self.link)
         if self.constraints is not None:
             record["constraints"] = self.constraints.record()
         record |= self.reservation.record()
@@ -264,6 +269,18 @@ class Plan:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
 
+    def _copies_record(self, link: Link) -> dict[str, Any]:
+        """The entries of a plan with a link."""
+        loads, lingering = named_copies(self.graph, self.schedule)
+        return {
+            "link": link.record(),
+            "loads": [list(row) for row in loads],
+            "lingering": [list(row) for row in lingering],
+            "time": self.time,
+            "overhead_in_time": self.overhead_in_time,
+            "host_peak": self.simulation.host_peak,
+        }
+
     @checked_arguments
     def text(self, form: str = "plan") -> str:
         """The plan as text.
@@ -272,17 +289,19 @@ class Plan:
         ----------
         form : {"plan", "frees", "names", "actions"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`.
+            `free Y`, with copies also `store Y` and `load Y`.
 
         Raises
         ------
         PlanError
-            For another form.
+            For another form, and for "names" of a plan with loads, which are in none of its lines.
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
         if form not in FORMS:
             raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
+        if form == "names" and self.schedule.loads.size:
+            raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
@@ -327,6 +346,7 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Pl
         narrower=found.narrower,
         solver_peak_bound=details.get("peak_bound"),
         loaded=True,
+        link=found.link,
     )
     return plan, found.doubts
 
@@ -396,7 +416,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
     )
     if plan.timeline is not None:
-        yield from _copies(plan, plan.timeline)
+        yield from time_rows(plan.timeline)
     yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
     if plan.constraints is not None:
         yield "constraints", str(plan.constraints)
@@ -413,9 +433,10 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
 
 
-def _copies(plan: Plan, played: Timeline) -> Iterator[tuple[str, str]]:
-    """Rows about the time of a plan with a link, and what it copies."""
-    graph, simulation, one_pass = plan.graph, plan.simulation, plan.graph.needed_compute
+def time_rows(played: Timeline) -> Iterator[tuple[str, str]]:
+    """Rows about the time of a schedule with a link, and what it copies."""
+    simulation = played.simulation
+    graph, one_pass = simulation.graph, simulation.graph.needed_compute
     waits = f"; compute waits {percent(int(played.waits.sum()), one_pass)} of one pass for copies"
     extra = f"{percent(played.overhead, one_pass)} more than one pass"
     yield "time", f"{graph.labels.compute(played.time)}, {extra}{waits if simulation.stores.size else ''}"
@@ -423,8 +444,8 @@ def _copies(plan: Plan, played: Timeline) -> Iterator[tuple[str, str]]:
         yield "copies", f"none over {played.link}"
         return
     out = format_bytes(int(graph.memory[simulation.stores].sum()))
-    back = format_bytes(int(graph.memory[plan.schedule.loads[:, 1]].sum()))
-    n_loads = counted(len(plan.schedule.loads), "load")
+    back = format_bytes(int(graph.memory[simulation.schedule.loads[:, 1]].sum()))
+    n_loads = counted(len(simulation.schedule.loads), "load")
     yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {played.link}"
     busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items())
     yield "", f"{format_bytes(simulation.host_peak)} on the host at most; engines work {busy} of the time"

@@ -87,7 +87,7 @@ def answered_before(request: Request) -> Plan:
         if (found.budget, found.solver) == (limits, request.name):
             with contextlib.suppress(OSError):  # a read-only folder
                 os.utime(file)  # the least recently used are removed first
-            return _carried_over(found, graph, budget)
+            return replace(_carried_over(found, graph, budget), link=request.link)
     plan = answered(request, Clock())
     if plan.report.stop.complete:
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed

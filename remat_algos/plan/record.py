@@ -37,6 +37,15 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {
     "compute_scale": int,
     "seconds": (int, float),
 }
+LINK_KINDS: Mapping[str, type] = {
+    "link": dict,
+    "loads": list,
+    "lingering": list,
+    "time": int,
+    "overhead_in_time": int,
+    "host_peak": int,
+}
+"""Entries of a plan with a link, which has all of them; a plan without one has none."""
 _KIND_NAMES = {
     str: "text",
     int: "a whole number",
@@ -72,7 +81,8 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(f"the plan has version {quoted(record.get('version'))}; this release reads version {VERSION}")
-    for name, kind in KINDS.items():
+    kinds = {**KINDS, **LINK_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
+    for name, kind in kinds.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
@@ -107,6 +117,30 @@ def _check_figures(record: Mapping[str, Any]) -> None:
             waiting += value.values()
         elif isinstance(value, list | tuple):
             waiting += value
+
+
+def copies(record: Mapping[str, Any]) -> tuple[list[tuple[int, str | int]], list[tuple[str | int, int]]]:
+    """(step, value) of loads and (value, step) of lingering; PlanError for anything else."""
+    found = []
+    for name, step_at in (("loads", 0), ("lingering", 1)):
+        rows = record.get(name, [])
+        if not isinstance(rows, list) or not all(_is_copy(row, step_at) for row in rows):
+            pair = "[step, value]" if name == "loads" else "[value, step]"
+            raise PlanError(f'"{name}" of the plan is {shortened(json.dumps(rows), 80)}; expected a list of {pair}')
+        found.append([(row[0], row[1]) for row in rows])
+    return found[0], found[1]
+
+
+def _is_copy(row: Any, step_at: int) -> bool:
+    if not isinstance(row, list | tuple) or len(row) != 2:
+        return False
+    step, value = row[step_at], row[1 - step_at]
+    return is_id(step) and (isinstance(value, str) or is_id(value))
+
+
+def is_id(number: Any) -> bool:
+    """True for what may be the id of a node, or a step."""
+    return type(number) is int and 0 <= number < 2**31
 
 
 def plain(value: Any) -> Any:

@@ -99,6 +99,42 @@ class Schedule:
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 
 
+def with_copies(
+    graph: ComputationGraph,
+    schedule: Schedule,
+    loads: Iterable[tuple[int, str | int]],
+    lingering: Iterable[tuple[str | int, int]] = (),
+) -> Schedule:
+    """The same order with these loads, (step, value), and lingering, (value, step); values by name or id.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    >>> with_copies(graph, Schedule([0, 1, 2]), [(2, "A")])
+    <Schedule: 3 steps, 0 nodes recomputed, 1 load>
+    """
+    ids = [(step, _value(graph, value, step)) for step, value in loads]
+    stays = [(_value(graph, value, step), step) for value, step in lingering]
+    return Schedule(schedule.order, ids, stays)  # type: ignore[arg-type]  # the constructor makes arrays of them
+
+
+def named_copies(
+    graph: ComputationGraph, schedule: Schedule
+) -> tuple[list[tuple[int, str | int]], list[tuple[str | int, int]]]:
+    """(step, value) of loads and (value, step) of lingering; values by name, by id if the graph has no names."""
+    loads, lingering = schedule.loads.tolist(), schedule.lingering.tolist()
+    value = graph.value_names() if loads and graph.labels.names is not None else range(graph.n_values)
+    return [(step, value[x]) for step, x in loads], [(value[x], step) for x, step in lingering]
+
+
+def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
+    """The id of a value that is copied."""
+    try:
+        return graph.value_id(value) if isinstance(value, str) else whole(value, "the id of a value")
+    except ValueError as error:
+        raise ScheduleError(f"the copy at step {step}: {error}", step, -1) from error
+
+
 def _sorted_pairs(pairs: ArrayLike, what: str) -> Int32:
     """Pairs of whole numbers by their first entries, in the given order where those are equal."""
     array = as_array(pairs, what)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import quality
-from tests.benchmarks.page import PAGE, Row, occasion, page, quality_section, write_quality
+from tests.benchmarks.page import PAGE, Row, occasion, own_sections, page, write_section
 
 ROWS = pytest.StashKey[list[Row]]()
 SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
@@ -78,7 +78,7 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     for record in records:
         terminalreporter.write_line(quality.text(record))
     if exitstatus == 0 and quality.is_whole(records):
-        write_quality(quality.section(records, occasion(config.stash[LOAD])))
+        write_section(quality.section(records, occasion(config.stash[LOAD])))
         terminalreporter.write_line(f"written to {PAGE}")
 
 
@@ -91,5 +91,5 @@ def pytest_sessionfinish(session, exitstatus):
     """Nothing is written after a failure: a page lacks no row without saying so."""
     stash = session.config.stash
     if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and stash[ROWS]:
-        kept = quality_section(PAGE.read_text(encoding="utf-8"))
+        kept = own_sections(PAGE.read_text(encoding="utf-8"))
         PAGE.write_text(page(stash[ROWS], occasion(stash[LOAD]), stash[SKIPPED_FILES], kept), encoding="utf-8")

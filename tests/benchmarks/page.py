@@ -13,7 +13,8 @@ from typing import Any
 from tests.benchmarks.wanted import SECONDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
-QUALITY = "## quality"  # heading of the last section, which the benchmark of quality writes
+QUALITY, COPIES = "## quality", "## copies"
+"""Headings of the last sections, each of which a command of its own writes."""
 COLUMNS = ("benchmark", "nodes", "reads", "median", "least", "wanted", "rounds", "more")
 HEAD = """\
 # Benchmarks
@@ -22,7 +23,8 @@ Seconds of the processor, of whole calls in this process, and of whole processes
 first round is not counted. `median` and `least` are over the rounds; a row of one round has no median. `wanted` is what
 the project asks of itself, at most three times what was measured when it was set; it is **missed** where the least is
 above it. Peers were run in the same run, once, unless the row says "not run here".
-`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, its last section apart.
+`python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page` writes this page, its last two sections
+apart.
 """
 SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
 AT_LEAST = {"times_faster", "overhead_percent"}  # figures that should be high
@@ -102,7 +104,7 @@ class Row:
         return [f"{whose} {figure} (not run here)" for whose, figure in self.info.get("not_run_here", {}).items()]
 
 
-def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | None = None, quality: str = "") -> str:
+def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | None = None, others: str = "") -> str:
     """The whole page: a table for each file; before them, what was missed and what was not run."""
     missed = [f"{row.file}: {row.title}" for row in rows if row.missed()]
     not_run = [f"{row.file}: {row.title} ({row.skipped})" for row in rows if row.skipped]
@@ -114,20 +116,24 @@ def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | Non
             file = row.file
             lines += ["", f"## {file}", "", line(COLUMNS), line("---" for _ in COLUMNS)]
         lines.append(line(row.cells()))
-    return "\n".join(lines) + "\n" + (f"\n{quality}" if quality else "")
+    return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
 
 
-def quality_section(text: str) -> str:
-    """The section on quality of a page, "" if it has none."""
-    _, heading, section = text.partition(f"\n{QUALITY}\n")
-    return f"{QUALITY}\n{section}" if heading else ""
+def own_sections(text: str) -> str:
+    """The sections of a page that commands of their own write, "" if it has none."""
+    places = [place for heading in (QUALITY, COPIES) if (place := text.find(f"\n{heading}\n")) >= 0]
+    return text[min(places) + 1 :] if places else ""
 
 
-def write_quality(section: str) -> None:
-    """Put a section on quality in the place of the page's own."""
+def write_section(section: str) -> None:
+    """Put such a section in the place of the page's own of that heading, or at its end."""
     text = PAGE.read_text(encoding="utf-8")
-    before = text.removesuffix(quality_section(text)).rstrip("\n")
-    PAGE.write_text(f"{before}\n\n{section}", encoding="utf-8")
+    heading = section.partition("\n")[0]
+    before, found, after = text.partition(f"\n{heading}\n")
+    _, mark, rest = after.partition("\n## ")
+    rest = f"\n## {rest}" if mark else ""
+    text = f"{before if found else text}".rstrip("\n")
+    PAGE.write_text(f"{text}\n\n{section}{rest}", encoding="utf-8")
 
 
 def occasion(load: float) -> str:

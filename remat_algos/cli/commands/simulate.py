@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.what_if import what_if
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
+    from remat_algos.schedule.timeline import timeline
 
     check_plot(arguments)
     check_order(arguments.order, arguments.mirror)
@@ -61,15 +62,17 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
         raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
+    link = None if order is None else order.link
+    played = None if link is None else timeline(simulation, link)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
     if arguments.json:
-        print_json(_record(simulation, step, base.peak_memory, limit, reserved))
+        print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played))
     else:
         print_text(note)
-        _print(simulation, step, base.peak_memory, limit, reserved, whole)
+        _print(simulation, step, base.peak_memory, limit, reserved, whole, played)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": limit} if picture == "memory" else {}
     draw(arguments, picture, simulation, **options)
@@ -132,6 +135,19 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
     }
 
 
+def _copies(simulation: Any, played: Any) -> dict[str, Any]:
+    """Keys of a plan with a link, or of actions with loads."""
+    if played is None:
+        return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
+    waits = int(played.waits.sum())
+    return {
+        "time": played.time,
+        "overhead_in_time": played.overhead,
+        "waits": waits,
+        "host_peak": simulation.host_peak,
+    }
+
+
 def _fit(limit: int, reserved: Any) -> str:
     """The line about the budget: kept or not."""
     if reserved.memory <= limit:
@@ -139,7 +155,8 @@ def _fit(limit: int, reserved: Any) -> str:
     return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
 
 
-def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int) -> None:
+def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any) -> None:
+    from remat_algos.plan.plan import time_rows
     from remat_algos.text.units import exact_bytes, format_bytes, percent
 
     graph, peak = simulation.graph, simulation.peak_memory
@@ -155,6 +172,11 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
+    if played is not None:
+        rows += time_rows(played)
+    elif simulation.stores.size:
+        loads = counted(len(simulation.schedule.loads), "load")
+        rows.append(("copies", f"{loads}; {format_bytes(simulation.host_peak)} on the host at most"))
     again = counted(int((simulation.runs > 1).sum()), "node")
     extra = int((~simulation.schedule.first_run).sum())
     more = f" ({counted(extra, 'extra run')})" if extra else ""

@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.json:
         claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
         claims += ["bound", "bound_scope", "bound_source", "gap"]
+        claims += ["time", "overhead_in_time", "host_peak"] if plan.link is not None else []
         record = plan.record()
         figures = {name: record[name] for name in claims} | plan.reservation.record()
         proven = plan.bound is not None and plan.bound.proven
@@ -70,6 +71,12 @@ def _print(plan: "Plan", doubts: Mapping[str, str]) -> None:
         f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
         f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
     )
+    if plan.timeline is not None:
+        waits = plan.graph.labels.compute(int(plan.timeline.waits.sum()))
+        print_text(
+            f"time {plan.graph.labels.compute(plan.time)} over {plan.link}, of which compute waits {waits} for copies; "
+            f"{format_bytes(simulation.host_peak)} on the host at most"
+        )
     if plan.constraints is not None:
         print_text(f"constraints kept: {plan.constraints}")
     if plan.bound is not None:

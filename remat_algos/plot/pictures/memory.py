@@ -11,7 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
-from remat_algos.plot.colours import ROLES, VERMILION
+from remat_algos.plot.colours import ROLES, VERMILION, Style
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
@@ -80,14 +80,18 @@ def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
     return edges, np.array(shown, np.int64)
 
 
+def _traces(simulation: Simulation) -> list[tuple[Style, Int64]]:
+    """The roles with any bytes, from the bottom of the stack."""
+    traces = simulation.trace_by_role()
+    return [(style, traces[role]) for role, style in ROLES.items() if role in traces and traces[role].any()]
+
+
 def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     """Draw one band per role with any bytes, stacked."""
     edges, shown = columns(simulation, MAX_COLUMNS)
     bottom, rows = np.zeros(shown.size, np.int64), []
-    for role, trace in simulation.trace_by_role().items():
-        if not trace.any():
-            continue
-        style, top = ROLES[role], bottom + trace[shown]
+    for style, trace in _traces(simulation):
+        top = bottom + trace[shown]
         area = ax.stairs(
             top,
             edges - 0.5,
@@ -191,8 +195,9 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     width, base = max(width, MIN_WIDTH), baseline_peak(simulation.graph)
     lines = wrapped(size_of(simulation), width) + wrapped(peak_of(simulation, base, limit), width)
     lines += _bars(simulation, limit, width, max(height, 4))
-    roles = [ROLES[role] for role, trace in simulation.trace_by_role().items() if trace.any()]
-    legend = [f"{style.character} {style.label}" for style in roles] + (["─ budget"] if limit is not None else [])
+    legend = [f"{style.character} {style.label}" for style, _ in _traces(simulation)] + (
+        ["─ budget"] if limit is not None else []
+    )
     return "\n".join(lines + wrapped("  ".join(legend), width) + _live_lines(simulation, width))
 
 
@@ -208,10 +213,10 @@ def _bars(simulation: Simulation, limit: int | None, width: int, height: int) ->
     edges, shown = columns(simulation, width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
     bottom = np.zeros(shown.size, np.int64)
-    for role, trace in simulation.trace_by_role().items():
+    for style, trace in _traces(simulation):
         for i, (low, high) in enumerate(zip(bottom.tolist(), (bottom + trace[shown]).tolist(), strict=True)):
             for row in range(_row(low, top, height), _row(high, top, height)):
-                canvas[row][i * wide : (i + 1) * wide] = ROLES[role].character * wide
+                canvas[row][i * wide : (i + 1) * wide] = style.character * wide
         bottom = bottom + trace[shown]
     if shown.size:
         at = int(np.searchsorted(edges, simulation.peak_step, side="right") - 1) * wide + (wide - 1) // 2

@@ -1,0 +1,250 @@
+"""Plans with a link in files, and in everything else that takes a plan or a schedule."""
+
+import json
+import math
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.cli.main import main
+from remat_algos.cost.links import Link
+from remat_algos.errors import ClaimError, PlanError
+from remat_algos.formats.orders import read_order
+from remat_algos.ir.labels import Labels
+from remat_algos.plan.plan import Plan, read_plan
+from remat_algos.plan.plan_cache import solve_cached
+from remat_algos.plan.record import LINK_KINDS
+from remat_algos.plan.verify import verify
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.timeline import timeline
+from tests.oracles import copies
+
+pytestmark = pytest.mark.usefixtures("short_searches")
+
+LINK = Link(1e9, 2e9, 0, 10**6, "slow")
+
+
+def timed():
+    """A chain and its gradients: 100 ns a node, 1,000 bytes a value."""
+    chain = ra.ComputationGraph.from_edges([(f"v{i}", f"v{i + 1}") for i in range(8)], memory=1000, compute=100)
+    return ra.differentiate(replace(chain, labels=replace(chain.labels, compute_unit="ns")))
+
+
+GRAPH = timed()
+NAMELESS = replace(GRAPH, labels=Labels(compute_unit="ns"), derivation=None)
+
+
+def planned(graph=GRAPH, loads=((12, "v3"), (15, "v1")), lingering=(("v3", 6),), link=LINK, runs_again=True):
+    """A plan of the given copies, which also recomputes v0 for grad(v1)."""
+    order = [*range(16), 0, 16, 17] if runs_again else range(18)
+    ids = [(step, graph.value_id(x)) for step, x in loads], [(graph.value_id(x), step) for x, step in lingering]
+    simulation = simulate(graph, Schedule(order, *ids))
+    plan = ra.solve(graph, "100%", solver="no_remat", raw=True)
+    return replace(plan, simulation=simulation, reservation=None, bound=plan.bound, link=link)
+
+
+def files(plan, tmp_path):
+    plan.save(tmp_path / "plan.json")
+    return tmp_path / "plan.json"
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(("graph", "value"), [(GRAPH, str), (NAMELESS, int)])
+def test_a_plan_with_copies_comes_back_from_its_file(graph, value, tmp_path):
+    plan = ra.solve(graph, "60%", link=Link(1e10, 1e10, 0), effort="fast")
+    assert plan.schedule.loads.size
+    again = Plan.load(files(plan, tmp_path), graph)
+    assert again.text() == plan.text()
+    assert again.link == plan.link
+    assert again.time == plan.time
+    assert again.schedule.loads.tolist() == plan.schedule.loads.tolist()
+    assert again.schedule.lingering.tolist() == plan.schedule.lingering.tolist()
+    assert verify(graph, plan).host_peak == plan.simulation.host_peak
+    assert {type(x) for _, x in plan.record()["loads"]} == {value}
+
+
+def test_what_lingers_comes_back_too(tmp_path):
+    plan = planned()
+    again = Plan.load(files(plan, tmp_path), GRAPH)
+    assert again.record() == plan.record()
+    assert plan.record()["lingering"] == [["v3", 6]]
+    assert plan.time > plan.simulation.compute  # compute waits
+    assert Plan.load(files(planned(lingering=()), tmp_path), GRAPH).time >= plan.time
+
+
+def test_a_plan_without_a_link_has_none_of_the_keys():
+    assert not LINK_KINDS.keys() & ra.solve(GRAPH, "60%", effort="fast").record().keys()
+
+
+def test_a_link_without_copies_is_written_and_read(tmp_path):
+    plan = ra.solve(GRAPH, "100%", link="pcie5", effort="fast")
+    assert plan.record()["loads"] == []
+    again = Plan.load(files(plan, tmp_path), GRAPH)
+    assert again.link == plan.link
+    assert again.bound.proven
+
+
+def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
+    monkeypatch.setattr("remat_algos.plan.plan_cache.cache_folder", lambda *_: tmp_path)
+    first = solve_cached(GRAPH, "60%", effort="fast", link=Link(1e10, 1e10, 0, name="one"))
+    second = solve_cached(GRAPH, "60%", effort="fast", link=Link(1e10, 1e10, 0, name="two"))
+    assert second.loaded
+    assert second.link.name == "two"
+    assert second.schedule.loads.tolist() == first.schedule.loads.tolist() != []
+    assert second.time == first.time
+
+
+RECORD = planned().record(frees=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"time": RECORD["time"] + 1}, "the plan claims time 4601; the simulation gives 4600"),
+        ({"time": RECORD["compute"]}, "the plan claims time"),
+        ({"overhead_in_time": 0}, "the plan claims overhead_in_time 0; the simulation gives"),
+        ({"host_peak": 1000}, "the plan claims host_peak 1000; the simulation gives 2000"),
+        ({"link": {**RECORD["link"], "out": 5e8}}, "the plan claims time"),
+        ({"link": {**RECORD["link"], "host": 1999}}, "the plan holds 2000 bytes on the host, which are over the 1999"),
+        ({"loads": [[2, "v3"], [15, "v1"]]}, "the plan's schedule cannot be run: step 2 loads v3 before it has been"),
+        ({"loads": [[18, "v3"], [19, "v1"]]}, "the plan's schedule cannot be run: v1 is loaded at step 19; steps are"),
+        ({"loads": [[12, "w"]]}, "the plan's schedule cannot be run: the copy at step 12: no node is called"),
+        (
+            {"loads": [[18, "grad(v0)"], *RECORD["loads"]]},
+            "the plan's schedule cannot be run: step 18 loads output grad(v0)",
+        ),
+        ({"loads": []}, "the plan's schedule cannot be run: v3 lingers until step 6 but is never loaded"),
+        ({"lingering": []}, "the plan claims"),
+        ({"lingering": [["v3", 40]]}, "the plan's schedule cannot be run: v3 lingers until step 40; steps are 0 to 19"),
+        ({"peak_bound": 5000}, "the plan claims that no schedule has a peak below 5000; proven is"),
+        ({"bound": 10**6}, "the plan claims the lower bound 1000000 on time"),
+        ({"bound": 1}, "the plan claims the lower bound 1 on time; one pass takes"),
+        ({"gap": 0.0}, "the plan claims gap 0.0; the simulation gives"),
+        ({"limit": 6001}, "the plan claims that its budget comes to 6001"),
+    ],
+)
+def test_a_false_claim_about_copies_is_refused(change, sentence):
+    verify(GRAPH, RECORD)
+    if "bound" in change:
+        change = {**change, "gap": (RECORD["time"] - change["bound"]) / change["bound"]}
+    with pytest.raises(ClaimError) as error:
+        verify(GRAPH, {**RECORD, **change})
+    assert str(error.value).startswith(sentence)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", LINK_KINDS)
+@pytest.mark.parametrize(
+    "forged", [None, True, -1, 987_654, 10**30, 0.5, math.nan, "", "x", [], ["x"], [[1]], [[1, 2, 3]], {}, {"x": -1}]
+)
+def test_every_forged_entry_is_refused_in_a_sentence(name, forged):
+    if RECORD[name] == forged:
+        return
+    with pytest.raises((PlanError, ClaimError)) as error:
+        verify(GRAPH, {**RECORD, name: forged})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", LINK_KINDS)
+def test_the_entries_of_a_link_go_together(name):
+    with pytest.raises(PlanError, match=f'^the plan has no "{name}"$'):
+        verify(GRAPH, {key: entry for key, entry in RECORD.items() if key != name})
+
+
+def test_a_larger_bound_on_time_stays_a_claim(tmp_path):
+    record = planned().record()
+    record |= {"bound": record["bound"] + 1, "bound_source": "moments"}
+    record["gap"] = (record["time"] - record["bound"]) / record["bound"]
+    record["details"] = {**record["details"], "bound": {"nodes": ["v8"]}}
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    plan, doubts = read_plan(tmp_path / "plan.json", GRAPH)
+    assert list(doubts) == ["bound"]
+    assert not plan.bound.proven
+    assert "claimed by moments, not proven here" in " ".join(str(plan).split())
+
+
+def test_costs_without_a_unit_are_refused():
+    graph = replace(GRAPH, labels=replace(GRAPH.labels, compute_unit=""))
+    with pytest.raises(PlanError, match='"link" of the plan does not go with the graph: a link needs costs that'):
+        verify(graph, RECORD)
+
+
+# ---------------------------------------------------------------- actions
+
+
+def test_actions_are_written_and_read_back(tmp_path):
+    for plan in (planned(), planned(lingering=())):
+        plan.save(tmp_path / "actions.txt", "actions")
+        _, schedule = read_order(tmp_path / "actions.txt", GRAPH)
+        assert schedule.order.tolist() == plan.schedule.order.tolist()
+        assert schedule.loads.tolist() == plan.schedule.loads.tolist()
+        assert schedule.lingering.tolist() == plan.schedule.lingering.tolist()
+
+
+def test_random_actions_keep_their_bytes(tmp_path):
+    random = Random(3)
+    for _ in range(200):
+        order, loads, held = copies.random_copies(random, GRAPH)
+        simulation = simulate(GRAPH, Schedule(order, loads, held))
+        lines = [f"{deed} {name}\n" for deed, name in simulation.actions(names=True)]
+        (tmp_path / "actions.txt").write_text("".join(lines))
+        again = simulate(GRAPH, read_order(tmp_path / "actions.txt", GRAPH)[1])
+        assert again.memory_trace.tolist() == simulation.memory_trace.tolist()
+        assert list(again.actions()) == list(simulation.actions())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("store v1\n", ""), "step 15 loads v1, which is never stored"),
+        (("load v1\n", ""), "v1 is stored before step 2, but never loaded; take it out"),
+        (
+            ("compute v2\n", "store v3\ncompute v2\n"),
+            "v3 is stored before step 2; do it right after its node first ran",
+        ),
+        (("load v1\n", "load w\n"), "the copy at step 15: no node is called 'w'"),
+        (("compute v2\n", "free v2\ncompute v2\n"), "v2 is freed before step 2, but it is not in memory there"),
+    ],
+)
+def test_actions_that_break_a_law_are_refused(change, sentence, tmp_path):
+    text = planned().text("actions")
+    assert change[0] in text
+    (tmp_path / "a.txt").write_text(text.replace(*change))
+    with pytest.raises(ra.ScheduleError) as error:
+        read_order(tmp_path / "a.txt", GRAPH)
+    assert str(error.value).startswith(f"a.txt: {sentence}")
+
+
+def test_names_alone_cannot_tell_loads():
+    with pytest.raises(PlanError, match=r"^the form .names. has nodes only, and this plan also loads values; use"):
+        planned().text("names")
+    assert json.loads(planned().text("frees"))["frees"][12] == RECORD["frees"][12]
+    assert planned(loads=(), lingering=()).text("names").startswith("v0\n")
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def test_verify_and_simulate_print_time_and_host_bytes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    plan = planned()
+    files(plan, tmp_path)
+    ra.write_graph(GRAPH, "graph.json")
+    assert main(["verify", "graph.json", "plan.json"]) == 0
+    assert "of which compute waits" in " ".join(capsys.readouterr().out.split())
+    assert main(["verify", "graph.json", "plan.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["host_peak"] == 2000
+    assert main(["simulate", "graph.json", "plan.json"]) == 0
+    assert "2 values stored (1.95 KiB), 2 loads (1.95 KiB) over slow" in " ".join(capsys.readouterr().out.split())
+    assert main(["simulate", "graph.json", "plan.json", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    played = timeline(plan.simulation, LINK)
+    assert (record["time"], record["waits"]) == (played.time, int(played.waits.sum()))
+    plan.save("actions.txt", "actions")
+    assert main(["simulate", "graph.json", "actions.txt"]) == 0
+    assert "2 loads; 1.95 KiB on the host at most" in " ".join(capsys.readouterr().out.split())
