@@ -29,6 +29,7 @@ LINK_PRICES, LINK_RATES = "prices of a link", "rates of a link"
 MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
+WORK_OF_NODE = 8  # times that of a search without copies: small graphs take less
 NODES_NAMED = 3
 
 
@@ -113,7 +114,8 @@ def _searched(
     )
     begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
     best, goal = begun[0], bound.compute + request.task.slack
-    work, count = effort.copies_work, effort.first_searches
+    work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
+    count = effort.first_searches
     with until_stopped() as ending:
         if best.figures[0] > limit:
             for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
