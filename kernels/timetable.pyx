@@ -16,7 +16,7 @@ from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
 cdef enum:
-    SLOTS_OF_WORK = 4       # that take as long as one edge of the profile
+    SLOTS_OF_WORK = 2       # that take as long as one edge of the profile
     WORK_OF_PLAY = 24       # of one that ends at once
 
 
