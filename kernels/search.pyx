@@ -727,7 +727,7 @@ cdef class ScheduleSearch:
     def advance(self, int64_t moves):
         """Make moves; True if the search has ended: at its goal, or if it was not started.
 
-        `work` counts what they take: edges of the profile, and eight for each move.
+        `work` counts what they take: edges of the profile, slots of timelines, and eight for each move.
         """
         cdef int64_t until = self.n_moves + moves
         cdef bint ended = not self.ready

@@ -2,8 +2,8 @@
 """The time of a schedule with copies that changes run by run: only what differs is played again.
 
 Slots are gone through in stretches. Of the schedule that was kept last, the state of the three engines is noted where
-each stretch begins, in time from there. A changed schedule is played from the stretch of its first change on, to the
-first behind its last change where the engines are in the noted state: what follows takes the time that it took.
+each stretch begins, in time from there. A changed schedule is played from the stretch of its first change on. Where
+the engines are in the noted state, what follows takes the time that it took: it goes on at the next change.
 """
 
 cimport cython
@@ -15,13 +15,18 @@ from remat_algos.kernels.schedule_state cimport ScheduleState, place_after
 from remat_algos.kernels.timeline cimport Engines
 from remat_algos.kernels.types cimport ENDLESS, int64_t
 
+cdef enum:
+    SLOTS_OF_WORK = 2       # that take as long as one edge of the profile
+    WORK_OF_PLAY = 24       # of one that ends at once
+
 
 @cython.final
 cdef class Timetable:
     """The timelines of the schedule of a state that was kept last, and of the one that is tried.
 
-    Cost: O(values + slots / 64 * copies that run at once) memory. Playing takes O(slots) time at most, in the stretches
-    from the first change on: the first load of a value changes its first run as well, where it is stored.
+    Cost: O(values + slots / 64 * copies that run at once) memory. Playing takes O(slots) time at most: for the stretches
+    that a move changes, and behind each until the engines are as they were. The first load of a value changes its
+    first run as well, where it is stored.
     """
 
     def __init__(self, ScheduleState state not None, Engines engines not None):
@@ -162,6 +167,7 @@ cdef class Timetable:
         self.begin, self.until, self.tried_time = stretch, n_stretches, self.time
         if stretch == n_stretches:
             return self.time
+        self.state.profile.work += WORK_OF_PLAY
         self.tried[stretch] = self.kept[stretch]
         self.restore(stretch)
         while True:
@@ -225,7 +231,7 @@ cdef class Timetable:
         cdef Py_ssize_t slot, v, i, j, x
         cdef int64_t limit = self.state.profile.track_limit[0], lingering = -1, clock
         cdef int addend = state.profile.addend[stretch * STRETCH // BLOCK_SIZE]
-        state.profile.work += STRETCH // 8
+        state.profile.work += STRETCH // SLOTS_OF_WORK
         for slot in range(stretch * STRETCH, (stretch + 1) * STRETCH):
             v = state.run[slot]
             if v < 0:
