@@ -86,12 +86,12 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
-    link : Link, optional
-        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
-        copies.
     bound_search : callable, optional
         Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
         pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
+    link : Link, optional
+        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
+        copies.
     """
 
     graph: ComputationGraph
@@ -133,6 +133,8 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
+        if self.link is None and self.schedule.loads.size:
+            raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
         if self.bound is not None:
             self.bound.record(self.graph)  # ValueError for nodes of another graph
             object.__setattr__(self, "bound_search", None)
@@ -371,7 +373,11 @@ def bound_cells(plan: Plan) -> tuple[str, str]:
 
 def reordered(plan: Plan) -> bool:
     """True if a plan lowers the peak by its order alone, without recomputation."""
-    return plan.simulation.extra_runs == 0 and plan.peak_memory < baseline_peak(plan.graph)
+    return (
+        plan.simulation.extra_runs == 0
+        and not plan.schedule.loads.size
+        and plan.peak_memory < baseline_peak(plan.graph)
+    )
 
 
 def _lowest(plan: Plan) -> bool:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.ir.arrays import check_place
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.ir.arrays import Int64, check_place
+from remat_algos.schedule.simulation import LOADED, Simulation
 
 MANY = 1_000  # values above which naming all values at once is faster
 
@@ -22,7 +22,7 @@ class LiveValue:
     role : str
         Key of `Simulation.trace_by_role`.
     made_at : int
-        The step that computed it.
+        The step that computed or loaded it.
     """
 
     name: str
@@ -32,12 +32,17 @@ class LiveValue:
 
 
 def live_at(simulation: Simulation, step: int) -> list[tuple[int, int]]:
-    """(value, step that computed it) of every instance live during a step, the largest first."""
+    """(value, step that computed or loaded it) of every instance live during a step, the largest first."""
+    lifetimes, live = simulation.lifetimes, _live_instances(simulation, step)
+    return list(zip(lifetimes.value[live].tolist(), lifetimes.made_at[live].tolist(), strict=True))
+
+
+def _live_instances(simulation: Simulation, step: int) -> Int64:
+    """int64[k]: the instances live during a step, the largest first."""
     step = check_place(step, len(simulation.schedule), "step")
     lifetimes = simulation.lifetimes
     live = np.flatnonzero((lifetimes.made_at <= step) & (lifetimes.end > step))
-    live = live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
-    return list(zip(lifetimes.value[live].tolist(), lifetimes.made_at[live].tolist(), strict=True))
+    return live[np.argsort(-simulation.graph.memory[lifetimes.value[live]], kind="stable")]
 
 
 def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
@@ -47,10 +52,11 @@ def live_set(simulation: Simulation, step: int) -> list[LiveValue]:
     graph, first = simulation.graph, simulation.schedule.first_run
     node = int(simulation.schedule.order[step])
     live, there = [], live_at(simulation, step)
+    loaded = simulation.is_load[_live_instances(simulation, step)].tolist()
     names = graph.value_names() if len(there) > MANY else {value: graph.value_name(value) for value, _ in there}
-    for value, made_at in there:
+    for (value, made_at), is_load in zip(there, loaded, strict=True):
         forward = graph.forward[graph.producer[value]]
-        role = "gradients" if not forward else "kept" if first[made_at] else "recomputed"
+        role = LOADED if is_load else "gradients" if not forward else "kept" if first[made_at] else "recomputed"
         live.append(LiveValue(names[value], int(graph.memory[value]), role, made_at))
     if graph.workspace[node]:
         live.append(LiveValue(f"workspace of {graph.labels[node]}", int(graph.workspace[node]), "workspace", step))
