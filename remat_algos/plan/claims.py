@@ -16,7 +16,9 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
+from remat_algos.bounds.link_bound import LINK_RATES, TIME_SOURCES, time_bounds
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.cost.links import Link
 from remat_algos.effort import FAST
@@ -106,7 +108,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     _check_peak_bound(graph, record, simulation)
     limit, doubts = _check_limits(graph, record, simulation, allocator), dict[str, str]()
     if link is not None and bound is not None:
-        bound = _bound_on_time(graph, record, bound, cost, doubts)
+        bound = _bound_on_time(graph, record, bound, link, cost, limit, doubts)
     elif bound is not None:
         bound = _checked_bound(graph, record, bound, simulation, limit, doubts)
     elif "bound" in record.get("details", {}):
@@ -234,22 +236,39 @@ def _checked_bound(
 
 
 def _bound_on_time(
-    graph: ComputationGraph, record: Mapping[str, Any], bound: ComputeBound, time: int, doubts: dict[str, str]
+    graph: ComputationGraph,
+    record: Mapping[str, Any],
+    bound: ComputeBound,
+    link: Link,
+    time: int,
+    limit: int,
+    doubts: dict[str, str],
 ) -> ComputeBound:
-    """The lower bound on the time of schedules with copies: proven if it is one pass, else a claim."""
+    """Prove the lower bound on the time of schedules with copies again; ClaimError if it is false."""
     source, one_pass = record.get("bound_source"), graph.needed_compute
     if bound.compute > time:
         refuse(f"the plan claims the lower bound {shortened(bound.compute)} on time; it takes {time} itself")
     if bound.compute < one_pass or (source in (None, ONE_PASS) and bound.compute > one_pass):
         refuse(f"the plan claims the lower bound {shortened(bound.compute)} on time; one pass takes {one_pass}")
-    if source in PROVEN:
-        claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
-        bound = replace(claim, scope=bound.scope)
-    elif "bound" in record.get("details", {}):
-        raise PlanError(BOUND_OF_ANOTHER)
-    if source not in (None, ONE_PASS):
-        doubts["bound"] = f"the plan claims the lower bound {bound.compute} on time, by {source}; it is not proven here"
-    return replace(bound, proven="bound" not in doubts)
+    if source in (None, ONE_PASS):
+        if "bound" in record.get("details", {}):
+            raise PlanError(BOUND_OF_ANOTHER)
+        return bound
+    if source not in TIME_SOURCES or bound.scope != ANY_ORDER:
+        known = listed([ONE_PASS, *TIME_SOURCES])
+        refuse(f"the plan claims a bound on time by {quoted(source)}, which proves none; bounds are by {known}")
+    nodes = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound")).nodes
+    times, proven, clock = LinkTimes(*link.times(graph)), one_pass, Clock(PROVING)
+    with suppress(OutOfTime):
+        if source == LINK_RATES:
+            proven = moment_bound(graph, limit, nodes, times=times, seconds=PROVING).compute
+        else:
+            for found in time_bounds(graph, limit, times, look=clock.check):
+                proven = found.time
+    if proven < bound.compute:
+        claim = f"the plan claims the lower bound {bound.compute} on time, by {source}"
+        doubts["bound"] = f"{claim}; {PROVING} s proved {proven}"
+    return replace(bound, nodes=nodes, proven="bound" not in doubts)
 
 
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:

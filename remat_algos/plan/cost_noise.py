@@ -12,6 +12,7 @@ from remat_algos.ir.arrays import Float64, Int64, as_whole
 from remat_algos.ir.csr import indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Problem
+from remat_algos.schedule.schedule import check_no_loads
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.text.wording import quoted
@@ -89,6 +90,7 @@ class CostNoise:
 
         for simulation in simulations:
             check_simulation(simulation, graph)
+            check_no_loads(simulation.schedule, "cost noise")
         rng, variance = np.random.default_rng(self.seed), log1p(self.deviation**2)
         unit = 2.0 ** (ONE_PASS_BITS - frexp(graph.needed_compute)[1])
         rows = [runs_beyond_pass(simulation) for simulation in simulations]

@@ -1,4 +1,4 @@
-"""Two plans side by side: nodes recomputed by one and kept by the other."""
+"""Two plans side by side: nodes recomputed, and values offloaded, by one and kept by the other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.plan.plan import Plan
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, printable, shortened
+from remat_algos.text.wording import counted, listed, printable, shortened
 
 NAMED = 12
 
@@ -34,19 +34,40 @@ class Difference:
         check_same_graph([self.plan, self.other])
 
     @property
+    def has_link(self) -> bool:
+        """True if a plan may copy values."""
+        return self.plan.link is not None or self.other.link is not None
+
+    @property
     def more_runs(self) -> Int64:
         """int64[n]: runs of each node in the first plan minus those in the other."""
         return self.plan.simulation.runs - self.other.simulation.runs
 
     @property
     def first_step(self) -> int | None:
-        """The first step at which the orders differ, None if they are equal."""
+        """The first step at which the orders, or the loads, differ; None if they are equal."""
+        steps = [step for step in (self._first_run, self._first_load) if step is not None]
+        return min(steps, default=None)
+
+    @property
+    def _first_load(self) -> int | None:
+        ours, theirs = ({(step, x) for step, x in plan.schedule.loads.tolist()} for plan in (self.plan, self.other))
+        return min((step for step, _ in ours ^ theirs), default=None)
+
+    @property
+    def _first_run(self) -> int | None:
         ours, theirs = self.plan.schedule.order, self.other.schedule.order
         shared = min(ours.size, theirs.size)
         parted = np.flatnonzero(ours[:shared] != theirs[:shared])
         if parted.size:
             return int(parted[0])
         return None if ours.size == theirs.size else shared
+
+    def values(self, sign: int) -> list[int]:
+        """Values that the first plan (1) or the other (-1) alone stores on the host, the most bytes first."""
+        plan, other = (self.plan, self.other) if sign > 0 else (self.other, self.plan)
+        found = np.setdiff1d(plan.simulation.stores, other.simulation.stores)
+        return found[np.argsort(-plan.graph.memory[found], kind="stable")].tolist()
 
     def nodes(self, sign: int) -> list[int]:
         """Nodes that the first plan (1) or the other (-1) runs more often, the most bytes first."""
@@ -57,6 +78,14 @@ class Difference:
         """The JSON record."""
         graph = self.plan.graph
         ours, theirs = self.plan.simulation.runs, self.other.simulation.runs
+        plans = (self.plan, self.other)
+        copies: dict[str, Any] = {}
+        if self.has_link:
+            copies = {
+                "time": [plan.time for plan in plans],
+                "host_peak": [plan.simulation.host_peak for plan in plans],
+                "offloaded": [[graph.value_name(x) for x in self.values(sign)] for sign in (1, -1)],
+            }
         return {
             "graph_hash": graph.source_hash,
             "peak_memory": [self.plan.peak_memory, self.other.peak_memory],
@@ -64,6 +93,7 @@ class Difference:
             "overhead": [self.plan.overhead, self.other.overhead],
             "steps": [len(self.plan.schedule), len(self.other.schedule)],
             "first_step": self.first_step,
+            **copies,
             "nodes": [
                 {
                     "node": graph.labels[v],
@@ -83,6 +113,10 @@ class Difference:
         yield ("", *names, "difference")
         yield ("peak", *_compared([plan.peak_memory for plan in plans], format_bytes))
         yield ("compute", *_compared([plan.simulation.compute for plan in plans], graph.labels.compute))
+        if self.has_link:
+            yield ("time", *_compared([plan.time for plan in plans], graph.labels.compute))
+            yield ("host peak", *_compared([plan.simulation.host_peak for plan in plans], format_bytes))
+            yield ("offloaded values", *_compared([plan.simulation.stores.size for plan in plans], str))
         yield ("steps", *_compared([len(plan.schedule) for plan in plans], str))
         yield ("recomputed nodes", *_compared(again, str))
         yield ("solver", self.plan.method, self.other.method, "")
@@ -93,8 +127,15 @@ class Difference:
         if self.first_step is None:
             yield "the same schedule"
             return
+        for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
+            values = self.values(sign)
+            if values:
+                named = listed([shortened(graph.value_name(x)) for x in values], NAMED)
+                size = format_bytes(int(graph.memory[values].sum()))
+                yield f"{name} offloads {counted(len(values), 'value')} that {other} does not: {size}, {named}"
         if not self.more_runs.any():
-            yield f"every node runs equally often, in another order from step {self.first_step} on"
+            if self._first_run is not None:
+                yield f"every node runs equally often, in another order from step {self._first_run} on"
             return
         for name, other, sign in zip(names, reversed(names), (1, -1), strict=True):
             nodes = self.nodes(sign)

@@ -1,14 +1,14 @@
-"""Why a value is kept or recomputed: bytes, readers, and the effect of the opposite decision."""
+"""Why a value is kept, recomputed or offloaded: bytes, readers, and the effect of the opposite decision."""
 
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.arrays import brief
+from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.flip import FlippedDecision, flip_decision
@@ -16,6 +16,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.changed_runs import idle_gap, reads_of
 from remat_algos.schedule.live_set import LiveValue, live_at, live_set
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.timeline import Timeline
 from remat_algos.solvers.registry import Report, find_solver
 from remat_algos.text.layout import wrapped
 from remat_algos.text.units import format_bytes, percent
@@ -27,6 +28,79 @@ MAX_COUNTED = 1000
 ROLE_NOTES = {"kept": " (kept)", "recomputed": " (recomputed)"}
 
 
+class Offload(NamedTuple):
+    """What becomes of a value that is stored on the host.
+
+    Parameters
+    ----------
+    value : int
+    stored_at : int
+        The step behind which its store begins.
+    freed_after : int
+        The last step of its first instance.
+    loads : list of (int, int)
+        The step before whose run each load begins, and the last step of what it brings back.
+    waits : int or None
+        How long compute waits for its copies; None without a link.
+    """
+
+    value: int
+    stored_at: int
+    freed_after: int
+    loads: list[tuple[int, int]]
+    waits: int | None
+
+    def record(self, graph: ComputationGraph) -> dict[str, Any]:
+        """The JSON record."""
+        return self._asdict() | {"value": graph.value_name(self.value)}
+
+    def text(self, graph: ComputationGraph) -> str:
+        """Its bytes, how long compute waits for it, the price of recomputing it, and its steps."""
+        node = int(graph.producer[self.value])
+        waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
+        name = "" if len(graph.values(node)) == 1 else f"{shortened(graph.value_name(self.value))} is "
+        cost = graph.labels.compute(int(graph.compute[node]) * len(self.loads))
+        back = listed([f"{begin} (live to {end})" for begin, end in self.loads], NAMED)
+        return (
+            f"{name}offloaded, {format_bytes(int(graph.memory[self.value]))} each way{waits}; to recompute it costs "
+            f"{cost}; stored after step {self.stored_at}, freed after {self.freed_after}, loaded before {back}"
+        )
+
+    def _wait(self, graph: ComputationGraph) -> str:
+        return f"{graph.labels.compute(self.waits or 0)} for it"
+
+
+def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> Offload:
+    """What becomes of a value that a schedule loads."""
+    lives, is_load = simulation.lifetimes, simulation.is_load
+    instances = np.flatnonzero(lives.value == value)
+    last = lives.end - 1
+    first, loaded = int(instances[0]), instances[is_load[instances]]
+    loads = [(int(lives.made_at[i]), int(last[i])) for i in loaded]
+    waits = None if played is None else _waits(simulation, value, first, loaded, played)
+    return Offload(value, int(lives.made_at[first]), int(last[first]), loads, waits)
+
+
+def _waits(simulation: Simulation, value: int, first: int, loaded: Int64, played: Timeline) -> int:
+    """How long compute waits for the store of a value before it frees memory, and for its loads before it reads."""
+    ended = np.append(0, played.end)  # the end of the run before each step
+    made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
+    store_end = played.store_end[np.flatnonzero(played.stores == value)]
+    arrivals = played.load_end[np.flatnonzero(simulation.schedule.loads[:, 1] == value)]
+    reads = reads_of(simulation, int(simulation.graph.producer[value]))
+    events = [(int(end[first]), int(store_end[0]))] if store_end.size else []
+    for i, arrival in zip(loaded, arrivals.tolist(), strict=True):
+        readers = reads[(reads >= made_at[i]) & (reads < end[i])]
+        if readers.size:
+            events.append((int(readers[0]), arrival))
+    waits: dict[int, int] = {}
+    for step, until in events:
+        if step < len(simulation.schedule):
+            late = min(until - int(ended[step]), int(played.waits[step]))
+            waits[step] = max(waits.get(step, 0), late)
+    return sum(waits.values())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
     """The decision of a plan about one node, and the effect of the opposite decision.
@@ -35,10 +109,13 @@ class Decision:
     ----------
     simulation : Simulation
     node : int
+    played : Timeline, optional
+        Of a plan with a link.
     """
 
     simulation: Simulation
     node: int
+    played: Timeline | None = None
 
     __repr__ = brief
 
@@ -64,16 +141,27 @@ class Decision:
     @property
     def lives(self) -> list[tuple[int, int]]:
         """(first, last) step of the values of each run."""
-        lifetimes = self.simulation.lifetimes
-        return [
-            (step, int(lifetimes.end[lifetimes.instance_indptr[step] : lifetimes.instance_indptr[step + 1]].max()) - 1)
-            for step in self.runs
-        ]
+        end, behind = self.simulation.lifetimes.end, self.simulation.lifetimes.instance_indptr[1:]
+        n_values = len(self.graph.values(self.node))
+        return [(step, int(end[behind[step] - n_values : behind[step]].max()) - 1) for step in self.runs]
+
+    @property
+    def offloads(self) -> list[Offload]:
+        """Its values that are stored on the host."""
+        stores = self.simulation.stores
+        return [offload_of(self.simulation, x, self.played) for x in self.graph.values(self.node) if x in stores]
+
+    @property
+    def is_offloaded(self) -> bool:
+        """True if a value of it is stored on the host."""
+        return bool(np.isin(self.graph.values(self.node), self.simulation.stores).any())
 
     @property
     def fixed(self) -> str:
         """The reason if there is nothing to decide, else ""."""
         graph, node, n_runs = self.graph, self.node, len(self.runs)
+        if self.is_offloaded:
+            return ""
         name = graph.labels[node]
         if not n_runs:
             return f"no output needs {name}, so it does not run"
@@ -95,8 +183,8 @@ class Decision:
 
     @property
     def flipped(self) -> FlippedDecision | None:
-        """The opposite decision; None if there is nothing to decide."""
-        return None if self.fixed else flip_decision(self.simulation, self.node)
+        """The opposite decision; None if there is nothing to decide, or if a value of it is stored on the host."""
+        return None if self.fixed or self.is_offloaded else flip_decision(self.simulation, self.node)
 
     def bytes_at(self, step: int) -> int:
         """Bytes of its values during a step."""
@@ -107,6 +195,7 @@ class Decision:
         """The JSON record."""
         flipped = self.flipped
         names = self.simulation.schedule.names(self.graph)
+        offloaded = {"offloaded": [each.record(self.graph) for each in self.offloads]} if self.is_offloaded else {}
         return {
             "node": self.graph.labels[self.node],
             "values": [self.graph.value_name(x) for x in self.graph.values(self.node)],
@@ -118,6 +207,7 @@ class Decision:
             "held_at_peak": self.bytes_at(self.simulation.peak_step),
             "fixed": self.fixed or None,
             "turned": flipped.record() if flipped is not None else None,
+            **offloaded,
         }
 
     def lines(self) -> Iterator[str]:
@@ -127,6 +217,7 @@ class Decision:
         if len(lives) == 1:
             begin, end = lives[0]
             did = f"kept from step {begin} to step {end}" if end > begin else f"live at step {begin} only"
+            did = "computed once" if self.is_offloaded else did
         else:
             spans = listed([f"{begin} to {end}" for begin, end in lives], NAMED)
             did = f"computed {len(lives)} times, live in steps {spans}"
@@ -137,7 +228,10 @@ class Decision:
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
         flipped = self.flipped
-        yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
+        for offload in self.offloads:
+            yield f"    {offload.text(graph)}"
+        if not self.is_offloaded:
+            yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
         share = percent(self.bytes_at(simulation.peak_step), peak)
         yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
 
@@ -189,7 +283,8 @@ class Explanation:
     @property
     def decisions(self) -> Iterator[Decision]:
         """A decision per node."""
-        return (Decision(self.plan.simulation, node) for node in self.nodes)
+        played = self.plan.timeline
+        return (Decision(self.plan.simulation, node, played) for node in self.nodes)
 
     def at_peak(self) -> list[LiveValue]:
         """Values live at the peak, the largest first."""

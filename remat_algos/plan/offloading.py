@@ -7,6 +7,7 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.link_bound import LINK_PRICES, LINK_RATES
 from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
@@ -24,8 +25,6 @@ from remat_algos.text.wording import listed, shortened
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
-LINK_PRICES, LINK_RATES = "prices of a link", "rates of a link"
-"""Sources of bounds on time: by minimum cuts, and by an integer program."""
 MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
@@ -48,7 +47,8 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     graph = request.graph
     failure: BudgetError | None = None
     try:
-        best = plain(replace(request, link=None), clock.share(BEFORE, clock.within_stage(BEFORE)))
+        alone = tuple(each for each in request.start if not each.stores.size)
+        best = plain(replace(request, link=None, start=alone), clock.share(BEFORE, clock.within_stage(BEFORE)))
     except BudgetError as error:
         if error.plan is None:
             raise
@@ -56,7 +56,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
     bound, stop = _bound(request, link, limit, clock)
-    found, ended = _searched(request, link, limit, [best.simulation, baseline(graph)], bound, clock)
+    found, ended = _searched(
+        request, link, limit, [best.simulation, baseline(graph), *_starts(request, link)], bound, clock
+    )
     stop |= ended
     if found.figures[1] > bound.compute + request.task.slack and Effort.of(request.task.effort).bounds_last:
         bound, ended = _bound(request, link, limit, clock, bound)
@@ -99,6 +101,18 @@ def _bound(
     return best, ending.stop
 
 
+def _starts(request: Request, link: Link) -> list[Simulation]:
+    """The user's schedules that load values, as far as they keep to the constraints and the memory of the host."""
+    limits = request.constraints
+    return [
+        each
+        for each in request.start
+        if each.stores.size
+        and (link.host is None or each.host_peak <= link.host)
+        and (limits is None or limits.violation(each) is None)
+    ]
+
+
 def _searched(
     request: Request, link: Link, limit: int, starts: Sequence[Simulation], bound: ComputeBound, clock: Clock
 ) -> tuple[Annealed, Stop]:
@@ -112,8 +126,9 @@ def _searched(
         constraints=request.constraints,
         link=link,
     )
-    begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
-    best, goal = begun[0], bound.compute + request.task.slack
+    names = ("start" if each.stores.size else "the plan without copies" for each in starts)
+    begun = [annealer.annealed(each.schedule, limit, name) for each, name in zip(starts, names, strict=True)]
+    best, goal = min(begun, key=lambda each: annealer.key(each, limit)), bound.compute + request.task.slack
     work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
     count = effort.first_searches
     with until_stopped() as ending:

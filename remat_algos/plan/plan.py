@@ -134,6 +134,8 @@ class Plan:
     def __post_init__(self) -> None:
         check_fields(self)
         check_simulation(self.simulation, self.graph)
+        if self.link is None and self.schedule.loads.size:
+            raise PlanError("the schedule of the plan loads values from the host; give the plan its link")
         if self.bound is not None:
             self.bound.record(self.graph)  # ValueError for nodes of another graph
             object.__setattr__(self, "bound_search", None)
@@ -402,7 +404,11 @@ def bound_cells(plan: Plan) -> tuple[str, str]:
 
 def reordered(plan: Plan) -> bool:
     """True if a plan lowers the peak by its order alone, without recomputation."""
-    return plan.simulation.extra_runs == 0 and plan.peak_memory < baseline_peak(plan.graph)
+    return (
+        plan.simulation.extra_runs == 0
+        and not plan.schedule.loads.size
+        and plan.peak_memory < baseline_peak(plan.graph)
+    )
 
 
 def _lowest(plan: Plan) -> bool:

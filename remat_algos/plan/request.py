@@ -117,6 +117,8 @@ class Request:
             link.times(graph)
             _check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
+        if link is None and any(each.stores.size for each in own_start):
+            raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
         options = {name: given if as_whole(given) is None else as_whole(given) for name, given in options.items()}
         for each in named or ():
             each.check_options(options)

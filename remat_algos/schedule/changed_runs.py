@@ -48,7 +48,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
     order = simulation.schedule.order
     steps = np.flatnonzero(simulation.schedule.first_run | (order != node))
     steps = steps[_serving(simulation.graph, order[steps])]
-    return ChangedRuns(Schedule(order[steps]), steps, np.arange(steps.size))
+    return _changed(simulation.schedule, order[steps], steps, np.arange(steps.size))
 
 
 def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
@@ -95,15 +95,27 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
             stays = stays.copy()
             stays[moved] = False
             ways.append((lacking, stays))
-    return [_inserted(order, end, run, stays) for run, stays in ways]
+    return [_inserted(simulation.schedule, end, run, stays) for run, stays in ways]
 
 
-def _inserted(order: Int32, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
+def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
+    """A new order, with the copies at the steps that stay, or at the next one."""
+    (steps, loaded), (lingering, until) = schedule.loads.T, schedule.lingering.T
+    places = np.append(there, order.size)
+    at = places[np.searchsorted(here, steps)]
+    stays = at < order.size  # else nothing is left to read it
+    loads = np.stack([at, loaded], axis=1)[stays]
+    keeps = np.isin(lingering, loads[:, 1])
+    ends = np.stack([lingering, places[np.searchsorted(here, until)]], axis=1)[keeps]
+    return ChangedRuns(Schedule(order, loads, ends), here, there)
+
+
+def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:
     """The steps that stay, with additional runs before one of them."""
-    here = np.flatnonzero(stays)
+    here, order = np.flatnonzero(stays), schedule.order
     before, after = here[here < step], here[here >= step]
     new = np.concatenate([order[before], np.array(run, np.int32), order[after]])
-    return ChangedRuns(Schedule(new), here, np.arange(here.size) + len(run) * (here >= step))
+    return _changed(schedule, new, here, np.arange(here.size) + len(run) * (here >= step))
 
 
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:

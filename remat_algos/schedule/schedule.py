@@ -99,6 +99,25 @@ class Schedule:
         return np.maximum(np.bincount(self.order, minlength=n_nodes) - 1, 0)
 
 
+def check_no_loads(schedule: Schedule, what: str) -> None:
+    """Raise ScheduleError, with the step, if a schedule loads a value.
+
+    Examples
+    --------
+    >>> check_no_loads(Schedule([0, 1, 2], loads=[(2, 0)]), "polish")
+    Traceback (most recent call last):
+    remat_algos.errors.ScheduleError: step 2 loads a value from the host, which polish does not support; give a \
+schedule without loads
+    """
+    if schedule.loads.size:
+        step = int(schedule.loads[0, 0])
+        raise ScheduleError(
+            f"step {step} loads a value from the host, which {what} does not support; give a schedule without loads",
+            step,
+            -1,
+        )
+
+
 def with_copies(
     graph: ComputationGraph,
     schedule: Schedule,

@@ -9,7 +9,7 @@ from remat_algos.ir.csr import from_lists, gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.schedule.schedule import Order
+from remat_algos.schedule.schedule import Order, check_no_loads
 from remat_algos.schedule.simulation import simulate
 
 
@@ -40,7 +40,9 @@ def unroll(graph: ComputationGraph, schedule: Order) -> ComputationGraph:
     >>> unroll(graph, ["A", "B", "A", "C"]).labels.names
     ('A', 'B', 'A#1', 'C')
     """
-    order = simulate(graph, schedule).schedule.order
+    schedule = simulate(graph, schedule).schedule
+    check_no_loads(schedule, "unroll")
+    order = schedule.order
     newest = np.full(graph.n_values, -1, np.int64)
     first_run = np.full(graph.n_nodes, -1, np.int32)
     reads, output = [], []

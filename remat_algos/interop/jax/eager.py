@@ -9,6 +9,7 @@ from remat_algos.interop.jax.captured import CapturedFunction
 from remat_algos.interop.jax.program import Source, is_value, literal_array
 from remat_algos.interop.optional import require
 from remat_algos.plan.plan import Plan
+from remat_algos.schedule.schedule import check_no_loads
 
 jax = require("jax", "jax")
 
@@ -41,6 +42,8 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
         If the arguments differ from the captured ones in nesting, shape or type, or `plan` is not a plan.
     GraphError
         If the plan is for another graph.
+    ScheduleError
+        If the plan loads values from the host.
 
     Examples
     --------
@@ -56,6 +59,7 @@ def run(captured: CapturedFunction, plan: Plan, *args: Any, live: list[int] | No
     (True, True)
     """
     captured.check_plan(plan)
+    check_no_loads(plan.schedule, "run")
     residents = [*captured.flatten(args), *captured.program.consts]
     arrays: dict[int, Any] = {}  # by instance
     pinned: dict[int, Any] = {}  # outputs of first runs, by value

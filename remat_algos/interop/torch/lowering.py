@@ -12,7 +12,7 @@ from remat_algos.errors import PlanError
 from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.private import Saved, SavedUnchecked, Tangent
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, check_no_loads
 from remat_algos.schedule.simulation import Simulation, Step, simulate
 
 UNCHECKED = "saved_tensor_with_no_vc_check"
@@ -86,9 +86,11 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
 def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulation]:
     if captured.module is None:
         raise PlanError("the captured model comes out of a pickle, which has its graph alone; capture the model again")
-    if isinstance(schedule, Simulation) and schedule.graph is captured.graph:
-        return captured.module, schedule
-    return captured.module, simulate(captured.graph, getattr(schedule, "schedule", schedule))
+    simulation = schedule
+    if not isinstance(schedule, Simulation) or schedule.graph is not captured.graph:
+        simulation = simulate(captured.graph, getattr(schedule, "schedule", schedule))
+    check_no_loads(simulation.schedule, "a lowered module")
+    return captured.module, simulation
 
 
 class _Lowering:

@@ -7,7 +7,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import replay_order, run_prices
 from remat_algos.schedule.passes.dead_runs import recompute_marks, serving_runs
-from remat_algos.schedule.schedule import Order, Schedule
+from remat_algos.schedule.schedule import Order, Schedule, check_no_loads
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import quoted, shortened
 
@@ -62,7 +62,9 @@ def reuse_values(
         raise ValueError(f"key is {quoted(key)}; use {' or '.join(map(repr, KEYS))}")
     if rounds < 1:
         raise ValueError(f"rounds is {shortened(rounds)}; give 1 or more")
-    order = simulate(graph, schedule).schedule.order
+    schedule = simulate(graph, schedule).schedule
+    check_no_loads(schedule, "reuse_values")
+    order = schedule.order
     return Schedule(reuse_in_order(graph, order, bytes_limit(limit), key, rounds))
 
 

@@ -8,7 +8,7 @@ from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.kernels.passes import dead_runs
-from remat_algos.schedule.schedule import Order, Schedule
+from remat_algos.schedule.schedule import Order, Schedule, check_no_loads
 from remat_algos.schedule.simulation import simulate
 
 
@@ -40,7 +40,9 @@ def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     >>> drop_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
     ['A', 'B', 'C']
     """
-    return Schedule(serving_runs(graph, simulate(graph, schedule).schedule.order))
+    schedule = simulate(graph, schedule).schedule
+    check_no_loads(schedule, "drop_dead_runs")
+    return Schedule(serving_runs(graph, schedule.order))
 
 
 def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:

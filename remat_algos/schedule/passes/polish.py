@@ -4,7 +4,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.passes.cache import KEYS, ROUNDS, bytes_limit, reuse_in_order
 from remat_algos.schedule.passes.sinking import sink
-from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.schedule import Schedule, check_no_loads
 from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
 
 
@@ -47,6 +47,7 @@ def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -
     ['A', 'B', 'C', 'D', 'E']
     """
     check_simulation(simulation, graph)
+    check_no_loads(simulation.schedule, "polish")
     limit = None if limit is None else bytes_limit(limit)
     room = simulation.peak_memory if limit is None else limit
     sunk = sink(simulation)

@@ -6,7 +6,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.passes import sink_order
 from remat_algos.schedule.emission import emit
-from remat_algos.schedule.schedule import Order, Schedule
+from remat_algos.schedule.schedule import Order, Schedule, check_no_loads
 from remat_algos.schedule.simulation import Simulation, simulate
 
 
@@ -42,7 +42,9 @@ def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
     >>> sink_runs(graph, Schedule.from_names(graph, "ABCDE")).names(graph)
     ['A', 'B', 'D', 'C', 'E']
     """
-    return sink(simulate(graph, schedule)).schedule
+    simulation = simulate(graph, schedule)
+    check_no_loads(simulation.schedule, "sink_runs")
+    return sink(simulation).schedule
 
 
 def sink(simulation: Simulation) -> Simulation:
