@@ -128,7 +128,8 @@ class Policy:
 
     def record(self) -> dict[str, Any]:
         """The JSON record: the names of each decision, then every treatment with its bytes and price."""
-        kinds, records = (*DECISIONS, MIXED), [each.record() for each in self.treatments]
+        kinds: tuple[str, ...] = (*DECISIONS, MIXED)
+        records = [each.record() for each in self.treatments]
         if self.by == "tensor":
             kinds = DECISIONS
             records = [{**each, "memory": sum(each["memory"].values())} for each in records]
