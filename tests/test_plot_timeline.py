@@ -9,6 +9,8 @@ import pytest
 
 import remat_algos as ra
 from remat_algos import plot
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
@@ -44,6 +46,12 @@ def test_a_load_has_its_own_cell_in_schedules_and_stages(loaded):
     runs = [row[:4] for row in plot.matrix(loaded).images[0].get_array().tolist()]
     assert runs == [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0], [4, 0, 0, 2]]
     assert schedule_text(loaded).splitlines()[-1].endswith("▚·│█")
+
+
+def test_addresses_have_the_colour_of_what_was_loaded(loaded):
+    ax = plot.addresses(pack(Buffers.of(loaded)), simulation=loaded)
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names[1:] == ["kept", "loaded from the host"]
 
 
 # ---------------------------------------------------------------- over time
