@@ -9,13 +9,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from remat_algos.bounds.link_bound import TIME_SOURCES
 
 import remat_algos as ra
 from remat_algos.allocate.allocators.registry import get_allocator, list_allocators
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.bounds.compute import ComputeBound
+from remat_algos.bounds.link_bound import TIME_SOURCES
 from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link

@@ -17,6 +17,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import remat_algos as ra
+from remat_algos.cost.links import Link
 from remat_algos.schedule.baseline import baseline_peak
 from tests.benchmarks.page import COPIES, line, occasion, write_section
 
@@ -35,7 +36,7 @@ WANTED = {  # overhead in time in % by graph and rate; None: any plan
 }
 HEAD = f"""
 Training graphs of the zoo on an H100, costs from the roofline at bfloat16 (`{DEVICE}`), within shares of the peak of
-one pass, with `link="50GB/s"` and `link="200GB/s"` (10 us a copy) and the default effort. Overheads are in % of one
+one pass, over links of 50 and 200 GB/s each way without latency, by the default effort. Overheads are in % of one
 pass: of compute without copies, of time with them. The bound holds for every plan with copies, in any order. `gap` is
 the overhead less the bound. CPU seconds are of the whole call, and of it the plan without copies. `wanted` is what the
 project asks of itself; where the bound is above that, no plan reaches it. `python -m tests.benchmarks.copies` writes
@@ -82,12 +83,12 @@ def measure(case: Case) -> list[Record]:
     return [
         {"graph": case.graph, "nodes": graph.n_nodes, "budget": case.budget, "without": without, "rate": rate}
         | {"wanted": WANTED[case.graph][rate][BUDGETS.index(case.budget)], "seconds_without": round(seconds, 1)}
-        | solved(graph, limit, f"{rate}GB/s")
+        | solved(graph, limit, Link(out=1e9 * rate, into=1e9 * rate, latency=0))
         for rate in RATES
     ]
 
 
-def solved(graph: ra.ComputationGraph, limit: int, link: str) -> Record:
+def solved(graph: ra.ComputationGraph, limit: int, link: Link) -> Record:
     """Figures of a plan over a link, held against its bound and its limit."""
     one_pass, begin = graph.needed_compute, time.process_time()
     try:
