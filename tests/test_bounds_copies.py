@@ -8,8 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
+from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.bounds.copies import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
+from remat_algos.bounds.link_bound import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.schedule.baseline import baseline_peak
@@ -162,7 +163,7 @@ def test_no_plan_takes_less_than_any_prices_prove(data, timed):
         tuple((start, price / max(1, len(out))) for start, price in out),
         data.draw(share),
     )
-    proven = time_proof(graph, limit, times, TimeBound(0, node, prices))
+    proven = time_proof(graph, limit, times, TimeBound(0, (node,), prices))
     assert best is None or proven <= best
 
 
@@ -171,8 +172,8 @@ def test_prices_prove_no_more_than_the_integer_program(data, timed):
     graph, times = timed
     limit = data.draw(limits(graph))
     found = time_bound(graph, limit, times)
-    if found.node >= 0:
-        whole = moment_bound(graph, limit, [found.node], times=times)
+    if found.nodes:
+        whole = moment_bound(graph, limit, found.nodes, times=times)
         assert whole.infeasible == found.infeasible
         assert found.infeasible or found.time <= whole.compute * (1 + 1e-6) + 1
 
@@ -192,4 +193,21 @@ def test_prices_above_those_of_a_link_are_refused():
     times = LinkTimes([1, 1], [1, 1])
     for prices in (LinkPrices(1.0, ((0, 0.6), (0, 0.6))), LinkPrices(1.0, into=1.5), LinkPrices(-1.0)):
         with pytest.raises(ValueError, match="prices"):
-            time_proof(graph, 1, times, TimeBound(0, 1, prices))
+            time_proof(graph, 1, times, TimeBound(0, (1,), prices))
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_bounds_of_every_effort_rise_and_stay_below_the_least_time(data, timed):
+    graph, times = timed
+    limit, effort = data.draw(limits(graph)), data.draw(st.sampled_from(["fast", "default", "best"]))
+    best = least_time(graph, limit, times)
+    bounds = list(rising_time_bounds(graph, limit, times, effort=effort, last=data.draw(st.booleans())))
+    assert bounds[0] == TimeBound(graph.needed_compute)
+    rising = [each.time for each in bounds if not each.infeasible]
+    assert rising == sorted(set(rising))
+    assert best is None or (rising[-1] <= best and not bounds[-1].infeasible)
+
+
+def test_no_limit_needs_no_more_than_one_pass():
+    graph = ra.ComputationGraph.from_edges([(0, 1)])
+    assert list(rising_time_bounds(graph, None, LinkTimes([1, 1], [1, 1]))) == [TimeBound(2)]

@@ -151,7 +151,7 @@ def test_a_copy_takes_the_time_of_its_link():
 
 @pytest.mark.parametrize("checking", [False, True])
 def test_a_run_that_does_not_wait_for_a_load_is_caught(checking, monkeypatch):
-    monkeypatch.setattr(ThreadEngine, "wait", lambda self, copy: None if self._way == "load" else copy.result())
+    monkeypatch.setattr(ThreadEngine, "wait", lambda self, copy: None if self._way == "load" else copy[0].get())
     simulation = chain()
     try:
         run = execute(simulation.graph, simulation, link=Link(out=1e9, into=1e9, latency=0.1), checking=checking)
@@ -161,7 +161,7 @@ def test_a_run_that_does_not_wait_for_a_load_is_caught(checking, monkeypatch):
 
 
 def test_a_free_that_does_not_wait_for_the_store_is_caught(monkeypatch):
-    monkeypatch.setattr(ThreadEngine, "wait", lambda self, copy: None if self._way == "store" else copy.result())
+    monkeypatch.setattr(ThreadEngine, "wait", lambda self, copy: None if self._way == "store" else copy[0].get())
     simulation = chain()
     run = execute(simulation.graph, simulation, link=Link(out=1e9, into=1e9, latency=0.1), checking=True)
     assert run.mismatches == [(4, 0)]  # the pattern of freed bytes came back

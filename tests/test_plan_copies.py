@@ -15,7 +15,7 @@ from remat_algos.allocate.allocators.registry import get_allocator, list_allocat
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.copies import TIME_SOURCES
+from remat_algos.bounds.link_bound import TIME_SOURCES
 from remat_algos.bounds.moments import LinkTimes, moment_bound
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link

@@ -210,7 +210,7 @@ def test_the_live_set_is_what_the_step_holds(simulation, data):
         return
     step = data.draw(st.integers(0, len(simulation.schedule) - 1))
     held = live_set(simulation, step)
-    by_role = dict.fromkeys(ROLES, 0)
+    by_role = dict.fromkeys(simulation.trace_by_role(), 0)
     for one in held:
         by_role[one.role] += one.memory
     assert by_role == simulation.breakdown(step)

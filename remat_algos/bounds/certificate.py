@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
+from remat_algos.bounds.link_bound import TimeBound, time_bounds
 from remat_algos.bounds.memory import two_path_bound
-from remat_algos.bounds.moments import PROGRAMS, choose_moments, moment_bound
+from remat_algos.bounds.moments import PROGRAMS, LinkTimes, choose_moments, moment_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
@@ -80,6 +81,69 @@ def rising_bounds(
     for found in own:
         if found.infeasible or found.compute > best.compute:
             best = ComputeBound(found.compute, found.nodes, infeasible=found.infeasible)
+            yield best
+
+
+def rising_time_bounds(
+    graph: ComputationGraph,
+    limit: int | None,
+    times: LinkTimes,
+    *,
+    effort: str = DEFAULT,
+    last: bool = False,
+    clock: Clock | None = None,
+) -> Iterator[TimeBound]:
+    """Yield increasing lower bounds on the time of every plan within a limit, copies included.
+
+    First one pass and bounds by prices; then moment bounds with the link, as `rising_bounds` has them without. If you
+    stop iterating, the last bound holds.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    limit : int or None
+        Bytes of the peak, residents apart; None: no limit.
+    times : LinkTimes
+    effort : {"fast", "default", "best"}
+    last : bool
+        True after a search, for the bound of the plan found.
+    clock : Clock, optional
+        Its deadline ends the search by OutOfTime.
+
+    Yields
+    ------
+    TimeBound
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> times = LinkTimes([9] * chain.n_values, [9] * chain.n_values)
+    >>> [bound.time for bound in rising_time_bounds(chain, 6, times)]
+    [25, 30]
+    """
+    allowed = Effort.of(effort)
+    count = allowed.last_moments if last else allowed.moments
+    clock = clock or Clock()
+    best = TimeBound(graph.needed_compute)
+    yield best
+    if limit is None:
+        return
+    for found in time_bounds(graph, limit, times, look=clock.check):
+        best = found
+        yield best
+    if best.infeasible or not best.nodes or not count or graph.n_nodes > allowed.moment_nodes:
+        return
+    clock.stage(2 + (count - 1) * PROGRAMS, "integer programs")
+
+    def look() -> None:
+        clock.advance(1)
+
+    seconds = allowed.moment_seconds
+    own = choose_moments(graph, limit, best.nodes[0], times=times, count=count, seconds=seconds, clock=clock, look=look)
+    for program in own:
+        if program.infeasible or program.compute > best.time:
+            best = TimeBound(program.compute, program.nodes, infeasible=program.infeasible)
             yield best
 
 

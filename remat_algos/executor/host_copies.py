@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from threading import Event
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -23,6 +23,9 @@ Action = tuple[str, int]
 
 ENDED = {"store": "stored", "load": "loaded"}
 
+Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
+"""For compute and for loads: where the error of a copy comes, or None, when it has ended."""
+
 
 class Engine(Protocol):
     """Copies one way, one after the other in the order in which they are requested."""
@@ -40,23 +43,58 @@ class Engine(Protocol):
 class ThreadEngine:
     """Copies NumPy arrays on a thread; each takes as long as a link would, and moves its bytes at the end.
 
-    So a value that is freed before its store has ended, or read before its load has, is wrong.
+    So a value that is freed before its store has ended, or read before its load has, is wrong. Threads talk by
+    `SimpleQueue` only: an interrupt within another lock of Python could leave it locked.
     """
 
-    def __init__(self, host: Array, way: str, link: Link | None, stopped: Event, events: list[Action]) -> None:
-        self._host, self._way, self._link, self._stopped, self._events = host, way, link, stopped, events
-        self._thread = ThreadPoolExecutor(1)
+    def __init__(self, host: Array, way: str, link: Link | None, events: list[Action]) -> None:
+        self._host, self._way, self._link, self._events = host, way, link, events
+        self._jobs: SimpleQueue[Any] = SimpleQueue()
+        self._stopped: SimpleQueue[None] = SimpleQueue()
+        self._thread = Thread(target=self._work, daemon=True)
 
-    def copy(self, value: int, array: Array, offset: int, after: Future[None] | None) -> Future[None]:
+    def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
         """Queue a copy; see `Engine`."""
-        return self._thread.submit(self._copy, value, [array], offset, after)
+        if self._thread.ident is None:
+            self._thread.start()
+        ended: Ended = SimpleQueue(), SimpleQueue()
+        self._jobs.put((value, array, offset, after, ended))
+        return ended
 
-    def _copy(self, value: int, arrays: list[Array], offset: int, after: Future[None] | None) -> None:
-        array = arrays.pop()  # its only reference in this thread, gone when the copy has ended
+    def wait(self, copy: Ended) -> None:
+        """Wait for a copy; see `Engine`."""
+        error = copy[0].get()
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Stop; see `Engine`."""
+        self._stopped.put(None)
+        self._jobs.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            value, array, offset, after, ended = job
+            error = None
+            try:
+                self._move(value, array, offset, after)
+            except BaseException as caught:
+                error = caught
+            del job, array  # whoever waits may free it
+            for waiting in ended:
+                waiting.put(error)
+
+    def _move(self, value: int, array: Array, offset: int, after: Ended | None) -> None:
         if after is not None:
-            after.result()
+            error = after[1].get()
+            after[1].put(error)  # for the next load of the value
+            if error is not None:
+                raise error
         self._events.append((self._way, value))
-        if self._stopped.wait(self._seconds(array.size)):
+        with suppress(Empty):
+            self._stopped.put(self._stopped.get(timeout=self._seconds(array.size)))
             return
         place = self._host[offset : offset + array.size]
         np.copyto(*((place, array) if self._way == "store" else (array, place)))
@@ -66,15 +104,6 @@ class ThreadEngine:
         if self._link is None or size == 0:
             return 0
         return self._link.latency + size / (self._link.out if self._way == "store" else self._link.into)
-
-    def wait(self, copy: Future[None]) -> None:
-        """Wait for a copy; see `Engine`."""
-        copy.result()
-
-    def close(self) -> None:
-        """Stop; see `Engine`."""
-        self._stopped.set()
-        self._thread.shutdown(cancel_futures=True)
 
 
 class StreamEngine:
@@ -141,15 +170,13 @@ class HostCopies:
         self.stores = [step.stores for step in steps]
         self.used = 0  # bytes on the host
         self.events: list[Action] = []
-        self._on, self._link, self._peak, self._stopped = on, link, simulation.host_peak, Event()
+        self._on, self._link, self._peak = on, link, simulation.host_peak
         self._value: list[int] = simulation.lifetimes.value.tolist()
         self._size: list[int] = simulation.graph.memory.tolist()
         self._gone: list[list[int]] = [[] for _ in steps]  # values that leave the host after a step
         self._offset: dict[int, int] = {}
         self._capacity = self._place(steps)
-        self._inside = ExitStack()
-        self._out: Engine
-        self._into: Engine
+        self._engines: dict[str, Engine] = {}
         self._stored: dict[int, Any] = {}  # value: its store
         self._leaving: dict[int, Any] = {}  # instance: a store that compute has not waited for
         self._arriving: dict[int, Any] = {}  # instance: a load, likewise
@@ -187,14 +214,16 @@ class HostCopies:
                 "take a schedule with fewer loads",
                 requested=self._capacity,
             ) from None
-        with ExitStack() as inside:
-            self._into = inside.enter_context(closing(self._engine(host, "load")))
-            self._out = inside.enter_context(closing(self._engine(host, "store")))  # closed first: loads wait for it
-            self._inside = inside.pop_all()
+        self._engines = {way: self._engine(host, way) for way in ENDED}
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._inside.close()
+        self.close()
+
+    def close(self) -> None:
+        """Stop both engines, first that of stores, for which loads wait."""
+        for engine in self._engines.values():
+            engine.close()
         self._stored.clear()
         self._leaving.clear()
         self._arriving.clear()
@@ -202,31 +231,31 @@ class HostCopies:
     def _engine(self, host: Any, way: str) -> Engine:
         if self._on.stream is not None:
             return StreamEngine(self._on, host, way)
-        return ThreadEngine(host, way, self._link, self._stopped, self.events)
+        return ThreadEngine(host, way, self._link, self.events)
 
     def load(self, i: int, array: Array) -> None:
         """Begin the copy of an instance from the host, when its store has ended."""
         x = self._value[i]
-        self._arriving[i] = self._into.copy(x, array, self._offset[x], self._stored[x])
+        self._arriving[i] = self._engines["load"].copy(x, array, self._offset[x], self._stored[x])
 
     def store(self, i: int, array: Array) -> None:
         """Begin the copy of an instance to the host."""
         x = self._value[i]
-        self._stored[x] = self._leaving[i] = self._out.copy(x, array, self._offset[x], None)
+        self._stored[x] = self._leaving[i] = self._engines["store"].copy(x, array, self._offset[x], None)
         self.used += self._size[x]
 
     def arrive(self, i: int) -> bool:
         """Wait for the load of an instance; False if it is none, or has been waited for."""
         copy = self._arriving.pop(i, None)
         if copy is not None:
-            self._into.wait(copy)
+            self._engines["load"].wait(copy)
         return copy is not None
 
     def leave(self, i: int) -> None:
         """Wait for the store of an instance, if there is one."""
         copy = self._leaving.pop(i, None)
         if copy is not None:
-            self._out.wait(copy)
+            self._engines["store"].wait(copy)
 
     def finish(self) -> None:
         """Wait for all stores."""

@@ -138,6 +138,8 @@ def execute(
             error.add_note(f"{loop.where()}{before} when this came; all memory of the run has been released")
         raise
     finally:
+        if copies is not None:
+            copies.close()  # again: an interrupt may have come between its engines and the run
         loop.release()
         del loop
         with suppress(Exception):  # kernels that still run write into freed memory

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#E69F00", "#009E73", "#56B4E9"
-VERMILION, PURPLE, YELLOW, BLACK, GREY, PALE, MINT, WHITE = (
+VERMILION, PURPLE, YELLOW, BLACK, GREY, PALE, MINT, PLUM, WHITE = (
     *("#D55E00", "#CC79A7", "#F0E442", "#000000"),
-    *("#8C8C8C", "#BBD8EE", "#6CC5AE", "#FFFFFF"),
+    *("#8C8C8C", "#BBD8EE", "#6CC5AE", "#B0608F", "#FFFFFF"),
 )
 
 
@@ -34,6 +34,7 @@ class Style:
 
 ROLES = {
     "kept": Style("kept", BLUE, "█"),
+    "loaded": Style("loaded from the host", PLUM, "▚", hatch="\\\\\\\\"),
     "recomputed": Style("recomputed", ORANGE, "▒", hatch="////"),
     "gradients": Style("gradients", MINT, "░"),
     "workspace": Style("workspace", GREY, "·", hatch="...."),
@@ -45,6 +46,7 @@ CELLS = (
     Style("live", PALE, "│"),
     Style("first run", BLUE, "█"),
     Style("recomputed", ORANGE, "▒"),
+    Style("loaded from the host", PLUM, "▚"),
 )
 """State of a node at a step; an entry of `schedule_cells` is an index here."""
 

@@ -25,11 +25,13 @@ def simulated(subject: Subject) -> tuple[Simulation, int | None]:
 
 
 def size_of(simulation: Simulation) -> str:
-    """The size of graph and schedule: "8 nodes in 10 steps, 2 extra runs"."""
+    """The size of graph and schedule: "8 nodes in 10 steps, 2 extra runs", and loads if there are any."""
     steps = len(simulation.schedule)
     reruns = steps - int(simulation.schedule.first_run.sum())
+    loads = counted(len(simulation.schedule.loads), "load")
     size = f"{counted(simulation.graph.n_nodes, 'node')} in {counted(steps, 'step')}"
-    return f"{size}, {counted(reruns, 'extra run') if reruns else 'no extra runs'}"
+    size += f", {counted(reruns, 'extra run') if reruns else 'no extra runs'}"
+    return f"{size}, {loads}" if simulation.schedule.loads.size else size
 
 
 def peak_of(simulation: Simulation, base: int, limit: int | None) -> str:

@@ -177,6 +177,14 @@ class Simulation:
         loads = np.bincount(self.schedule.loads[:, 0], minlength=len(self.schedule))
         return np.arange(of_step.size) < of_step + loads[self.lifetimes.made_at]
 
+    @property
+    def instance_role(self) -> Int64:
+        """int64[n_instances]: the place of the role of each instance in `(*ROLES, LOADED)`."""
+        gradient = ~self.graph.forward[self.graph.producer[self.lifetimes.value]]
+        role = np.where(gradient, 2, np.where(self.schedule.first_run[self.lifetimes.made_at], 0, 1))
+        role[self.is_load] = len(ROLES)
+        return role
+
     def trace_by_role(self) -> dict[str, Int64]:
         """int64[m] of bytes per step for each of `ROLES`; together they are `memory_trace`.
 
@@ -190,12 +198,8 @@ class Simulation:
         >>> traces["kept"].tolist(), traces["recomputed"].tolist()
         ([1, 2, 1, 2], [0, 0, 1, 1])
         """
-        value, made_at = self.lifetimes.value, self.lifetimes.made_at
-        gradient = ~self.graph.forward[self.graph.producer[value]]
-        role = np.where(gradient, 2, np.where(self.schedule.first_run[made_at], 0, 1))
+        value, made_at, role = self.lifetimes.value, self.lifetimes.made_at, self.instance_role
         roles = (*ROLES, LOADED) if self.schedule.loads.size else ROLES
-        if self.schedule.loads.size:
-            role[self.is_load] = roles.index(LOADED)
         change = np.zeros((len(roles), len(self.schedule) + 1), np.int64)
         np.add.at(change, (role, made_at), self.graph.memory[value])
         np.subtract.at(change, (role, self.lifetimes.end), self.graph.memory[value])

@@ -14,14 +14,15 @@ from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches,
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
 from remat_algos.plot.text import MIN_WIDTH, wrapped
-from remat_algos.schedule.simulation import ROLES as ROLE_NAMES
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import LOADED, Simulation
+from remat_algos.schedule.simulation import ROLES as COMPUTED
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+ROLE_NAMES = (*COMPUTED, LOADED)
 BUFFER = Style("buffer", BLUE, "█")  # of any role
 MAX_OUTLINED = 2000  # maximum of buffers with lines, which would hide the areas
 MAX_NAMED = 400
@@ -253,17 +254,9 @@ def _styles(allocation: Allocation, simulation: Simulation | None) -> list[tuple
     buffers.places(simulation)  # they are this schedule's
     role = np.full(len(buffers), ROLE_NAMES.index("workspace"))
     is_value = buffers.instance >= 0
-    role[is_value] = _roles(simulation)[buffers.instance[is_value]]
+    role[is_value] = simulation.instance_role[buffers.instance[is_value]]
     among = [np.flatnonzero(some & (role == k)) for k in range(len(ROLE_NAMES))]
     return [(ROLES[name], members) for name, members in zip(ROLE_NAMES, among, strict=True) if members.size]
-
-
-def _roles(simulation: Simulation) -> Int64:
-    """int64[n_instances]: index of the role of each instance in a simulation."""
-    value, graph = simulation.lifetimes.value, simulation.graph
-    first = simulation.schedule.first_run[simulation.lifetimes.made_at]
-    kept = np.where(first, ROLE_NAMES.index("kept"), ROLE_NAMES.index("recomputed"))
-    return np.where(graph.forward[graph.producer[value]], kept, ROLE_NAMES.index("gradients"))
 
 
 def _name_of(allocation: Allocation, i: int, simulation: Simulation | None) -> str:

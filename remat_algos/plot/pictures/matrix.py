@@ -10,7 +10,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED
+from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE, RECOMPUTED
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
@@ -89,7 +89,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        One image: R, a blank column, S.
+        One image: R, in which loads are marked too, a blank column, S.
 
     Raises
     ------
@@ -113,6 +113,10 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     recomputed = np.where(np.eye(count, dtype=bool), FIRST_RUN, RECOMPUTED)
     cells = np.full((max(1, count), 2 * count + 1), BLANK)
     cells[:count, :count] = np.where(runs, recomputed, NOT_LIVE)
+    begin, value = simulation.schedule.loads.T
+    first = simulation.schedule.first_run
+    place = np.argsort(nodes)[np.searchsorted(np.sort(nodes), simulation.graph.producer[value])]
+    cells[(np.cumsum(first) - first)[begin], place] = LOADED
     cells[:count, count + 1 :] = np.where(live, LIVE, NOT_LIVE)
     ax = axes_or_new(ax, 4 + min(10, max(4, 2 * CELL * count)), 1.6 + min(7, max(2, CELL * count)))
     ax.imshow(
@@ -131,6 +135,6 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("R: the stage runs the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
     title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)])
-    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LIVE) if (cells == code).any()]
+    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax

@@ -20,7 +20,7 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED = range(4)
+NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED, LOADED = range(5)
 MAX_CELLS = 600  # rows or columns of the picture: fewer than its pixels, so that every run is visible
 CELL = 0.24  # inches
 NAME = 20  # columns of text
@@ -29,8 +29,8 @@ NAME = 20  # columns of text
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     """int8[rows, columns]: state of each node at each step.
 
-    0 not live, 1 a value of the node is live, 2 the node runs for the first time, 3 it is recomputed. Several steps
-    or nodes in one cell show the maximum.
+    0 not live, 1 a value of the node is live, 2 the node runs for the first time, 3 it is recomputed,
+    4 the load of a value begins. Several steps or nodes in one cell show the maximum.
 
     Parameters
     ----------
@@ -56,6 +56,8 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     cells = np.where(np.cumsum(change, axis=0)[:-1] > 0, LIVE, NOT_LIVE).astype(np.int8)
     runs = np.where(simulation.schedule.first_run, FIRST_RUN, RECOMPUTED).astype(np.int8)
     np.maximum.at(cells, (row, column[simulation.schedule.order]), runs)
+    begin, value = simulation.schedule.loads.T
+    cells[row[begin], column[simulation.graph.producer[value]]] = LOADED
     return cells
 
 
@@ -111,7 +113,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
     title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(graph), limit)])
-    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LIVE) if (cells == code).any()]
+    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax
 
@@ -160,7 +162,8 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
         lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)
-    styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LIVE, NOT_LIVE))
+    loaded = (LOADED,) if simulation.schedule.loads.size else ()
+    styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE))
     lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
     lines.append(f"{'step':>{digits}}  {fitted('node', name)}  {_ruler(columns)}")
     for step, row in zip(rows[:-1].tolist(), cells, strict=True):

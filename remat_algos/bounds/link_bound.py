@@ -27,7 +27,7 @@ LOW = 0.05  # of the overhead: a moment whose first cut is this much lower than 
 LATE = 1e-4  # of one pass: time by which stores must end too late for another start
 MAX_PRICE = 1e6  # of all bytes, in one pass
 PATIENCE = 60  # cuts without a better bound after which other moments are left out
-MOST_ARCS = 3_000_000  # of the networks of these cuts
+MAX_ARCS = 3_000_000  # of the networks of these cuts
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
@@ -58,20 +58,21 @@ class TimeBound:
     ----------
     time : int
         In the unit of the graph's compute.
-    node : int
-        The node at whose first run bytes are counted; -1 for the compute of one pass.
+    nodes : tuple of int
+        The nodes at whose first runs bytes are counted; none for the compute of one pass.
     prices : LinkPrices, optional
+        The proof of a bound of one node by `time_proof`; None for those of an integer program.
     infeasible : bool
         True if no plan fits: the bytes that must be live at that run exceed the limit.
 
     Examples
     --------
     >>> TimeBound(25)
-    TimeBound(time=25, node=-1, prices=None, infeasible=False)
+    TimeBound(time=25, nodes=(), prices=None, infeasible=False)
     """
 
     time: int
-    node: int = -1
+    nodes: tuple[int, ...] = ()
     prices: LinkPrices | None = None
     infeasible: bool = False
 
@@ -130,7 +131,7 @@ def time_bounds(
     cuts = arcs = 0
     begin: Int64 | None = None
     for node in nodes[live[nodes] > limit].tolist():
-        if cuts >= PATIENCE or arcs > MOST_ARCS:
+        if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if look is not None:
             look()
@@ -138,7 +139,7 @@ def time_bounds(
             begin = _begin(graph, node)
         moment = _PricedMoment(graph, limit, times, node, begin)
         if moment.over > 0:
-            yield TimeBound(graph.needed_compute, node, infeasible=True)
+            yield TimeBound(graph.needed_compute, (node,), infeasible=True)
             return
         ascent = _Ascent(moment, prices)
         if ascent.best >= best - LOW * (best - graph.needed_compute):
@@ -146,7 +147,7 @@ def time_bounds(
         cuts, arcs = cuts + len(ascent.lines), arcs + len(ascent.lines) * moment.tail.size
         if ascent.best > best:
             best, prices, cuts, arcs = ascent.best, ascent.prices, 0, 0
-            yield TimeBound(best, node, prices)
+            yield TimeBound(best, (node,), prices)
 
 
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
@@ -162,7 +163,8 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
     """
     if bound.prices is None:
         return graph.needed_compute
-    moment = _PricedMoment(graph, limit, times, bound.node, _begin(graph, bound.node))
+    node = bound.nodes[0]
+    moment = _PricedMoment(graph, limit, times, node, _begin(graph, node))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
 
 
@@ -177,7 +179,7 @@ def _begin(graph: ComputationGraph, node: int) -> Int64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Line:
+class _CutLine:
     """A cut as a line over the prices.
 
     before, after : compute before and after the moment, over : bytes above the limit, loaded : values
@@ -243,7 +245,7 @@ class _PricedMoment:
         size = 2 + self.again.size + self.free.size + others.size
         self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
 
-    def cut(self, prices: LinkPrices) -> tuple[int, _Line]:
+    def cut(self, prices: LinkPrices) -> tuple[int, _CutLine]:
         """(lower bound on time, line of the cut): capacities are rounded down, all else is exact."""
         graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
@@ -265,7 +267,7 @@ class _PricedMoment:
         paid = ((side[self.tail] == 1) & (side[self.head] == 0))[: amounts.size]
         of_values, of_again, of_free = np.split(paid, [values.size, values.size + self.again.size])
         live = of_values & (keep <= load)
-        return ceil(bound), _Line(
+        return ceil(bound), _CutLine(
             self.before + int(graph.compute[self.free[of_free]].sum()),
             self.after + int(graph.compute[self.again[of_again]].sum()),
             self.over + int(graph.memory[values[live]].sum()) + int(self.pinned[of_free].sum()),
@@ -280,7 +282,7 @@ class _Ascent:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
         self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))  # unit of its price
         self.starts = [0]
-        self.lines: list[_Line] = []
+        self.lines: list[_CutLine] = []
         self.best, self.prices = 0, prices
         self._cut(prices)
 
