@@ -17,6 +17,7 @@ from remat_algos.kernels.growing cimport assign
 from remat_algos.kernels.live_profile cimport BLOCK_SIZE, LARGEST, LiveProfile
 from remat_algos.kernels.schedule_state cimport ScheduleRules, ScheduleState, order_of, place_after
 from remat_algos.kernels.timeline cimport Engines
+from remat_algos.kernels.timetable cimport Timetable
 from remat_algos.kernels.types cimport ENDLESS, Flags
 
 cdef enum:
@@ -29,7 +30,6 @@ cdef enum:
     MAX_DRAWN_LONG = 8      # the same in a long swap
     MAX_DROPS_LONG = 12
     QUANTILES = 1 << 14
-    SLOTS_OF_WORK = 8       # slots of a timeline that take as long as one edge of the profile
 
 BLOCK, PERIOD, LARGEST_LIMIT = BLOCK_SIZE, MOVES_OF_WEIGHT, LARGEST
 MOVES = ("drop", "delete", "swap", "shift", "group", "double", "exchange")
@@ -183,9 +183,7 @@ cdef class ScheduleSearch:
 
     cdef ScheduleState state
     cdef LiveProfile profile             # of the state
-    cdef Engines engines
-    cdef vector[int] awaiting            # loads since the last run
-    cdef vector[int64_t] leaving         # slot << 32 | value: where memory that is stored is freed, rising
+    cdef Timetable timetable             # of the state, if values may be loaded
     cdef _Chance chance
     cdef _Journal journal
     # the moves
@@ -221,7 +219,8 @@ cdef class ScheduleSearch:
             can_run_twice |= np.asarray(loadable) > 0
         read = np.bincount(np.asarray(graph.read_indices), minlength=graph.n_values) > 0
         drawn = np.where(read & can_run_twice & (np.asarray(graph.output) == 0), weights, 0.0)
-        self.state, self.engines = ScheduleState(graph, rules, loadable), engines
+        self.state = ScheduleState(graph, rules, loadable)
+        self.timetable = Timetable(self.state, engines) if loadable.shape[0] else None
         self.profile, self.chance, self.journal = self.state.profile, _Chance(drawn, exponentials, seed), _Journal()
         self.mean_compute = max(float(costs.mean()), 1e-9) if n and costs.any() else 1.0
         self.mean_memory = float(sizes.mean()) if sizes.size and sizes.any() else 1.0
@@ -558,7 +557,23 @@ cdef class ScheduleSearch:
 
     cdef inline int64_t time_now(self, double bar) except -1 nogil:
         """The time of the state; of one above the bar, something above it."""
-        return self.play(bar) if self.state.n_loads else self.state.compute
+        return self.timetable.play(bar) if self.state.n_loads else self.state.compute
+
+    cdef inline int keep_time(self) except -1 nogil:
+        """The state is the one whose time was asked for last."""
+        if not self.state.has_loads:
+            return 0
+        if self.state.n_loads:
+            return self.timetable.keep()
+        self.timetable.forget()
+        return 0
+
+    cdef int fault(self) except -1 nogil:
+        """The fault of the state, as there; 8: its time."""
+        cdef int fault = self.state.fault()
+        if fault == 0 and self.state.n_loads and (self.timetable.time != self.time or self.timetable.wrong()):
+            fault = 8
+        return fault
 
     cdef double cost_now(self, double bar) except -1 nogil:
         """The cost of the state; of one above the bar, something above it."""
@@ -569,71 +584,6 @@ cdef class ScheduleSearch:
             bytes_cost = self.weight * (0.3 * <double>self.profile.area + <double>max(over, 0))
         self.time = self.time_now(bar - bytes_cost)
         return <double>self.time + bytes_cost
-
-    cdef int64_t play(self, double bar) except -1 nogil:
-        """The time of the state with its copies, memory lingering as far as it fits within the limit."""
-        cdef Py_ssize_t slot, v, i, j, x, at, gone = 0, place
-        cdef int64_t left = self.state.compute, limit = self.profile.track_limit[0], entry
-        cdef vector[int]* row
-        self.engines.start()
-        self.profile.work += self.state.n_slots // SLOTS_OF_WORK
-        self.leaving.clear()
-        self.awaiting.clear()
-        for i in range(<Py_ssize_t>self.state.repeats.size()):
-            if self.state.repeats[i] >= self.state.n_nodes:
-                x = self.state.repeats[i] - self.state.n_nodes
-                self.leaving.push_back((<int64_t>self.freed_behind(x, 0) << 32) | x)
-        sort(self.leaving.begin(), self.leaving.end())
-        for slot in range(self.state.n_slots):
-            v = self.state.run[slot]
-            if v < 0:
-                continue
-            if v >= self.state.n_nodes:
-                self.awaiting.push_back(<int>(v - self.state.n_nodes))
-                if self.engines.take_over(v - self.state.n_nodes):
-                    self.awaiting.pop_back()
-                    x = v - self.state.n_nodes
-                    at = place_after(self.state.origins[x], slot) - 1
-                    entry = (<int64_t>self.freed_behind(x, at) << 32) | x
-                    place = self.leaving.size()
-                    self.leaving.push_back(entry)
-                    while place > gone and self.leaving[place - 1] > entry:
-                        self.leaving[place] = self.leaving[place - 1]
-                        place -= 1
-                    self.leaving[place] = entry
-                continue
-            self.engines.fit(self.profile.mem[slot] + <int64_t>self.profile.addend[slot // BLOCK_SIZE], limit)
-            for i in range(<Py_ssize_t>self.awaiting.size()):
-                self.engines.load(self.awaiting[i])
-            self.awaiting.clear()
-            for j in range(self.state.read_indptr[v], self.state.read_indptr[v + 1]):
-                self.engines.clock = max(self.engines.clock, self.engines.arrived[self.state.read_indices[j]])
-            self.engines.clock += self.state.compute_of[v]
-            left -= self.state.compute_of[v]
-            if <double>(self.engines.clock + left) > bar:
-                return self.engines.clock + left
-            if slot == self.state.first[v]:
-                for i in range(gone, <Py_ssize_t>self.leaving.size()):
-                    if self.state.value_end[v] == self.state.value_begin[v] + 1:
-                        break
-                    x = self.leaving[i] & <int64_t>0xFFFFFFFF
-                    if self.state.producer[x] == v:              # those that leave first
-                        self.engines.store(x)
-                x = self.state.value_begin[v]
-                if self.state.value_end[v] == x + 1 and self.state.n_loads_of(x):
-                    self.engines.store(x)
-            while gone < <Py_ssize_t>self.leaving.size() and self.leaving[gone] >> 32 == slot:
-                self.engines.leave(self.leaving[gone] & <int64_t>0xFFFFFFFF)
-                gone += 1
-        return max(self.engines.clock, max(self.engines.in_free, self.engines.out_free))
-
-    cdef inline Py_ssize_t freed_behind(self, Py_ssize_t x, Py_ssize_t i) noexcept nogil:
-        """The last slot in the life of the i-th instance of a value."""
-        cdef vector[int]* row = &self.state.uses[x]
-        cdef vector[int]* origins = &self.state.origins[x]
-        cdef Py_ssize_t at
-        at = place_after(row[0], origins[0][i + 1] if i + 1 < <Py_ssize_t>origins.size() else self.state.n_slots)
-        return max(origins[0][i], row[0][at - 1]) if at else origins[0][i]
 
     cdef int step(self) except -1 nogil:
         """One move, taken or undone."""
@@ -681,6 +631,7 @@ cdef class ScheduleSearch:
             self.state.commit()
             return 0
         self.cost = cost
+        self.keep_time()
         self.n_accepted += 1
         self.journal.append(self.state)
         self.state.commit()
@@ -710,7 +661,10 @@ cdef class ScheduleSearch:
         self.state.arrange(order.data(), order.size())
         self.state.crowded = False
         self.last_spread = self.n_moves
-        return 0
+        if self.state.n_loads:
+            self.timetable.forget()
+            self.timetable.play(<double>ENDLESS)
+        return self.keep_time()
 
     # ---------------------------------------------------------------- for the caller
 
@@ -750,8 +704,11 @@ cdef class ScheduleSearch:
             self.state.crowded, self.last_spread = False, self.n_moves
             if within:
                 self.profile.aim(max(self.profile.peak(), self.profile.track_limit[0]))
-            self.cost = self.cost_now(<double>ENDLESS)
             if sound:
+                if self.timetable is not None:
+                    self.timetable.forget()
+                self.cost = self.cost_now(<double>ENDLESS)
+                self.keep_time()
                 self.note()
             self.ready = sound and self.state.n_runs > 0
         return sound
@@ -770,7 +727,7 @@ cdef class ScheduleSearch:
     def advance(self, int64_t moves):
         """Make moves; True if the search has ended: at its goal, or if it was not started.
 
-        `work` counts what they take: edges of the profile, and eight for each move.
+        `work` counts what they take: edges of the profile, slots of timelines, and eight for each move.
         """
         cdef int64_t until = self.n_moves + moves
         cdef bint ended = not self.ready
@@ -778,7 +735,7 @@ cdef class ScheduleSearch:
             while self.n_moves < until and not ended:
                 self.step()
                 self.n_moves += 1
-                if self.checking and self.state.fault():
+                if self.checking and self.fault():
                     break
                 if self.n_moves % MOVES_OF_WEIGHT == 0 and not self.one_pass:
                     self.weight *= 1.05 if self.profile.area else 0.97
@@ -833,9 +790,9 @@ cdef class ScheduleSearch:
         return self.profile.work
 
     def check(self):
-        """The fault of the state, by `ScheduleState.fault`; 0 if there is none."""
+        """The fault of the state, by `ScheduleState.fault`, 8: its time; 0 if there is none."""
         cdef int fault = 0
         if self.ready:
             with nogil:
-                fault = self.state.fault()
+                fault = self.fault()
         return fault

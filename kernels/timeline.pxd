@@ -13,10 +13,22 @@ cdef class Engines:
     cdef vector[int] lingerers           # values whose memory is kept since their store still runs
     cdef vector[int] lingers   # of each value
     cdef int64_t lingering_bytes               # bytes of the lingerers
+    cdef int64_t next_free               # when the first of their stores ends, or before
     cdef vector[int] released            # lingerers that have been freed
+    cdef vector[int] sent                # values whose copies to the host have begun, in order
+    cdef vector[int64_t] fetched         # and those back, each with its end
+    cdef Py_ssize_t n_sent, n_fetched    # how many of them are behind us, at least
 
     cdef int start(self) except -1 nogil
-    cdef int fit(self, int64_t live, int64_t limit) except -1 nogil
+    cdef int release(self, int64_t live, int64_t limit) except -1 nogil
+    cdef int write(self, vector[int64_t]& state) except -1 nogil
+    cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil
+
+    cdef inline int fit(self, int64_t live, int64_t limit) except -1 nogil:
+        """Free the lingerers whose store has ended; compute waits for stores while the others do not fit."""
+        if self.lingerers.empty() or (self.next_free > self.clock and live + self.lingering_bytes <= limit):
+            return 0
+        return self.release(live, limit)
 
     cdef inline int forget(self, Py_ssize_t i) except -1 nogil:
         """The lingerer in place i no longer is one."""
@@ -39,22 +51,30 @@ cdef class Engines:
         self.arrived[x] = 0
         return True
 
-    cdef inline void load(self, Py_ssize_t x) noexcept nogil:
+    cdef inline int load(self, Py_ssize_t x) except -1 nogil:
         """Begin a copy to the device: compute is here, the store has ended and the engine is free."""
         cdef int64_t begin = max(self.clock, self.stored[x])
         begin = max(begin, self.in_free)
         self.in_free = begin + self.in_time[x]
         self.arrived[x] = self.in_free
+        self.fetched.push_back(x)
+        self.fetched.push_back(self.in_free)
+        return 0
 
-    cdef inline void store(self, Py_ssize_t x) noexcept nogil:
+    cdef inline int store(self, Py_ssize_t x) except -1 nogil:
         """Begin a copy to the host of a value that has just been made."""
         self.out_free = max(self.clock, self.out_free) + self.out_time[x]
         self.stored[x] = self.out_free
+        self.sent.push_back(<int>x)
+        return 0
 
     cdef inline int leave(self, Py_ssize_t x) except -1 nogil:
         """The list frees the memory that x is stored from: it lingers while its store runs."""
-        if self.stored[x] > self.clock:
-            self.lingers[x] = 1
-            self.lingering_bytes += self.memory[x]
-            self.lingerers.push_back(<int>x)
+        return self.linger(x) if self.stored[x] > self.clock else 0
+
+    cdef inline int linger(self, Py_ssize_t x) except -1 nogil:
+        self.lingers[x] = 1
+        self.lingering_bytes += self.memory[x]
+        self.next_free = min(self.next_free, self.stored[x])
+        self.lingerers.push_back(<int>x)
         return 0

@@ -28,16 +28,27 @@ cdef class Engines:
 
     cdef int start(self) except -1 nogil:
         """Nothing has been done."""
+        cdef Py_ssize_t i
+        if <Py_ssize_t>self.stored.size() != self.memory.shape[0]:
+            assign[vector[int64_t], int64_t](self.stored, self.memory.shape[0], 0)
+            assign[vector[int64_t], int64_t](self.arrived, self.memory.shape[0], 0)
+            assign[vector[int], int](self.lingers, self.memory.shape[0], 0)
+        for i in range(<Py_ssize_t>self.sent.size()):
+            self.stored[self.sent[i]] = 0
+        for i in range(0, <Py_ssize_t>self.fetched.size(), 2):
+            self.arrived[self.fetched[i]] = 0
+        for i in range(<Py_ssize_t>self.lingerers.size()):
+            self.lingers[self.lingerers[i]] = 0
         self.clock = self.out_free = self.in_free = self.lingering_bytes = 0
-        assign[vector[int64_t], int64_t](self.stored, self.memory.shape[0], 0)
-        assign[vector[int64_t], int64_t](self.arrived, self.memory.shape[0], 0)
-        assign[vector[int], int](self.lingers, self.memory.shape[0], 0)
+        self.next_free = ENDLESS
+        self.n_sent = self.n_fetched = 0
+        self.sent.clear()
+        self.fetched.clear()
         self.lingerers.clear()
         self.released.clear()
         return 0
 
-    cdef int fit(self, int64_t live, int64_t limit) except -1 nogil:
-        """Free the lingerers whose store has ended; compute waits for stores while the others do not fit."""
+    cdef int release(self, int64_t live, int64_t limit) except -1 nogil:
         cdef Py_ssize_t i
         cdef int64_t earliest
         while not self.lingerers.empty():
@@ -47,10 +58,60 @@ cdef class Engines:
                     self.released.push_back(self.forget(i))
                 else:
                     earliest = min(earliest, self.stored[self.lingerers[i]])
+            self.next_free = earliest
             if live + self.lingering_bytes <= limit or self.lingerers.empty():
                 break
             self.clock = earliest
         return 0
+
+    cdef int write(self, vector[int64_t]& state) except -1 nogil:
+        """All that what follows depends on, in time from now.
+
+        Until when each link is taken; values whose store runs, or that linger, with the end of their store; a -1;
+        values whose load runs, with its end; a -1.
+        """
+        cdef Py_ssize_t i
+        cdef int64_t x, clock = self.clock
+        state.clear()
+        state.push_back(max(self.out_free - clock, 0))
+        state.push_back(max(self.in_free - clock, 0))
+        for i in range(self.n_sent, <Py_ssize_t>self.sent.size()):
+            x = self.sent[i]
+            if self.stored[x] > clock or self.lingers[x]:
+                state.push_back(2 * x + self.lingers[x])
+                state.push_back(max(self.stored[x] - clock, 0))
+            elif i == self.n_sent:
+                self.n_sent += 1
+        state.push_back(-1)
+        for i in range(self.n_fetched, <Py_ssize_t>self.fetched.size(), 2):
+            if self.fetched[i + 1] > clock:
+                state.push_back(self.fetched[i])
+                state.push_back(self.fetched[i + 1] - clock)
+            else:
+                self.n_fetched = i + 2
+        state.push_back(-1)
+        return 0
+
+    cdef Py_ssize_t restore(self, const vector[int64_t]& state, int64_t clock) except -1 nogil:
+        """Go on from what `write` wrote; return the place behind it."""
+        cdef Py_ssize_t i = 2
+        cdef int64_t x
+        self.start()
+        self.clock, self.out_free, self.in_free = clock, clock + state[0], clock + state[1]
+        while state[i] >= 0:
+            x = state[i] >> 1
+            self.stored[x] = clock + state[i + 1]
+            self.sent.push_back(<int>x)
+            if state[i] & 1:
+                self.linger(x)
+            i += 2
+        i += 1
+        while state[i] >= 0:
+            self.arrived[state[i]] = clock + state[i + 1]
+            self.fetched.push_back(state[i])
+            self.fetched.push_back(clock + state[i + 1])
+            i += 2
+        return i + 1
 
 
 def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int64s instance_indptr,

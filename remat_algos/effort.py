@@ -30,7 +30,7 @@ class Effort:
     search_work_of_node : int
         Maximum work for each node: it limits graphs below 120 (fast), 360 (default) and 150 (best) nodes.
     copies_work : int
-        Work of the search with copies within one limit; a look at the timeline counts an eighth of its slots.
+        Work of the search with copies within one limit; two slots of a timeline that is played count one.
     first_searches : int
         Searches from seeds in the first round; the best go on.
     lowest_work : int

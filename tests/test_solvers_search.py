@@ -241,6 +241,32 @@ def test_the_state_is_exact_where_values_live_across_whole_blocks_of_slots():
         assert kernel.state.check() == 0
 
 
+@pytest.mark.parametrize("name", ["chain", "layers"])
+@pytest.mark.parametrize("times", [(1, 1), (6, 4), (40, 40)], ids=["fast link", "slow link", "very slow link"])
+def test_with_copies_what_is_not_played_again_takes_the_time_that_it_took(name, times):
+    """Over many stretches of slots; `check` plays the whole schedule."""
+    rng = np.random.default_rng(3)
+    forward = chain(3 * BLOCK) if name == "chain" else layered_graph(2 * BLOCK, 0.43, seed=3)
+    forward = replace(forward, memory=rng.integers(1, 9, forward.n_values), compute=rng.integers(1, 9, forward.n_nodes))
+    graph = differentiate(forward)
+    link = FixedTimes(*(rng.integers(0, most + 1, graph.n_values) for most in times))
+    limit = baseline_peak(graph) * 6 // 10
+    kernel = kernel_of(graph, link=link)
+    kernel.state.checking = False  # after every move it takes too long
+    assert kernel.start(baseline(graph).schedule, limit, goal=-1)
+    n_loads = 0
+    for temperature in np.geomspace(20, 0.1, 40):
+        kernel.state.temperature = temperature
+        kernel.state.advance(100)
+        assert kernel.state.check() == 0
+        schedule = state_of(kernel)
+        n_loads = max(n_loads, len(schedule.loads))
+        planned = linger(graph, schedule, link, limit)
+        time = timeline(simulate(graph, planned), link).time
+        assert time == kernel.state.time if len(planned.loads) == len(schedule.loads) else time <= kernel.state.time
+    assert n_loads > 5
+
+
 @given(problem=problems(), data=st.data())
 @settings(max_examples=40)
 def test_the_best_order_is_the_state_that_was_best(problem, data):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
-from remat_algos.bounds.copies import TimeBound, time_bounds
+from remat_algos.bounds.link_bound import TimeBound, time_bounds
 from remat_algos.bounds.memory import two_path_bound
 from remat_algos.bounds.moments import PROGRAMS, LinkTimes, choose_moments, moment_bound
 from remat_algos.context import WHOLE, Clock

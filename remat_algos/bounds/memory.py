@@ -48,7 +48,7 @@ def least_peak_bound(graph: ComputationGraph) -> tuple[int, list[int]]:
     return bound, np.flatnonzero(graph.needed & (forced == bound)).tolist()
 
 
-def least_peak_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
+def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
 
     It is what a node reads and makes, its workspace, and outputs of nodes that it needs: all else may have left.
@@ -56,7 +56,7 @@ def least_peak_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     Examples
     --------
     >>> graph = ComputationGraph.from_edges([(0, 1), (1, 2)], memory=[4, 2, 1], output=[True, False, True])
-    >>> least_peak_with_copies(graph)
+    >>> peak_bound_with_copies(graph)
     (7, [2])
     """
     live = _live(graph, np.zeros(graph.n_nodes, bool))

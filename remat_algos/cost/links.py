@@ -21,7 +21,8 @@ LATENCY = 1e-5
 framework. `remat calibrate` measures it."""
 
 _MAX_RATE = 1e30  # as of devices
-_PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
+PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
+"""Units of costs that are times, and how many of each a second has."""
 _KEYS = ("out", "into", "latency", "host", "name", "source")
 _RATE = re.compile(r"\s*(.*?)\s*/\s*s\s*")
 
@@ -167,13 +168,13 @@ class Link:
         ([2010, 0], [1010, 0])
         """
         unit = graph.labels.compute_unit
-        if unit not in _PER_SECOND:
+        if unit not in PER_SECOND:
             found = f"in {quoted(unit)}" if unit else "without a unit"
             raise GraphError(
                 f"a link needs costs that are times, and those of this graph are {found}; give costs in "
-                f"{', '.join(_PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
+                f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
             )
-        per_second = _PER_SECOND[unit] * graph.labels.compute_scale
+        per_second = PER_SECOND[unit] * graph.labels.compute_scale
         return self._times(graph.memory, self.out, per_second), self._times(graph.memory, self.into, per_second)
 
     def _times(self, memory: Int64, rate: float, per_second: int) -> Int64:

@@ -16,7 +16,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.certificate import prove
 from remat_algos.bounds.compute import ANY_ORDER, CLOSURE, ONE_PASS, PROVEN, ComputeBound
-from remat_algos.bounds.memory import least_peak_bound, least_peak_with_copies
+from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.cost.links import Link
 from remat_algos.effort import FAST
@@ -254,7 +254,7 @@ def _bound_on_time(
 
 def _check_peak_bound(graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation) -> None:
     """Check the lower bound on the peak: ours is proven; a larger one, in the details, is only claimed by a solver."""
-    proven = (least_peak_with_copies if "link" in record else least_peak_bound)(graph)[0]
+    proven = (peak_bound_with_copies if "link" in record else least_peak_bound)(graph)[0]
     claimed = record.get("details", {}).get("peak_bound", 0)
     bound = record.get("peak_bound", proven)
     if type(bound) is not int or bound != proven:

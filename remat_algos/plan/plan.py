@@ -14,7 +14,7 @@ from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.bounds.memory import least_peak_bound, least_peak_with_copies
+from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.errors import PlanError
@@ -24,6 +24,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.plan.claims import checked
+from remat_algos.plan.policy import Policy
 from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_record, shaped
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
@@ -41,7 +42,7 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-FORMS = ("plan", "frees", "names", "actions")
+FORMS = ("plan", "frees", "names", "actions", "trace", "policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,12 +87,12 @@ class Plan:
     loaded : bool
         True if it was read from a file: its solver, `options`, `seconds`, `details`, `report`, `narrower` and
         `solver_peak_bound` are then unverified, and printed as claims.
-    link : Link, optional
-        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
-        copies.
     bound_search : callable, optional
         Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
         pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
+    link : Link, optional
+        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
+        copies.
     """
 
     graph: ComputationGraph
@@ -173,7 +174,7 @@ class Plan:
         With a link, what some node reads and makes while it runs: values that wait may leave.
         """
         if self.link is not None:
-            return least_peak_with_copies(self.graph)[0]
+            return peak_bound_with_copies(self.graph)[0]
         proven = 0 if self.loaded else self.solver_peak_bound or 0
         return max(least_peak_bound(self.graph)[0], proven)
 
@@ -222,6 +223,28 @@ class Plan:
         return self.simulation.actions(names)
 
     @checked_arguments
+    def policy(self, by: str = "tensor", depth: int | None = None) -> Policy:
+        """What is kept, recomputed and offloaded, and at what price, for the policy of another framework.
+
+        Parameters
+        ----------
+        by : {"tensor", "module"}
+            Decisions about each value, or about the values of each module: the name of a node without its last part.
+        depth : int, optional
+            Parts of the names of modules: 2 puts "layers.3.attention" and "layers.3.mlp" into "layers.3".
+
+        Returns
+        -------
+        Policy
+
+        Raises
+        ------
+        PlanError
+            If `by` is unknown, or `depth` is below 1 or not with modules.
+        """
+        return Policy.of(self.simulation, self.link, by, depth)
+
+    @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
         """The plan as JSON has it (docs/formats.md); with `frees` the values to free after each step."""
         graph, simulation = self.graph, self.simulation
@@ -245,7 +268,7 @@ class Plan:
             "limit": self.limit,
             "schedule": self.schedule.names(graph) if names else self.schedule.order.tolist(),
             "peak_memory": simulation.peak_memory,
-            "peak_bound": (least_peak_bound if self.link is None else least_peak_with_copies)(graph)[0],
+            "peak_bound": (least_peak_bound if self.link is None else peak_bound_with_copies)(graph)[0],
             "resident_memory": graph.resident_memory,
             "compute": simulation.compute,
             "overhead": simulation.overhead,
@@ -287,14 +310,16 @@ class Plan:
 
         Parameters
         ----------
-        form : {"plan", "frees", "names", "actions"}
+        form : {"plan", "frees", "names", "actions", "trace", "policy"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`, with copies also `store Y` and `load Y`.
+            `free Y`, with copies also `store Y` and `load Y`; `Timeline.trace` as JSON, for a plan with a link;
+            `policy(by="module")` as JSON.
 
         Raises
         ------
         PlanError
-            For another form, and for "names" of a plan with loads, which are in none of its lines.
+            For another form, for "names" of a plan with loads, which are in none of its lines, or a trace without a
+            link.
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
@@ -302,6 +327,12 @@ class Plan:
             raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
         if form == "names" and self.schedule.loads.size:
             raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
+        if form == "policy":
+            return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
+        if form == "trace":
+            if self.timeline is None:
+                raise PlanError('a trace shows copies over time, and the plan has no link; solve with link="pcie5"')
+            return json.dumps(self.timeline.trace()) + "\n"
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)

@@ -195,7 +195,7 @@ def _check_link_goes_with(budget: Budget, *, cost_noise: float | None, allocator
         ("raw", raw),
     ):
         if given:
-            raise ValueError(f"a link does not go with {name}; leave one of them out")
+            raise ValueError(f"a link does not go with {shortened(name)}; leave one of them out")
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:

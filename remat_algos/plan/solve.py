@@ -12,7 +12,7 @@ from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.copies import plan_with_copies
+from remat_algos.plan.offloading import plan_with_copies
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_search import BoundSearch, PlanSearch
 from remat_algos.plan.request import Request

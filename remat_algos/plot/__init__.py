@@ -16,6 +16,7 @@ __all__, __getattr__, __dir__ = namespace(
         "pictures.terms": "terms",
         "pictures.decomposition": "decomposition decomposition_text",
         "pictures.addresses": "addresses addresses_text",
+        "pictures.timeline": "timeline timeline_text",
         "pictures.validation": "validation validation_text",
         "picture_file": "save",
     },

@@ -19,5 +19,7 @@ from remat_algos.plot.pictures.memory import memory_text as memory_text
 from remat_algos.plot.pictures.schedule import schedule as schedule
 from remat_algos.plot.pictures.schedule import schedule_text as schedule_text
 from remat_algos.plot.pictures.terms import terms as terms
+from remat_algos.plot.pictures.timeline import timeline as timeline
+from remat_algos.plot.pictures.timeline import timeline_text as timeline_text
 from remat_algos.plot.pictures.validation import validation as validation
 from remat_algos.plot.pictures.validation import validation_text as validation_text

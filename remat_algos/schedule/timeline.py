@@ -1,10 +1,12 @@
 """When a schedule runs: compute, copies to the host and copies back, on three engines that work side by side."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import PER_SECOND, Link
 from remat_algos.ir.arrays import Int32, Int64, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.timeline import Engines
@@ -83,6 +85,25 @@ class Timeline:
         return self.store_begin + self.link.times(self.simulation.graph)[0][self.stores]
 
     @property
+    def step_begin(self) -> Int64:
+        """int64[m]: when the memory of each step is taken: the runs before it are over, what they free is stored."""
+        simulation, lives = self.simulation, self.simulation.lifetimes
+        found = np.append(0, self.end)
+        stored = np.zeros(simulation.graph.n_values, np.int64)
+        stored[self.stores] = self.store_end
+        first = simulation.schedule.first_run[lives.made_at] & ~simulation.is_load
+        waits = np.where(first, stored[lives.value], 0)
+        waits[simulation.is_load] = self.load_end
+        np.maximum.at(found, lives.end, waits)
+        return np.maximum.accumulate(found)[:-1]
+
+    @property
+    def per_second(self) -> int:
+        """Units of time in a second."""
+        labels = self.simulation.graph.labels
+        return PER_SECOND[labels.compute_unit] * labels.compute_scale
+
+    @property
     def busy(self) -> dict[str, float]:
         """The share of the time that each of `ENGINES` works."""
         busy = (
@@ -91,6 +112,68 @@ class Timeline:
             int((self.load_end - self.load_begin).sum()),
         )
         return {engine: amount / self.time if self.time else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
+
+    def trace(self) -> dict[str, Any]:
+        """Trace events, as Perfetto and `chrome://tracing` read them.
+
+        A complete event for each run and copy, in microseconds, on a thread for each of `ENGINES`, and counters of the
+        bytes on the device, without residents, and on the host, which change where a step takes its memory.
+
+        Examples
+        --------
+        >>> from remat_algos.ir.labels import Labels
+        >>> chain = ComputationGraph.from_edges([(0, 1)], compute=[3, 5], labels=Labels(compute_unit="us"))
+        >>> events = timeline(simulate(chain, [0, 1]), Link.of("pcie5")).trace()["traceEvents"]
+        >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
+        [('0', 0.0, 3.0), ('1', 3.0, 5.0)]
+        """
+        events = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "plan"}}]
+        for thread, engine in enumerate(ENGINES):
+            events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": thread, "args": {"name": engine}})
+            events.append(
+                {"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": thread, "args": {"sort_index": thread}}
+            )
+        return {"displayTimeUnit": "ms", "traceEvents": [*events, *self._spans(), *self._counters()]}
+
+    def _spans(self) -> Iterator[dict[str, Any]]:
+        """A complete event for each run and copy."""
+        simulation, graph, scale = self.simulation, self.simulation.graph, 1e6 / self.per_second
+        order, first = simulation.schedule.order, simulation.schedule.first_run
+        forward = graph.forward[order]
+        nodes, steps = simulation.schedule.names(graph), np.arange(len(order))
+        values, load_steps = simulation.schedule.loads[:, 1], simulation.schedule.loads[:, 0]
+        kinds = np.where(first, np.where(forward, "forward", "backward"), "recomputed").tolist()
+        made_at = np.zeros(graph.n_nodes, np.int64)
+        made_at[order[first]] = steps[first]
+        store_steps = made_at[graph.producer[self.stores]]
+        n_stores, n_loads = len(self.stores), len(values)
+        for thread, names, category, step, begin, end in (
+            (0, nodes, kinds, steps, self.begin, self.end),
+            (
+                1,
+                map(graph.value_name, self.stores),
+                ["store"] * n_stores,
+                store_steps,
+                self.store_begin,
+                self.store_end,
+            ),
+            (2, map(graph.value_name, values), ["load"] * n_loads, load_steps, self.load_begin, self.load_end),
+        ):
+            columns = (step.tolist(), begin.tolist(), (end - begin).tolist())
+            for name, cat, at, ts, dur in zip(names, category, *columns, strict=True):
+                yield {
+                    **{"ph": "X", "name": name, "cat": cat, "pid": 0, "tid": thread},
+                    **{"ts": ts * scale, "dur": dur * scale, "args": {"step": at}},
+                }
+
+    def _counters(self) -> Iterator[dict[str, Any]]:
+        """The bytes on the device and the host, at each step and at the end."""
+        simulation, scale = self.simulation, 1e6 / self.per_second
+        times = [*self.step_begin.tolist(), self.time]
+        for name, trace in (("device", simulation.memory_trace), ("host", simulation.host_trace)):
+            last = int(simulation.graph.memory[simulation.graph.output].sum()) if name == "device" else 0
+            for ts, amount in zip(times, [*trace.tolist(), last], strict=True):
+                yield {"ph": "C", "name": name, "pid": 0, "ts": ts * scale, "args": {"bytes": amount}}
 
 
 def timeline(simulation: Simulation, link: Link) -> Timeline:

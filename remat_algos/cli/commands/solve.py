@@ -16,13 +16,15 @@ from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.plot_argument import PICTURES, add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_gap, add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import shortened, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.plan.plan import Plan
+
+TIMELINE, TRACE = "timeline", "trace"
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -58,11 +60,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
-        choices=("plan", "frees", "names", "actions"),
+        choices=("plan", "frees", "names", "actions", "trace", "policy"),
         help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
-        "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`",
+        "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`; trace: with --link, "
+        "runs and copies over time, for Perfetto or chrome://tracing; policy: what each module keeps, recomputes and "
+        "offloads, as JSON",
     )
-    add_plot(parser)
+    add_plot(parser, (*PICTURES, TIMELINE))
     add_json(parser)
     add_listing(parser, "solvers", outlines("solvers/methods", "solver"), flag="-O")
 
@@ -72,6 +76,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.formats.orders import Order
 
     check_plot(arguments)
+    _check_link(arguments)
     _check_output(arguments)
     _check_noise(arguments)
     request = {"budget": budget_of(arguments), "link": link_of(arguments), **reservation_options(arguments)}
@@ -122,9 +127,19 @@ def _solved(
                 raise
             solver = f"{shortened(arguments.solver)}: " if options else ""
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
-        if arguments.format in ("names", "actions") and not arguments.output:
+        if arguments.format in ("names", "actions", "trace", "policy") and not arguments.output:
             return plan
         return bounded(plan)  # here, where an interrupt leaves the plan
+
+
+def _check_link(arguments: argparse.Namespace) -> None:
+    """Check that what shows copies over time has a link."""
+    if arguments.link is not None:
+        return
+    if arguments.picture == TIMELINE:
+        raise argparse.ArgumentTypeError("--picture timeline shows copies over time; give --link, such as pcie5")
+    if arguments.format == TRACE:
+        raise argparse.ArgumentTypeError("--format trace shows copies over time; give --link, such as pcie5")
 
 
 def _check_output(arguments: argparse.Namespace) -> None:

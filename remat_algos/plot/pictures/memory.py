@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
@@ -60,7 +61,8 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     limit = budget if limit is None else limit
     base, peak = baseline_peak(simulation.graph), simulation.peak_memory
     ax = axes_or_new(ax, 10, 4.8)
-    rows = _lines(ax, limit, base, peak) + _areas(ax, simulation) + _peak(ax, simulation)
+    edges, shown = columns(simulation, MAX_COLUMNS)
+    rows = _lines(ax, limit, base, peak) + areas(ax, simulation, shown, edges - 0.5) + _peak(ax, simulation)
     near = [line for line in (limit or 0, base, peak) if line <= NEAR * peak]
     ax.set_ylim(0, 1.08 * max(1, *near))
     ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
@@ -80,21 +82,20 @@ def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
     return edges, np.array(shown, np.int64)
 
 
-def _traces(simulation: Simulation) -> list[tuple[Style, Int64]]:
+def traces(simulation: Simulation) -> list[tuple[Style, Int64]]:
     """The roles with any bytes, from the bottom of the stack."""
-    traces = simulation.trace_by_role()
-    return [(style, traces[role]) for role, style in ROLES.items() if role in traces and traces[role].any()]
+    found = simulation.trace_by_role()
+    return [(style, found[role]) for role, style in ROLES.items() if role in found and found[role].any()]
 
 
-def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
-    """Draw one band per role with any bytes, stacked."""
-    edges, shown = columns(simulation, MAX_COLUMNS)
+def areas(ax: Axes, simulation: Simulation, shown: Int64, edges: NDArray[Any]) -> list[tuple[Any, str]]:
+    """Draw one band per role with any bytes, stacked: the steps `shown`, each between two of the `edges`."""
     bottom, rows = np.zeros(shown.size, np.int64), []
-    for style, trace in _traces(simulation):
+    for style, trace in traces(simulation):
         top = bottom + trace[shown]
         area = ax.stairs(
             top,
-            edges - 0.5,
+            edges,
             baseline=bottom,
             fill=True,
             facecolor=style.colour,
@@ -105,7 +106,7 @@ def _areas(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
         )
         rows.append((area, style.label))
         bottom = top
-    ax.stairs(bottom, edges - 0.5, color=ink(), linewidth=0.8, label="all")
+    ax.stairs(bottom, edges, color=ink(), linewidth=0.8, label="all")
     return rows
 
 
@@ -194,38 +195,37 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     limit = budget if limit is None else limit
     width, base = max(width, MIN_WIDTH), baseline_peak(simulation.graph)
     lines = wrapped(size_of(simulation), width) + wrapped(peak_of(simulation, base, limit), width)
-    lines += _bars(simulation, limit, width, max(height, 4))
-    legend = [f"{style.character} {style.label}" for style, _ in _traces(simulation)] + (
+    _, shown = columns(simulation, width - GUTTER)
+    wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
+    lines += bars(simulation, limit, max(height, 4), shown, wide, width - GUTTER)
+    used, last = max(1, shown.size) * wide, str(max(0, len(simulation.schedule) - 1))
+    lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
+    lines.append(f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0")
+    legend = [f"{style.character} {style.label}" for style, _ in traces(simulation)] + (
         ["─ budget"] if limit is not None else []
     )
     return "\n".join(lines + wrapped("  ".join(legend), width) + _live_lines(simulation, width))
 
 
-def _bars(simulation: Simulation, limit: int | None, width: int, height: int) -> list[str]:
-    """The chart; the top row is left free for the mark of the peak."""
+def bars(simulation: Simulation, limit: int | None, height: int, shown: Int64, wide: int, room: int) -> list[str]:
+    """The chart: columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
     peak = simulation.peak_memory
     top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
     marks = {_row(peak, top, height): format_bytes(peak)}
-    canvas = [[" "] * (width - GUTTER) for _ in range(height)]
+    canvas = [[" "] * room for _ in range(height)]
     if limit is not None and limit <= top:
         marks[_row(limit, top, height)] = format_bytes(limit)
-        canvas[_row(limit, top, height)] = ["─"] * (width - GUTTER)
-    edges, shown = columns(simulation, width - GUTTER)
-    wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
+        canvas[_row(limit, top, height)] = ["─"] * room
     bottom = np.zeros(shown.size, np.int64)
-    for style, trace in _traces(simulation):
+    for style, trace in traces(simulation):
         for i, (low, high) in enumerate(zip(bottom.tolist(), (bottom + trace[shown]).tolist(), strict=True)):
             for row in range(_row(low, top, height), _row(high, top, height)):
                 canvas[row][i * wide : (i + 1) * wide] = style.character * wide
         bottom = bottom + trace[shown]
     if shown.size:
-        at = int(np.searchsorted(edges, simulation.peak_step, side="right") - 1) * wide + (wide - 1) // 2
+        at = int((shown == simulation.peak_step).argmax()) * wide + (wide - 1) // 2
         canvas[_row(peak, top, height)][at] = "▼"
-    lines = [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
-    used = max(1, shown.size) * wide
-    last = str(max(0, len(simulation.schedule) - 1))
-    lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
-    return [*lines, f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0"]
+    return [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
 
 
 def _row(amount: int, top: int, height: int) -> int:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
+from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.copies import time_bounds
-from remat_algos.bounds.memory import least_peak_with_copies
-from remat_algos.bounds.moments import LinkTimes, moment_bound
+from remat_algos.bounds.memory import peak_bound_with_copies
+from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.effort import Effort
@@ -29,6 +29,7 @@ LINK_PRICES, LINK_RATES = "prices of a link", "rates of a link"
 MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
+WORK_OF_NODE = 8  # times that of a search without copies: small graphs take less
 NODES_NAMED = 3
 
 
@@ -57,6 +58,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     bound, stop = _bound(request, link, limit, clock)
     found, ended = _searched(request, link, limit, [best.simulation, baseline(graph)], bound, clock)
     stop |= ended
+    if found.figures[1] > bound.compute + request.task.slack and Effort.of(request.task.effort).bounds_last:
+        bound, ended = _bound(request, link, limit, clock, bound)
+        stop |= ended
     clock.finish()
     if found.figures[0] > limit:
         raise _shortage(request, limit, found) from failure
@@ -80,17 +84,18 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     )
 
 
-def _bound(request: Request, link: Link, limit: int, clock: Clock) -> tuple[ComputeBound, Stop]:
-    """A lower bound on the time of all plans with copies, and how its search ended."""
-    graph, effort = request.graph, Effort.of(request.task.effort)
-    times, best = LinkTimes(*link.times(graph)), ComputeBound(graph.needed_compute)
+def _bound(
+    request: Request, link: Link, limit: int, clock: Clock, known: ComputeBound | None = None
+) -> tuple[ComputeBound, Stop]:
+    """A lower bound on the time of all plans with copies, above a known one, and how its search ended."""
+    graph, effort, last = request.graph, request.task.effort, known is not None
+    best = known or ComputeBound(graph.needed_compute)
     with until_stopped() as ending:
-        for found in time_bounds(graph, limit, times, look=clock.check):
-            best = ComputeBound(found.time, (found.node,), infeasible=found.infeasible, solver=LINK_PRICES)
-        if best.nodes and not best.infeasible and graph.n_nodes <= effort.moment_nodes:
-            program = moment_bound(graph, limit, best.nodes, times=times, seconds=effort.moment_seconds)
-            if program.compute > best.compute:
-                best = ComputeBound(program.compute, best.nodes, infeasible=program.infeasible, solver=LINK_RATES)
+        times = LinkTimes(*link.times(graph))
+        for found in rising_time_bounds(graph, limit, times, effort=effort, last=last, clock=clock):
+            if found.infeasible or found.time > best.compute:
+                source = LINK_PRICES if found.prices is not None else LINK_RATES
+                best = ComputeBound(found.time, found.nodes, infeasible=found.infeasible, solver=source)
     return best, ending.stop
 
 
@@ -109,7 +114,8 @@ def _searched(
     )
     begun = [annealer.annealed(each.schedule, limit, "the plan without copies") for each in starts]
     best, goal = begun[0], bound.compute + request.task.slack
-    work, count = effort.copies_work, effort.first_searches
+    work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
+    count = effort.first_searches
     with until_stopped() as ending:
         if best.figures[0] > limit:
             for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
@@ -127,7 +133,7 @@ def _searched(
 
 def _shortage(request: Request, limit: int, lowest: Annealed) -> BudgetError:
     """The error where nothing fits, with copies either."""
-    bound, nodes = least_peak_with_copies(request.graph)
+    bound, nodes = peak_bound_with_copies(request.graph)
     names = request.graph.labels.names_of(nodes)
     reached = lowest.figures[0]
     while_ = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])

@@ -25,7 +25,7 @@ LOW = 0.05  # of the overhead: a moment whose first cut is this much lower than 
 LATE = 1e-4  # of one pass: time by which stores must end too late for another start
 MAX_PRICE = 1e6  # of all bytes, in one pass
 PATIENCE = 60  # cuts without a better bound after which other moments are left out
-MOST_ARCS = 3_000_000  # of the networks of these cuts
+MAX_ARCS = 3_000_000  # of the networks of these cuts
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
@@ -129,7 +129,7 @@ def time_bounds(
     cuts = arcs = 0
     begin: Int64 | None = None
     for node in nodes[live[nodes] > limit].tolist():
-        if cuts >= PATIENCE or arcs > MOST_ARCS:
+        if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if look is not None:
             look()
@@ -177,7 +177,7 @@ def _begin(graph: ComputationGraph, node: int) -> Int64:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Line:
+class _CutLine:
     """A cut as a line over the prices.
 
     before, after : compute before and after the moment, over : bytes above the limit, loaded : values
@@ -243,7 +243,7 @@ class _PricedMoment:
         size = 2 + self.again.size + self.free.size + others.size
         self.network = FlowNetwork(size, self.tail, self.head, SOURCE, SINK)
 
-    def cut(self, prices: LinkPrices) -> tuple[int, _Line]:
+    def cut(self, prices: LinkPrices) -> tuple[int, _CutLine]:
         """(lower bound on time, line of the cut): capacities are rounded down, all else is exact."""
         graph, values, out_time, in_time = self.graph, self.values, self.times.out_time, self.times.in_time
         out = [(start, Fraction(price)) for start, price in prices.out if start <= self.before]
@@ -265,7 +265,7 @@ class _PricedMoment:
         paid = ((side[self.tail] == 1) & (side[self.head] == 0))[: amounts.size]
         of_values, of_again, of_free = np.split(paid, [values.size, values.size + self.again.size])
         live = of_values & (keep <= load)
-        return ceil(bound), _Line(
+        return ceil(bound), _CutLine(
             self.before + int(graph.compute[self.free[of_free]].sum()),
             self.after + int(graph.compute[self.again[of_again]].sum()),
             self.over + int(graph.memory[values[live]].sum()) + int(self.pinned[of_free].sum()),
@@ -280,7 +280,7 @@ class _Ascent:
         self.moment, self.pass_ = moment, max(1, moment.graph.needed_compute)
         self.byte = self.pass_ / max(1, int(moment.graph.memory.sum()))  # unit of its price
         self.starts = [0]
-        self.lines: list[_Line] = []
+        self.lines: list[_CutLine] = []
         self.best, self.prices = 0, prices
         self._cut(prices)
 

@@ -1,0 +1,112 @@
+"""`solve` with a link: what it promises beside the plan without copies."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import remat_algos as ra
+from remat_algos.cost.links import Link
+from remat_algos.errors import BudgetError
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.labels import Labels
+from remat_algos.models.random import chain
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.eviction import evict
+from remat_algos.schedule.simulation import simulate
+from tests.small_graphs import small_graphs
+
+LINK = Link(out=2e9, into=1e9, latency=0)  # a byte takes half a nanosecond out, one back
+
+
+def timed(graph):
+    """The graph, its costs in nanoseconds."""
+    return replace(graph, labels=Labels(compute_unit="ns"))
+
+
+GRAPHS = [timed(graph) for _, graph in small_graphs(6, 8, 14)]
+CHAIN = timed(
+    differentiate(chain(12, memory=[1, 3, 2, 5, 1, 4, 2, 2, 6, 1, 3, 1], compute=[2, 5, 1, 7, 3, 1, 4, 4, 2, 6, 1, 3]))
+)
+
+
+def solved(graph, limit, link):
+    try:
+        return solve(graph, limit, link=link, effort="fast")
+    except BudgetError:
+        return None
+
+
+@pytest.mark.parametrize("share", [0.8, 0.6, 0.4])
+@pytest.mark.parametrize("graph", GRAPHS, ids=range(len(GRAPHS)))
+def test_a_plan_with_copies_fits_is_above_its_bound_and_no_slower_than_that_without(graph, share):
+    limit = int(share * baseline_peak(graph))
+    without, plan = (solved(graph, limit, link) for link in (None, LINK))
+    if plan is None:
+        assert without is None
+        return
+    assert plan.peak_memory <= limit
+    assert plan.bound.compute <= plan.time
+    assert without is None or plan.time <= without.time
+    assert plan.time >= plan.simulation.compute >= graph.needed_compute
+
+
+def test_the_same_request_gives_the_same_plan():
+    limit = baseline_peak(CHAIN) // 2
+    plans = [solve(CHAIN, limit, link=LINK, effort="fast") for _ in range(2)]
+    orders = [(each.schedule.order.tolist(), each.schedule.loads.tolist()) for each in plans]
+    assert orders[0] == orders[1]
+
+
+def test_an_endless_link_leaves_one_pass_and_a_slow_one_is_left_alone():
+    limit = baseline_peak(CHAIN) * 7 // 10
+    fast = solve(CHAIN, limit, link=Link(out=1e18, into=1e18, latency=0), effort="fast")
+    slow = solve(CHAIN, limit, link=Link(out=1e3, into=1e3, latency=0), effort="fast")
+    assert (fast.overhead_in_time, fast.simulation.stores.size > 0) == (0, True)
+    assert slow.simulation.stores.size == 0
+    assert slow.time == solve(CHAIN, limit, effort="fast").time
+
+
+def test_host_bytes_are_within_their_limit():
+    limit = baseline_peak(CHAIN) * 6 // 10
+    free = solve(CHAIN, limit, link=LINK, effort="fast")
+    assert free.simulation.host_peak > 3
+    bound = solve(CHAIN, limit, link=replace(LINK, host=3), effort="fast")
+    assert bound.simulation.host_peak <= 3
+    assert bound.time >= free.time
+
+
+def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
+    with pytest.raises(BudgetError, match=r"with copies over .* either; the lowest peak is .*; no schedule goes below"):
+        solve(CHAIN, 5, link=LINK, effort="fast")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"budget": "least"}, "a link needs a memory budget"),
+        ({"budget": None}, "a link needs a memory budget"),
+        ({"budget": ra.Budget(memory="50%", overhead="30%")}, "leave out the overhead"),
+        ({"budget": "50%", "cost_noise": 0.2}, "does not go with cost_noise"),
+        ({"budget": "50%", "allocator": "arena"}, "does not go with the allocator arena"),
+        ({"budget": "50%", "raw": True}, "does not go with raw"),
+    ],
+)
+def test_what_does_not_go_with_a_link_is_said(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        solve(CHAIN, link=LINK, **arguments)
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=range(len(GRAPHS)))
+def test_what_leaves_longest_makes_any_limit_that_one_step_allows(graph):
+    """Where a step needs all that is live in it, nothing more can leave."""
+    one_pass = simulate(graph, np.flatnonzero(graph.needed))
+    needed = 0
+    for step, taken in enumerate(one_pass.steps()):
+        own = {x for x, _ in taken.reads} | set(graph.values(taken.node))
+        pinned = {int(x) for x in np.flatnonzero(graph.output) if x not in own}
+        live = set(one_pass.lifetimes.value[one_pass.lifetimes.made_at <= step].tolist())
+        total = sum(int(graph.memory[x]) for x in own | (pinned & live)) + int(graph.workspace[taken.node])
+        needed = max(needed, total)
+    assert simulate(graph, evict(one_pass, 0)).peak_memory == needed
