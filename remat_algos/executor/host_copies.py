@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from threading import Thread
+from queue import SimpleQueue
+from threading import TIMEOUT_MAX, Lock, Thread
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -43,14 +43,17 @@ class Engine(Protocol):
 class ThreadEngine:
     """Copies NumPy arrays on a thread; each takes as long as a link would, and moves its bytes at the end.
 
-    So a value that is freed before its store has ended, or read before its load has, is wrong. Threads talk by
-    `SimpleQueue` only: an interrupt within another lock of Python could leave it locked.
+    So a value that is freed before its store has ended, or read before its load has, is wrong. Threads talk only by
+    what is written in C, `SimpleQueue` and `Lock`: an interrupt within an `Event` could leave it locked. A queue is
+    read without a time limit, since `get` with a short one may never return (CPython 3.11).
     """
 
     def __init__(self, host: Array, way: str, link: Link | None, events: list[Action]) -> None:
         self._host, self._way, self._link, self._events = host, way, link, events
         self._jobs: SimpleQueue[Any] = SimpleQueue()
-        self._stopped: SimpleQueue[None] = SimpleQueue()
+        self._running = Lock()  # released to stop
+        self._running.acquire()
+        self._stopped = False
         self._thread = Thread(target=self._work, daemon=True)
 
     def copy(self, value: int, array: Array, offset: int, after: Ended | None) -> Ended:
@@ -69,7 +72,8 @@ class ThreadEngine:
 
     def close(self) -> None:
         """Stop; see `Engine`."""
-        self._stopped.put(None)
+        with suppress(RuntimeError):  # it has been stopped before
+            self._running.release()
         self._jobs.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -93,8 +97,8 @@ class ThreadEngine:
             if error is not None:
                 raise error
         self._events.append((self._way, value))
-        with suppress(Empty):
-            self._stopped.put(self._stopped.get(timeout=self._seconds(array.size)))
+        self._stopped = self._stopped or self._running.acquire(timeout=self._seconds(array.size))
+        if self._stopped:
             return
         place = self._host[offset : offset + array.size]
         np.copyto(*((place, array) if self._way == "store" else (array, place)))
@@ -103,7 +107,8 @@ class ThreadEngine:
     def _seconds(self, size: int) -> float:
         if self._link is None or size == 0:
             return 0
-        return self._link.latency + size / (self._link.out if self._way == "store" else self._link.into)
+        seconds = self._link.latency + size / (self._link.out if self._way == "store" else self._link.into)
+        return min(seconds, TIMEOUT_MAX)
 
 
 class StreamEngine:
