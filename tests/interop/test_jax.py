@@ -6,12 +6,14 @@ import itertools
 import math
 import re
 import warnings
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
 import pytest
 
-from remat_algos.errors import BudgetError, GraphError, GraphWarning
+import remat_algos as ra
+from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.interop import jax as adapter
 from remat_algos.plan.solve import solve
@@ -700,3 +702,37 @@ def test_what_is_no_plan_or_no_function_is_refused():
         capture(lambda x: x, x)
     with pytest.raises(GraphError, match="cost"):
         capture(jnp.sin, x, cost="dollars")
+
+
+# ---------------------------------------------------------------- copies to the host
+
+
+def deep(w, x):
+    for _ in range(8):
+        x = jnp.tanh(x @ w)
+    return x.sum()
+
+
+def test_a_policy_sends_to_the_host_what_the_plan_offloads():
+    """XLA adds in another order, so gradients agree to rounding."""
+    arguments = 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64))
+    captured = capture(jax.value_and_grad(deep), *arguments)
+    plan = ra.solve(captured.graph, "45%", link="200GB/s", effort="fast")
+    assert plan.simulation.stores.size
+    lowered = jax.value_and_grad(apply(deep, plan, *arguments))
+    assert str(jax.make_jaxpr(lowered)(*arguments)).count("MemorySpace.Host") == plan.simulation.stores.size
+    for found, expected in zip(jax.jit(lowered)(*arguments), jax.value_and_grad(deep)(*arguments), strict=True):
+        assert np.allclose(found, expected, rtol=1e-5)
+
+
+def test_what_a_policy_cannot_say_is_refused_in_a_sentence():
+    arguments = 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64))
+    captured = capture(jax.value_and_grad(deep), *arguments)
+    graph = captured.graph
+    plan = ra.solve(graph, "45%", link="200GB/s", effort="fast")
+    order = ra.simulate(graph, range(graph.n_nodes)).schedule.order
+    value = next(x for x in range(graph.n_values) if graph.forward[graph.producer[x]] and not graph.output[x])
+    reader = int(np.flatnonzero([value in graph.reads(v) for v in range(graph.n_nodes)])[0])
+    early = ra.simulate(graph, ra.Schedule(order, [(reader, value)]))
+    with pytest.raises(PlanError, match=r"a policy of jax.checkpoint can only send a value of the forward part"):
+        apply(deep, replace(plan, simulation=early, limit=None, bound=None), *arguments)

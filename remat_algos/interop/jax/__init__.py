@@ -1,4 +1,4 @@
-"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `apply`.
+"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `offloaded_names`, `apply`.
 
 f, args -> capture -> CapturedFunction -> solve(captured.graph) -> run, or apply under jax.jit
 """
@@ -10,7 +10,7 @@ __all__, __getattr__, __dir__ = namespace(
     {
         "captured": "CapturedFunction capture",
         "eager": "run",
-        "policies": "apply names",
+        "policies": "apply names offloaded_names",
         "scans": "plan_scans",
     },
 )

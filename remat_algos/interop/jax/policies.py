@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import PlanError
 from remat_algos.interop.jax.captured import CapturedFunction, capture
 from remat_algos.interop.jax.naming import Naming
 from remat_algos.interop.jax.program import Source
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
+from remat_algos.text.wording import shortened
 
 jax = require("jax", "jax")
 
@@ -55,7 +57,73 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """
     captured.check_plan(plan)
     named = captured.program.names
-    return [name for value, _ in plan.saved for name in named.get(Source(False, value), ())]
+    return [name for value in _kept(plan) for name in named.get(Source(False, value), ())]
+
+
+@checked_arguments
+def offloaded_names(captured: CapturedFunction, plan: Plan) -> list[str]:
+    """The names that `checkpoint_name` gave to values that a plan copies to the host.
+
+    Pass them, with `names`, to `jax.checkpoint_policies.save_and_offload_only_these_names`.
+
+    Parameters
+    ----------
+    captured : CapturedFunction
+        Captured function that names values.
+    plan : Plan
+        For `captured.graph`, with a link.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    TypeError
+        If `plan` is not a plan.
+    GraphError
+        If the plan is for another graph.
+    PlanError
+        If it offloads what a policy cannot say: a value of the backward part, or one that comes back in the forward
+        part.
+
+    Examples
+    --------
+    >>> import jax, jax.numpy as jnp, remat_algos as ra
+    >>> from jax.ad_checkpoint import checkpoint_name
+    >>> from remat_algos.interop.jax import capture
+    >>> def loss(w, x):
+    ...     return jnp.tanh(checkpoint_name(x @ w, "product")).sum()
+    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)))
+    >>> offloaded_names(captured, ra.solve(captured.graph, "100%", link="pcie5"))
+    []
+    """
+    captured.check_plan(plan)
+    named = captured.program.names
+    return [name for value in _offloaded(plan) for name in named.get(Source(False, value), ())]
+
+
+def _kept(plan: Plan) -> list[int]:
+    """Values that stay on the device for the backward part."""
+    is_load = plan.simulation.is_load
+    return [value for value, instance in plan.saved if not is_load[instance]]
+
+
+def _offloaded(plan: Plan) -> list[int]:
+    """Values of the forward part that come back for the backward part alone; PlanError for others that are loaded."""
+    graph, is_load, kept = plan.graph, plan.simulation.is_load, set(_kept(plan))
+    begin = int((~graph.forward[plan.schedule.order]).argmax())  # of the backward part
+    for at, step in enumerate(plan.simulation.steps() if plan.schedule.loads.size else ()):
+        for value, instance in step.reads:
+            if not is_load[instance]:
+                continue
+            if at < begin or value in kept or not graph.forward[graph.producer[value]]:
+                name, reader = shortened(graph.value_name(value)), shortened(graph.labels[step.node])
+                raise PlanError(
+                    f"the plan loads {name} for {reader}: a policy of jax.checkpoint can only send a value of the "
+                    "forward part to the host until the backward part reads it; solve without a link"
+                )
+    return plan.simulation.stores.tolist()
 
 
 @checked_arguments
@@ -65,10 +133,11 @@ def apply(
     *args: Any,
     transform: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[..., Any]:
-    """A function whose gradient keeps what a plan keeps, and recomputes the rest.
+    """A function whose gradient keeps what a plan keeps, offloads what it offloads, and recomputes the rest.
 
-    It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`. XLA chooses the
-    order, so the peak of the plan is not a bound.
+    It is `f` with a name on each value, in `jax.checkpoint` with the policy `save_only_these_names`, or
+    `save_and_offload_only_these_names` to pinned host memory if the plan has copies. XLA chooses the order, so the peak
+    of the plan is not a bound.
 
     Parameters
     ----------
@@ -92,6 +161,8 @@ def apply(
         If `plan` is not a plan.
     GraphError
         If the plan is for another graph.
+    PlanError
+        If it offloads what a policy cannot say (`offloaded_names`).
 
     Examples
     --------
@@ -109,8 +180,14 @@ def apply(
     captured = capture((transform or jax.value_and_grad)(named), *args)
     if not (isinstance(plan, Plan) and _same_equations(captured.graph, plan.graph)):
         captured.check_plan(plan)
-    policy = jax.checkpoint_policies.save_only_these_names(*_names_of_saved(captured, plan))
-    return jax.checkpoint(named, policy=policy)
+    kept = _names_of(captured, plan, _kept(plan))
+    away = _names_of(captured, plan, _offloaded(plan))
+    policies = jax.checkpoint_policies
+    if away:
+        places = {"offload_src": "device", "offload_dst": "pinned_host"}
+        both = {"names_which_can_be_saved": kept, "names_which_can_be_offloaded": away}
+        return jax.checkpoint(named, policy=policies.save_and_offload_only_these_names(**both, **places))
+    return jax.checkpoint(named, policy=policies.save_only_these_names(*kept))
 
 
 def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
@@ -119,12 +196,12 @@ def _same_equations(graph: ComputationGraph, other: ComputationGraph) -> bool:
     return graph.labels.ops == other.labels.ops and all(map(np.array_equal, *pairs))
 
 
-def _names_of_saved(captured: CapturedFunction, plan: Plan) -> list[str]:
-    """The names of the values that a plan keeps; a loop is kept with all its results."""
-    nodes = np.searchsorted(plan.graph.value_indptr, [value for value, _ in plan.saved], "right") - 1
-    kept: list[str] = []
-    for (value, _), node in zip(plan.saved, nodes.tolist(), strict=True):
+def _names_of(captured: CapturedFunction, plan: Plan, values: list[int]) -> list[str]:
+    """The names of some values of a plan; a loop stands for all its results."""
+    nodes = np.searchsorted(plan.graph.value_indptr, values, "right") - 1
+    found: list[str] = []
+    for value, node in zip(values, nodes.tolist(), strict=True):
         equation = captured.program.equations[node]
         for each in equation.values if equation.bodies else (value,):
-            kept += captured.program.names.get(Source(False, each), ())
-    return list(dict.fromkeys(kept))
+            found += captured.program.names.get(Source(False, each), ())
+    return list(dict.fromkeys(found))
