@@ -78,7 +78,8 @@ def test_host_bytes_are_within_their_limit():
 
 
 def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
-    with pytest.raises(BudgetError, match=r"with copies over .* either; the lowest peak is .*; no schedule goes below"):
+    sentence = r"no plan within 5 B exists, with copies over .* either; the lowest peak is .*; no schedule goes below"
+    with pytest.raises(BudgetError, match=sentence):
         solve(CHAIN, 5, link=LINK, effort="fast")
 
 

@@ -29,6 +29,7 @@ MAX_RUNS = 30  # of one node, if a start has no more
 BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
 WORK_OF_NODE = 8  # times that of a search without copies: small graphs take less
+BOUND_PART = 0.3  # of the time that is left, for the first bound
 NODES_NAMED = 3
 
 
@@ -55,17 +56,22 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         best, failure = error.plan, error  # of the lowest peak
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
-    bound, stop = _bound(request, link, limit, clock)
-    found, ended = _searched(
-        request, link, limit, [best.simulation, baseline(graph), *_starts(request, link)], bound, clock
-    )
+    if peak_bound_with_copies(graph)[0] > limit:
+        raise _shortage(request, link, limit, best.simulation) from failure
+    bound, stop = ComputeBound(graph.needed_compute), best.report.stop
+    if stop is not Stop.INTERRUPTED:
+        bound, ended = _bound(request, link, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
+        stop |= ended
+    starts = [best.simulation, baseline(graph), *_starts(request, link)]
+    found, ended = _searched(request, link, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
-    if found.figures[1] > bound.compute + request.task.slack and Effort.of(request.task.effort).bounds_last:
+    near = found.figures[1] <= bound.compute + request.task.slack
+    if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
         bound, ended = _bound(request, link, limit, clock, bound)
         stop |= ended
     clock.finish()
-    if found.figures[0] > limit:
-        raise _shortage(request, limit, found) from failure
+    if found.figures[0] > limit or _over_host(found, link):
+        raise _shortage(request, link, limit, found.simulation) from failure
     copied = bool(found.simulation.stores.size)
     details = {"moves": found.moves, "start": found.start} if copied else best.details
     return replace(
@@ -101,6 +107,11 @@ def _bound(
     return best, ending.stop
 
 
+def _over_host(found: Annealed, link: Link) -> bool:
+    """Whether a schedule takes more memory of the host than there is."""
+    return link.host is not None and found.simulation.host_peak > link.host
+
+
 def _starts(request: Request, link: Link) -> list[Simulation]:
     """The user's schedules that load values, as far as they keep to the constraints and the memory of the host."""
     limits = request.constraints
@@ -114,9 +125,19 @@ def _starts(request: Request, link: Link) -> list[Simulation]:
 
 
 def _searched(
-    request: Request, link: Link, limit: int, starts: Sequence[Simulation], bound: ComputeBound, clock: Clock
+    request: Request,
+    link: Link,
+    limit: int,
+    starts: Sequence[Simulation],
+    bound: ComputeBound,
+    clock: Clock,
+    *,
+    searching: bool,
 ) -> tuple[Annealed, Stop]:
-    """The best schedule, and how the search for it ended: at a time that is near the bound, at the latest."""
+    """The best schedule, and how the search for it ended: at a time that is near the bound, at the latest.
+
+    Without `searching` it is the best of the starts.
+    """
     graph, effort = request.graph, Effort.of(request.task.effort)
     annealer = Annealer(
         graph,
@@ -128,32 +149,42 @@ def _searched(
     )
     names = ("start" if each.stores.size else "the plan without copies" for each in starts)
     begun = [annealer.annealed(each.schedule, limit, name) for each, name in zip(starts, names, strict=True)]
-    best, goal = min(begun, key=lambda each: annealer.key(each, limit)), bound.compute + request.task.slack
+
+    def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
+        return (_over_host(each, link), *annealer.key(each, limit))
+
+    best, goal = min(begun, key=rank), bound.compute + request.task.slack
     work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
     count = effort.first_searches
     with until_stopped() as ending:
-        if best.figures[0] > limit:
+        if searching and best.figures[0] > limit:
             for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
-                best = min(best, found, key=lambda each: annealer.key(each, limit))
+                best = min(best, found, key=rank)
             evicted = annealer.annealed(evict(best.simulation, limit), limit, "what leaves longest")
             begun = [min(best, evicted, key=lambda each: annealer.key(each, limit))]
-            best = begun[0]
-        if not annealer.meets(best, limit, goal):
+            best = min(best, evicted, key=rank)
+        if searching and not annealer.meets(best, limit, goal):
             for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
-                if link.host is None or found.simulation.host_peak <= link.host:
-                    best = min(best, found, key=lambda each: annealer.key(each, limit))
+                best = min(best, found, key=rank)
     clock.note(ending.stop)
     return best, ending.stop
 
 
-def _shortage(request: Request, limit: int, lowest: Annealed) -> BudgetError:
+def _shortage(request: Request, link: Link, limit: int, lowest: Simulation) -> BudgetError:
     """The error where nothing fits, with copies either."""
     bound, nodes = peak_bound_with_copies(request.graph)
-    names = request.graph.labels.names_of(nodes)
-    reached = lowest.figures[0]
-    while_ = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])
-    message = (
-        f"no plan found within {exact_bytes(limit)}, with copies over {request.link} either; the lowest peak is "
-        f"{exact_bytes(reached)}; no schedule goes below {format_bytes(bound)}, needed while {while_} runs"
-    )
-    return BudgetError(message, reached, bound, nodes, names=names)
+    reached, within = lowest.peak_memory, exact_bytes(limit)
+    if reached <= limit:
+        assert link.host is not None
+        message = (
+            f"no plan found within {within} that takes at most {exact_bytes(link.host)} of the host; the best takes "
+            f"{exact_bytes(lowest.host_peak)} there"
+        )
+    else:
+        missing = "exists" if bound > limit else "was found"
+        message = f"no plan within {within} {missing}, with copies over {link} either; the lowest peak is "
+        message += exact_bytes(reached)
+    named = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])
+    run = "runs" if len(nodes) == 1 else "run"
+    message += f"; no schedule goes below {format_bytes(bound)}, needed while {named} {run}"
+    return BudgetError(message, reached, bound, nodes, names=request.graph.labels.names_of(nodes))
