@@ -178,9 +178,9 @@ def test_the_entries_of_a_link_go_together(name):
 @pytest.mark.parametrize("source", TIME_SOURCES)
 def test_a_bound_on_time_is_proven_again(source, tmp_path):
     plan = ra.solve(GRAPH, "45%", link=LINK, effort="fast")
-    assert plan.bound.source == "prices of a link"
+    assert plan.bound.source == "minimum cuts with a link"
     assert plan.bound.compute > GRAPH.needed_compute
-    if source == "rates of a link":
+    if source == "integer program with a link":
         program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LinkTimes(*LINK.times(GRAPH)))
         assert program.compute >= plan.bound.compute
         plan = replace(plan, bound=ComputeBound(program.compute, plan.bound.nodes, solver=source))

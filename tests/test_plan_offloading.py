@@ -9,7 +9,7 @@ import remat_algos as ra
 from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
@@ -77,8 +77,25 @@ def test_host_bytes_are_within_their_limit():
     assert bound.time >= free.time
 
 
+def test_a_mark_to_recompute_goes_with_a_link():
+    mark = np.zeros(CHAIN.n_nodes, np.int8)
+    mark[3] = RECOMPUTE
+    marked = replace(CHAIN, mark=mark)
+    plan = solve(marked, baseline_peak(CHAIN) * 6 // 10, link=LINK, effort="fast")
+    assert plan.simulation.runs[3] > 1
+
+
+def test_a_host_that_is_too_small_for_all_still_takes_some():
+    limit = baseline_peak(CHAIN) * 6 // 10
+    free, none = solve(CHAIN, limit, link=LINK, effort="fast"), solve(CHAIN, limit, effort="fast")
+    host = free.simulation.host_peak * 2 // 3
+    some = solve(CHAIN, limit, link=replace(LINK, host=host), effort="fast")
+    assert 0 < some.simulation.host_peak <= host
+    assert free.time <= some.time < none.time
+
+
 def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
-    sentence = r"no plan within 5 B exists, with copies over .* either; the lowest peak is .*; no schedule goes below"
+    sentence = r"no plan within 5 B exists, even with copies over .*; the lowest peak is .*; no schedule goes below"
     with pytest.raises(BudgetError, match=sentence):
         solve(CHAIN, 5, link=LINK, effort="fast")
 
@@ -88,10 +105,10 @@ def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
     [
         ({"budget": "least"}, "a link needs a memory budget"),
         ({"budget": None}, "a link needs a memory budget"),
-        ({"budget": ra.Budget(memory="50%", overhead="30%")}, "leave out the overhead"),
-        ({"budget": "50%", "cost_noise": 0.2}, "does not go with cost_noise"),
+        ({"budget": ra.Budget(memory="50%", overhead="30%")}, "leave out that of the overhead"),
+        ({"budget": "50%", "cost_noise": 0.2}, "does not go with uncertain costs"),
         ({"budget": "50%", "allocator": "arena"}, "does not go with the allocator arena"),
-        ({"budget": "50%", "raw": True}, "does not go with raw"),
+        ({"budget": "50%", "raw": True}, "does not go with raw plans"),
     ],
 )
 def test_what_does_not_go_with_a_link_is_said(arguments, sentence):

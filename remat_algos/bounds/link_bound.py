@@ -15,7 +15,7 @@ from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
 
-LINK_PRICES, LINK_RATES = TIME_SOURCES = ("prices of a link", "rates of a link")
+LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
 """Sources of bounds on time: by minimum cuts, and by an integer program."""
 SOURCE, SINK, UNSEEN = 0, 1, -1  # vertices, and a value that nothing needs after the moment
 ENDLESS = 2**61  # above all sums of finite capacities

@@ -68,8 +68,9 @@ class Link:
     __reduce__ = by_fields
 
     def __str__(self) -> str:
-        rates = f"{self.out / 1e9:.4g} GB/s out, {self.into / 1e9:.4g} GB/s in"
-        return f"{self.name} ({rates})" if self.name else f"a link of {rates}"
+        out, into = (f"{rate / 1e9:.6g} GB/s" for rate in (self.out, self.into))
+        rates = f"{out} each way" if self.out == self.into else f"{out} out, {into} in"
+        return f"{self.name} ({rates})" if self.name and "/" not in self.name else f"a link of {rates}"
 
     def __post_init__(self) -> None:
         for key in ("name", "source"):

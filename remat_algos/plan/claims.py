@@ -261,13 +261,16 @@ def _bound_on_time(
     times, proven, clock = LinkTimes(*link.times(graph)), one_pass, Clock(PROVING)
     with suppress(OutOfTime):
         if source == LINK_RATES:
-            proven = moment_bound(graph, limit, nodes, times=times, seconds=PROVING).compute
+            try:
+                proven = moment_bound(graph, limit, nodes, times=times, seconds=PROVING).compute
+            except ValueError as error:
+                raise PlanError(f'"bound" in the details of the plan proves nothing: {error}') from error
         else:
             for found in time_bounds(graph, limit, times, look=clock.check):
                 proven = found.time
     if proven < bound.compute:
         claim = f"the plan claims the lower bound {bound.compute} on time, by {source}"
-        doubts["bound"] = f"{claim}; {PROVING} s proved {proven}"
+        doubts["bound"] = f"{claim}; proven here is {proven}"
     return replace(bound, nodes=nodes, proven="bound" not in doubts)
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.certificate import rising_time_bounds
@@ -14,6 +16,8 @@ from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link
 from remat_algos.effort import Effort
 from remat_algos.errors import BudgetError
+from remat_algos.ir.arrays import Bool
+from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import Annealed, Annealer
@@ -57,12 +61,15 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
     if peak_bound_with_copies(graph)[0] > limit:
-        raise _shortage(request, link, limit, best.simulation) from failure
+        raise _shortage(request, link, limit, best) from failure
     bound, stop = ComputeBound(graph.needed_compute), best.report.stop
     if stop is not Stop.INTERRUPTED:
         bound, ended = _bound(request, link, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
         stop |= ended
-    starts = [best.simulation, baseline(graph), *_starts(request, link)]
+    starts = [(best.simulation, "the plan without copies")]
+    if graph.mark is None or not (graph.mark == RECOMPUTE).any():
+        starts.append((baseline(graph), "one pass"))
+    starts += [(each, "start") for each in _starts(request, link)]
     found, ended = _searched(request, link, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
     near = found.figures[1] <= bound.compute + request.task.slack
@@ -70,11 +77,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         bound, ended = _bound(request, link, limit, clock, bound)
         stop |= ended
     clock.finish()
-    if found.figures[0] > limit or _over_host(found, link):
-        raise _shortage(request, link, limit, found.simulation) from failure
     copied = bool(found.simulation.stores.size)
     details = {"moves": found.moves, "start": found.start} if copied else best.details
-    return replace(
+    plan = replace(
         best,
         budget=request.budget,
         limit=limit,
@@ -87,9 +92,13 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         reservation=get_allocator(PEAK).reserve(found.simulation),
         narrower=None,
         solver_peak_bound=None,
-        bound=bound,
+        bound=bound if found.figures[0] <= limit else None,
+        bound_search=None,
         link=link,
     )
+    if found.figures[0] > limit or _over_host(found, link):
+        raise _shortage(request, link, limit, plan) from failure
+    return plan
 
 
 def _bound(
@@ -108,7 +117,7 @@ def _bound(
 
 
 def _over_host(found: Annealed, link: Link) -> bool:
-    """Whether a schedule takes more memory of the host than there is."""
+    """True if a schedule takes more memory of the host than there is."""
     return link.host is not None and found.simulation.host_peak > link.host
 
 
@@ -128,7 +137,7 @@ def _searched(
     request: Request,
     link: Link,
     limit: int,
-    starts: Sequence[Simulation],
+    starts: Sequence[tuple[Simulation, str]],
     bound: ComputeBound,
     clock: Clock,
     *,
@@ -139,52 +148,63 @@ def _searched(
     Without `searching` it is the best of the starts.
     """
     graph, effort = request.graph, Effort.of(request.task.effort)
-    annealer = Annealer(
-        graph,
-        clock,
-        max_runs=max(MAX_RUNS, *(int(each.runs.max(initial=0)) for each in starts)),
-        seed=request.task.seed,
-        constraints=request.constraints,
-        link=link,
-    )
-    names = ("start" if each.stores.size else "the plan without copies" for each in starts)
-    begun = [annealer.annealed(each.schedule, limit, name) for each, name in zip(starts, names, strict=True)]
+    most_runs = max(MAX_RUNS, *(int(each.runs.max(initial=0)) for each, _ in starts))
+
+    def annealer_of(leaving: Bool | None = None) -> Annealer:
+        rules, seed = request.constraints, request.task.seed
+        return Annealer(graph, clock, max_runs=most_runs, seed=seed, constraints=rules, link=link, leaving=leaving)
+
+    annealer = annealer_of()
 
     def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
         return (_over_host(each, link), *annealer.key(each, limit))
 
+    begun = [annealer.annealed(each.schedule, limit, name) for each, name in starts]
     best, goal = min(begun, key=rank), bound.compute + request.task.slack
     work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
-    count = effort.first_searches
+    count, over = effort.first_searches, None
     with until_stopped() as ending:
         if searching and best.figures[0] > limit:
             for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
                 best = min(best, found, key=rank)
-            evicted = annealer.annealed(evict(best.simulation, limit), limit, "what leaves longest")
+            evicted = annealer.annealed(evict(best.simulation, limit, clock), limit, "eviction")
             begun = [min(best, evicted, key=lambda each: annealer.key(each, limit))]
             best = min(best, evicted, key=rank)
         if searching and not annealer.meets(best, limit, goal):
             for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
+                best, over = min(best, found, key=rank), found if _over_host(found, link) else over
+        if over is not None:  # again with those alone that fit on the host together
+            annealer = annealer_of(_on_host(over.simulation, link))
+            for found in annealer.rounds([best], limit, work, count=count, goal=goal):
                 best = min(best, found, key=rank)
     clock.note(ending.stop)
     return best, ending.stop
 
 
-def _shortage(request: Request, link: Link, limit: int, lowest: Simulation) -> BudgetError:
-    """The error where nothing fits, with copies either."""
+def _on_host(simulation: Simulation, link: Link) -> Bool:
+    """bool[n_values]: of what a schedule stores, the largest values that fit on the host together."""
+    memory, left, leaving = simulation.graph.memory, link.host or 0, np.zeros(simulation.graph.n_values, bool)
+    for value in sorted(simulation.stores.tolist(), key=lambda x: -int(memory[x])):
+        if memory[value] <= left:
+            leaving[value] = True
+            left -= int(memory[value])
+    return leaving
+
+
+def _shortage(request: Request, link: Link, limit: int, lowest: Plan) -> BudgetError:
+    """The error where nothing fits, even with copies."""
     bound, nodes = peak_bound_with_copies(request.graph)
     reached, within = lowest.peak_memory, exact_bytes(limit)
-    if reached <= limit:
-        assert link.host is not None
+    if reached <= limit and link.host is not None:
+        host = f"takes at most {exact_bytes(link.host)} of the host"
         message = (
-            f"no plan found within {within} that takes at most {exact_bytes(link.host)} of the host; the best takes "
-            f"{exact_bytes(lowest.host_peak)} there"
+            f"no plan found within {within} that {host}; the best takes {exact_bytes(lowest.simulation.host_peak)}"
         )
     else:
         missing = "exists" if bound > limit else "was found"
-        message = f"no plan within {within} {missing}, with copies over {link} either; the lowest peak is "
+        message = f"no plan within {within} {missing}, even with copies over {link}; the lowest peak is "
         message += exact_bytes(reached)
     named = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])
     run = "runs" if len(nodes) == 1 else "run"
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {named} {run}"
-    return BudgetError(message, reached, bound, nodes, names=request.graph.labels.names_of(nodes))
+    return BudgetError(message, reached, bound, nodes, lowest, names=request.graph.labels.names_of(nodes))

@@ -42,7 +42,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-FORMS = ("plan", "frees", "names", "actions", "trace", "policy")
+ORDERS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
+FORMS = (*ORDERS, "trace", "policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +188,7 @@ class Plan:
 
     @property
     def timeline(self) -> Timeline | None:
-        """Begins of all runs and copies; None without a link."""
+        """When each run and copy begins; None without a link."""
         return None if self.link is None else timeline(self.simulation, self.link)
 
     @property
@@ -474,9 +475,10 @@ def time_rows(played: Timeline) -> Iterator[tuple[str, str]]:
     """Rows about the time of a schedule with a link, and what it copies."""
     simulation = played.simulation
     graph, one_pass = simulation.graph, simulation.graph.needed_compute
-    waits = f"; compute waits {percent(int(played.waits.sum()), one_pass)} of one pass for copies"
+    waits = int(played.waits.sum())
+    waiting = f"; compute waits {percent(waits, one_pass)} of one pass for copies" if waits else ""
     extra = f"{percent(played.overhead, one_pass)} more than one pass"
-    yield "time", f"{graph.labels.compute(played.time)}, {extra}{waits if simulation.stores.size else ''}"
+    yield "time", f"{graph.labels.compute(played.time)}, {extra}{waiting}"
     if not simulation.stores.size:
         yield "copies", f"none over {played.link}"
         return
@@ -485,7 +487,7 @@ def time_rows(played: Timeline) -> Iterator[tuple[str, str]]:
     n_loads = counted(len(simulation.schedule.loads), "load")
     yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {played.link}"
     busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items())
-    yield "", f"{format_bytes(simulation.host_peak)} on the host at most; engines work {busy} of the time"
+    yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
 
 def _searched(plan: Plan) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from remat_algos.context import Clock, Ending, Stop, until_stopped
 from remat_algos.cost.links import Link
+from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.search import PERIOD
 from remat_algos.schedule.constraints import Constraints
@@ -94,6 +95,8 @@ class Annealer:
         Share of the remaining progress for all of its stages.
     link : Link, optional
         Values may be copied over it to the host and back; schedules are compared by their time.
+    leaving : bool[n_values], optional
+        The values that may; by default all.
 
     Examples
     --------
@@ -116,8 +119,9 @@ class Annealer:
         by_moves: bool = False,
         part: float = 1.0,
         link: Link | None = None,
+        leaving: Bool | None = None,
     ) -> None:
-        self.link = link
+        self.link, self.leaving = link, leaving
         self.graph, self.clock, self.max_runs, self.seed = graph, clock, max_runs, seed
         self.constraints, self.by_moves, self.part = constraints, by_moves, part
         self.kernel, self.done = self._kernel(), 0
@@ -127,7 +131,12 @@ class Annealer:
     def _kernel(self, *number: int) -> SearchKernel:
         seed = (self.seed, *number) if number else self.seed
         return SearchKernel.of(
-            self.graph, max_runs=self.max_runs, seed=seed, constraints=self.constraints, link=self.link
+            self.graph,
+            max_runs=self.max_runs,
+            seed=seed,
+            constraints=self.constraints,
+            link=self.link,
+            leaving=self.leaving,
         )
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:

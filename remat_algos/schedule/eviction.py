@@ -4,11 +4,12 @@ from bisect import bisect_right
 
 import numpy as np
 
+from remat_algos.context import Clock
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
 
-def evict(simulation: Simulation, limit: int) -> Schedule:
+def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Schedule:
     """Add loads until each step is within a limit, where that can be.
 
     At the highest step that leaves which has the most bytes for the most steps until it is read.
@@ -18,6 +19,8 @@ def evict(simulation: Simulation, limit: int) -> Schedule:
     simulation : Simulation
     limit : int
         Bytes.
+    clock : Clock, optional
+        Looked at for each load: OutOfTime or an interrupt ends the search.
 
     Examples
     --------
@@ -39,6 +42,8 @@ def evict(simulation: Simulation, limit: int) -> Schedule:
     size, begin, end = graph.memory[lives.value[movable]], made_at[movable], lives.end[movable]
     loads, gone = schedule.loads.tolist(), set[tuple[int, int]]()
     while trace.size and trace[step := int(trace.argmax())] > limit:
+        if clock is not None:
+            clock.check()
         best, most = None, 0
         for instance, bytes_ in zip(
             *(each[(begin < step) & (end > step + 1)].tolist() for each in (movable, size)), strict=True

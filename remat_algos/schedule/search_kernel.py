@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from remat_algos.cost.links import Link
-from remat_algos.ir.arrays import Float64, Int32, Int64
+from remat_algos.ir.arrays import Bool, Float64, Int32, Int64
 from remat_algos.ir.csr import gather_rows, indptr_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
@@ -60,10 +60,12 @@ class SearchKernel:
         seed: int | Sequence[int] = 0,
         constraints: Constraints | None = None,
         link: Link | None = None,
+        leaving: Bool | None = None,
     ) -> "SearchKernel":
         """The kernel for a graph whose nodes may run `max_runs` times, where marks and constraints allow it.
 
-        With a link, values may be copied to the host and back, and the cost of a schedule is its time.
+        With a link, values may be copied to the host and back, or those of `leaving` alone, and the cost of a schedule
+        is its time.
 
         Examples
         --------
@@ -78,7 +80,7 @@ class SearchKernel:
         total = int(graph.memory.sum()) + int(graph.workspace.max(initial=0))
         unit = max(1, -(-total // (LARGEST_LIMIT // 2)))
         limits = np.empty(0, np.int64) if constraints is None else constraints.region_limit
-        state = _state(graph, nodes, number, unit, max_runs, seed, constraints, link)
+        state = _state(graph, nodes, number, unit, max_runs, seed, constraints, link, leaving)
         mean = float(graph.compute[nodes].mean()) if nodes.size else 0.0
         values = np.flatnonzero(graph.needed[graph.producer]).astype(np.int32)
         return cls(state, nodes, number, unit, limits // unit, mean or 1.0, values)
@@ -91,7 +93,7 @@ class SearchKernel:
         self.state.forget()
         order = self.number[schedule.order]
         if schedule.loads.size:
-            step, value = schedule.loads.T
+            step, value = schedule.loads[np.isin(schedule.loads[:, 1], self.values)].T
             order = np.insert(order, step, self.nodes.size + np.searchsorted(self.values, value))
         limits = limit // self.unit, self.region_limits
         return bool(self.state.start(order[order >= 0], *limits, goal, within))
@@ -120,6 +122,7 @@ def _state(
     seed: int | Sequence[int],
     constraints: Constraints | None,
     link: Link | None,
+    leaving: Bool | None,
 ) -> ScheduleSearch:
     needed = graph.needed
     values = needed[graph.producer]
@@ -156,9 +159,10 @@ def _state(
         reader=reader[both],
     )
     loadable, engines = np.empty(0, np.uint8), None
-    if link is not None:  # marked nodes and those with a limit of their own stay on the device
-        bound = (region > 0) | ((mark == RECOMPUTE) & graph.forward)
-        loadable = (~graph.output & (graph.memory > 0) & ~bound[graph.producer])[values].view(np.uint8)
+    if link is not None:  # what is marked to be recomputed, or has a limit of its own, stays on the device
+        stays = (region > 0) | ((mark == RECOMPUTE) & graph.forward)
+        may_leave = ~graph.output & (graph.memory > 0) & ~stays[graph.producer]
+        loadable = (may_leave if leaving is None else may_leave & leaving)[values].view(np.uint8)
         engines = Engines(*(times[values] for times in link.times(graph)), memory)
     first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
     weights = np.sqrt(memory.astype(np.float64))

@@ -171,11 +171,17 @@ class Simulation:
         return int(self.host_trace.max(initial=0))
 
     @property
+    def load_instances(self) -> Int64:
+        """int64[k]: the instance that each row of `schedule.loads` makes."""
+        step = self.schedule.loads[:, 0]
+        return self.lifetimes.instance_indptr[step] + np.arange(step.size) - np.searchsorted(step, step)
+
+    @property
     def is_load(self) -> Bool:
         """bool[n_instances]: whether an instance was copied back from the host, rather than computed."""
-        of_step = self.lifetimes.instance_indptr[self.lifetimes.made_at]
-        loads = np.bincount(self.schedule.loads[:, 0], minlength=len(self.schedule))
-        return np.arange(of_step.size) < of_step + loads[self.lifetimes.made_at]
+        found = np.zeros(self.lifetimes.value.size, bool)
+        found[self.load_instances] = True
+        return found
 
     @property
     def instance_role(self) -> Int64:
@@ -308,6 +314,12 @@ class Simulation:
         [('compute', 'A'), ('compute', 'B'), ('free', 'A')]
         """
         graph, value = self.graph, self.lifetimes.value.tolist()
+        if not self.schedule.loads.size:
+            for node, freed in zip(self.schedule.order.tolist(), self.frees(), strict=True):
+                yield "compute", graph.labels[node] if names else node
+                for x in freed:
+                    yield "free", graph.value_name(x) if names else x
+            return
         for step, freed in zip(self.steps(), self.frees(), strict=True):
             for i in step.loads:
                 yield "load", graph.value_name(value[i]) if names else value[i]

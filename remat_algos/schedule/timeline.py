@@ -229,7 +229,8 @@ def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
     loaded[schedule.loads[:, 1]] = True
     leaving = np.flatnonzero(loaded[lives.value]).astype(np.int32)
     leaving = leaving[np.argsort(lives.end[leaving], kind="stable")]
-    load_of = np.where(simulation.is_load, np.cumsum(simulation.is_load) - 1, -1).astype(np.int32)
+    load_of = np.full(lives.value.size, -1, np.int32)
+    load_of[simulation.load_instances] = np.arange(len(schedule.loads))
     out_time, in_time = link.times(graph)
     return play(
         graph.arrays,

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("plan", "frees", "names", "actions", "trace", "policy"),
         help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
-        "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`; trace: with --link, "
+        "free after each step; names: the nodes in order; actions: lines `compute X`, `free Y`, `store Y` and `load Y`; trace: with --link, "
         "runs and copies over time, for Perfetto or chrome://tracing; policy: what each module keeps, recomputes and "
         "offloads, as JSON",
     )
@@ -123,10 +123,10 @@ def _solved(
             remedy = "; leave out --inference" if arguments.inference else ""
             raise GraphError(f"{shortened_path(arguments.graph)}: {error}{remedy}") from error
         except (TypeError, ValueError) as error:
-            if not options and request["start"] is None:
+            if not options and request["start"] is None and request["link"] is None:
                 raise
             solver = f"{shortened(arguments.solver)}: " if options else ""
-            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value, or a start, it cannot take
+            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # it cannot take that
         if arguments.format in ("names", "actions", "trace", "policy") and not arguments.output:
             return plan
         return bounded(plan)  # here, where an interrupt leaves the plan
