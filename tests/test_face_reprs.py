@@ -56,7 +56,7 @@ def shown():
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
     yield from (ra.executor.train(NETWORK, steps=1), ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
     yield from (*ra.operations.operation_kinds(), ra.operations.operation_kind("Concat").formula, ra.models.Settings())
-    yield evaluated(PLAN.graph, PLAN.schedule)
+    yield from (evaluated(PLAN.graph, PLAN.schedule), ra.cost.Link.of("pcie5"))
 
 
 @pytest.fixture(scope="module")

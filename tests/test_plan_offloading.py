@@ -105,7 +105,7 @@ def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
     [
         ({"budget": "least"}, "a link needs a memory budget"),
         ({"budget": None}, "a link needs a memory budget"),
-        ({"budget": ra.Budget(memory="50%", overhead="30%")}, "leave out that of the overhead"),
+        ({"budget": ra.Budget(memory="50%", overhead="30%")}, "leave out the overhead"),
         ({"budget": "50%", "cost_noise": 0.2}, "does not go with uncertain costs"),
         ({"budget": "50%", "allocator": "arena"}, "does not go with the allocator arena"),
         ({"budget": "50%", "raw": True}, "does not go with raw plans"),

@@ -190,9 +190,7 @@ def _check_link_goes_with(budget: Budget, *, cost_noise: float | None, allocator
     if not memory or budget.least or budget.above_lowest is not None:
         raise ValueError("a link needs a memory budget, such as '50%' or '8GiB': without one nothing has to leave")
     if budget.overhead is not None:
-        raise ValueError(
-            "a link goes with a memory budget alone; leave out that of the overhead, which the plan minimizes"
-        )
+        raise ValueError("a link goes with a memory budget alone; leave out the overhead, which is minimized")
     for name, given in (
         ("uncertain costs", cost_noise is not None),
         (f"the allocator {allocator}", allocator != PEAK),

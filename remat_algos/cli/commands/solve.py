@@ -62,9 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("plan", "frees", "names", "actions", "trace", "policy"),
         help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
-        "free after each step; names: the nodes in order; actions: lines `compute X`, `free Y`, `store Y` and `load Y`; trace: with --link, "
-        "runs and copies over time, for Perfetto or chrome://tracing; policy: what each module keeps, recomputes and "
-        "offloads, as JSON",
+        "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
+        "`store Y` and `load Y`; trace: with --link, runs and copies over time, for Perfetto or chrome://tracing; "
+        "policy: what each module keeps, recomputes and offloads, as JSON",
     )
     add_plot(parser, (*PICTURES, TIMELINE))
     add_json(parser)
