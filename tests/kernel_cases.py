@@ -44,9 +44,10 @@ from remat_algos.kernels.offsets_search import PackingSearch
 from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
 from remat_algos.kernels.pools import LOWEST, run_pool
 from remat_algos.kernels.regions import greedy_cuts, keep_depths, removed_regions, segment_cuts
-from remat_algos.kernels.schedule_state import ScheduleRules
+from remat_algos.kernels.schedule_state import ScheduleRules, ScheduleState
 from remat_algos.kernels.search import N_EXPONENTIALS, ScheduleSearch
 from remat_algos.kernels.timeline import Engines, timeline
+from remat_algos.kernels.timetable import Timetable
 from remat_algos.kernels.twremat import PLAIN, recursive_order
 
 from remat_algos.ir.arrays import NO_PAIRS
@@ -778,21 +779,36 @@ def passes_over_an_order():
     return calls(each, rounds(9), rounds(300000))
 
 
+def searched(n, n_moves, *, weight=0, loadable=None, engines=None):
+    """The best order of a chain and its gradients, within bytes that one pass exceeds."""
+    reads, forward_of = backward_reads(n)
+    ones, none = np.ones(2 * n, np.int32), np.zeros(0, np.int32)
+    graph = graph_arrays(2 * n, *reads, compute=np.ones(2 * n, np.int64))
+    flags = {"late": np.zeros(2 * n, np.uint8), "backward": (forward_of >= 0).view(np.uint8)}
+    pairs = {"rank": none, "update": none, "reader": none}
+    rules = ScheduleRules(graph, max_runs=5 * ones, region=0 * ones, **flags, **pairs)
+    loadable = np.empty(0, np.uint8) if loadable is None else loadable
+    if engines is not None:
+        Timetable(ScheduleState(graph, rules, loadable), engines)
+    copies = {"loadable": loadable, "engines": engines}
+    run = ScheduleSearch(graph, rules, np.full(2 * n, weight, np.float64), np.ones(N_EXPONENTIALS), 7, **copies)
+    run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1)
+    run.advance(n_moves)
+    return run.best_order().tolist(), run.figures
+
+
 @case
 def search():
+    return lambda: searched(6, 3000), lambda: searched(100000, 1000)
+
+
+@case
+def search_with_copies():
     def best(n, n_moves):
-        """A chain and its gradients, within bytes that one pass exceeds."""
-        reads, forward_of = backward_reads(n)
-        ones, none = np.ones(2 * n, np.int32), np.zeros(0, np.int32)
-        graph = graph_arrays(2 * n, *reads, compute=np.ones(2 * n, np.int64))
-        flags = {"late": np.zeros(2 * n, np.uint8), "backward": (forward_of >= 0).view(np.uint8)}
-        pairs = {"rank": none, "update": none, "reader": none}
-        rules = ScheduleRules(graph, max_runs=5 * ones, region=0 * ones, **flags, **pairs)
-        copies = {"loadable": np.empty(0, np.uint8), "engines": None}
-        run = ScheduleSearch(graph, rules, np.zeros(2 * n), np.ones(N_EXPONENTIALS), 7, **copies)
-        run.start(np.arange(2 * n, dtype=np.int32), 2 * n // 3, np.zeros(0, np.int64), -1)
-        run.advance(n_moves)
-        return run.best_order().tolist(), run.figures
+        """Forward values may leave."""
+        engines = Engines(*(np.ones(2 * n, np.int64) for _ in range(3)))
+        loadable = (np.arange(2 * n) < n).astype(np.uint8)
+        return searched(n, n_moves, weight=1, loadable=loadable, engines=engines)
 
     return lambda: best(6, 3000), lambda: best(100000, 1000)
 

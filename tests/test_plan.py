@@ -176,7 +176,7 @@ def same(loaded, plan):
     assert [field.name for field in fields(Plan)] == [
         *("graph", "budget", "limit", "simulation", "solver", "method"),
         *("options", "bound", "seconds", "details", "report", "reservation", "constraints"),
-        *("narrower", "solver_peak_bound", "loaded", "bound_search"),
+        *("narrower", "solver_peak_bound", "loaded", "bound_search", "link"),
     ]
     for name in ("budget", "limit", "solver", "method", "solver_peak_bound"):
         assert getattr(loaded, name) == getattr(plan, name), name
