@@ -116,9 +116,9 @@ def _bound(
     return best, ending.stop
 
 
-def _over_host(found: Annealed, link: Link) -> bool:
+def _over_host(annealed: Annealed, link: Link) -> bool:
     """True if a schedule takes more memory of the host than there is."""
-    return link.host is not None and found.simulation.host_peak > link.host
+    return link.host is not None and annealed.simulation.host_peak > link.host
 
 
 def _starts(request: Request, link: Link) -> list[Simulation]:
