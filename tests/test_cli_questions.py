@@ -17,7 +17,7 @@ from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.plan import ORDERS, Plan
+from remat_algos.plan.plan import ORDER_FORMS, Plan
 from remat_algos.solvers.registry import default_solvers
 from tests.command_line import with_budget
 from tests.test_cli import CHAIN, CHAIN_EDGES, RESIDENT, RESIDENT_EDGES, Said, process
@@ -129,7 +129,7 @@ def test_the_frontier_of_a_real_network_falls_and_has_its_base(remat, network):
 
 
 @pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
-@pytest.mark.parametrize("form", ORDERS)
+@pytest.mark.parametrize("form", ORDER_FORMS)
 def test_a_plan_of_a_real_network_in_any_form_is_simulated_alike(remat, network, tmp_path, form):
     Plan.load(network[1], read_graph(network[0])).save(tmp_path / "order", form)
     claimed = json.loads(network[1].read_text())
@@ -449,7 +449,7 @@ def test_names_with_and_without_commas_are_given_one_by_one(remat, odd):
     assert record["nodes_run_again"] == len(ODD_NAMES) - 3
 
 
-@pytest.mark.parametrize("form", ORDERS)
+@pytest.mark.parametrize("form", ORDER_FORMS)
 def test_odd_names_survive_every_form_of_a_plan(remat, odd, form):
     made = remat("solve", "odd.json", "--budget", "90%", "--format", form, "-o", "order", "--json").record
     simulated = remat("simulate", "odd.json", "order", "--json")
@@ -673,7 +673,7 @@ def test_compare_says_beneath_its_table_who_cannot_serve(remat, folder):
 # The forms of a plan
 
 
-@pytest.mark.parametrize("form", ORDERS)
+@pytest.mark.parametrize("form", ORDER_FORMS)
 def test_a_form_on_standard_output_stands_there_alone(remat, plan, folder, form):
     words = ["solve", "chain.nodes.csv", "--budget", "80%", "--format", form]
     said = remat(*words)
@@ -1002,7 +1002,7 @@ def test_the_more_was_simulated_the_better_is_the_interrupted_plan(interrupted, 
     assert remat("solve", "long.json", "--json").record["peak_memory"] <= peaks[-1]
 
 
-@pytest.mark.parametrize("form", ORDERS)
+@pytest.mark.parametrize("form", ORDER_FORMS)
 def test_the_interrupted_plan_is_written_in_its_form(interrupted, remat, folder, form):
     said = interrupted(5, "solve", "long.json", "--format", form)
     assert said.code == 130

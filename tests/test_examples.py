@@ -483,7 +483,7 @@ def script(request, tmp_path_factory):
         pytest.importorskip(NEEDS[request.param], reason=f"{NEEDS[request.param]} is not installed")
     folder = tmp_path_factory.mktemp("figures")
     command = [sys.executable, "-W", "error", EXAMPLES / request.param, folder]
-    done = subprocess.run(command, cwd=folder, check=True, timeout=60, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder, check=True, timeout=240, capture_output=True, text=True)
     return request.param, done.stdout, folder
 
 

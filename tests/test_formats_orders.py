@@ -19,7 +19,7 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.plan import ORDERS, Plan
+from remat_algos.plan.plan import ORDER_FORMS, Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.plain import plain
@@ -161,7 +161,7 @@ def written(draw):
     return plan_of(graph, draw(orders(graph)))
 
 
-@pytest.mark.parametrize("form", ORDERS)
+@pytest.mark.parametrize("form", ORDER_FORMS)
 @PLAYED
 @given(plan=written())
 def test_every_form_of_a_plan_is_read_as_the_plan(tmp_path_factory, form, plan):

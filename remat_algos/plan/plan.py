@@ -42,8 +42,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "canonical": "canonical schedules",
     "chain": "schedules of a chain",
 }
-ORDERS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
-FORMS = (*ORDERS, "trace", "policy")
+ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
+FORMS = (*ORDER_FORMS, "trace", "policy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
