@@ -24,12 +24,13 @@ def add_link(parser: argparse.ArgumentParser) -> None:
 
 def link_of(arguments: argparse.Namespace) -> Link | None:
     """The link with its limit of host bytes; None without one."""
-    from dataclasses import replace
+    from remat_algos.cost.devices import get_link
 
-    link: Link | None = arguments.link
-    if link is None and arguments.host is not None:
+    if arguments.link is not None:
+        return get_link(arguments.link, arguments.host)
+    if arguments.host is not None:
         raise argparse.ArgumentTypeError("--host goes with --link; give that too")
-    return link if link is None or arguments.host is None else replace(link, host=arguments.host)
+    return None
 
 
 def _link(text: str) -> Any:
