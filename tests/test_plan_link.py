@@ -1,7 +1,9 @@
 """A link as an argument: of `solve`, of the plan cache and of remat solve."""
 
 import argparse
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,9 @@ from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError
+from remat_algos.executor import run as run_module
 from remat_algos.ir.labels import Labels
+from remat_algos.models.registry import read_reference
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request
@@ -142,3 +146,139 @@ def test_what_is_no_link_is_one_line(words, sentence, tmp_path, monkeypatch, cap
     out, err = capsys.readouterr()
     assert err.startswith(f"remat: {sentence}")
     assert (out, err.count("\n")) == ("", 1)
+
+
+MODEL = "model:feed_forward?depth=8&cost=roofline&device=a100-80gb&batch=4096"
+
+
+def differentiated(reference):
+    name, options = read_reference(reference)
+    return ra.differentiate(ra.models.build(name, **options).graph)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a plan over pcie4, plan.json, and its actions, plan.txt."""
+    folder = tmp_path_factory.mktemp("link")
+    plan = ra.solve(differentiated(MODEL), "40%", link="pcie4", effort="fast")
+    plan.save(folder / "plan.json")
+    plan.save(folder / "plan.txt", "actions")
+    return folder
+
+
+@pytest.fixture
+def said(folder, monkeypatch, capsys):
+    """Runs a command line in that folder; gives code, output and errors."""
+    monkeypatch.chdir(folder)
+
+    def run(*words):
+        code = main([str(word) for word in words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def record(said, *words):
+    code, out, _ = said(*words, "--json")
+    return code, json.loads(out)
+
+
+def test_an_order_is_simulated_over_the_link_of_its_plan_or_another(said):
+    plan = json.loads(Path("plan.json").read_text())
+    assert plan["host_peak"] > 0
+    assert plan["loads"]
+    own = record(said, "simulate", MODEL, "plan.json")[1]
+    assert (own["time"], own["host_peak"]) == (plan["time"], plan["host_peak"])
+    assert record(said, "simulate", MODEL, "plan.txt", "--link", "pcie4")[1]["time"] == own["time"]
+    for file in ("plan.json", "plan.txt"):
+        slower = record(said, "simulate", MODEL, file, "--link", "1GB/s")[1]
+        assert slower["time"] > own["time"]
+        assert slower["peak_memory"] == own["peak_memory"]
+    assert "time" not in record(said, "simulate", MODEL, "plan.txt")[1]
+
+
+def test_bytes_on_the_host_above_a_limit_end_with_3(said):
+    most = json.loads(Path("plan.json").read_text())["host_peak"]
+    asked = ("simulate", MODEL, "plan.json", "--link", "pcie4", "--host")
+    assert record(said, *asked, most)[0] == 0
+    assert record(said, *asked, most - 1)[0] == 3
+    code, out, _ = said(*asked, most - 1)
+    assert code == 3
+    assert "it does not fit" in " ".join(out.split())
+
+
+def test_the_picture_of_copies_needs_a_link(said):
+    code, out, _ = said("simulate", MODEL, "plan.json", "--plot", "-", "--picture", "timeline")
+    assert code == 0
+    assert "compute" in out
+    code, _, err = said("simulate", MODEL, "plan.txt", "--plot", "-", "--picture", "timeline")
+    assert (code, err) == (2, "remat: --picture timeline shows copies over time; give --link, such as pcie5\n")
+
+
+@pytest.mark.parametrize("arena", [(), ("--arena",)])
+def test_a_plan_with_copies_runs(said, arena):
+    solved = ("run", MODEL, "--budget", "40%", "--link", "pcie4", "--shrink", "1024")
+    for words in (solved, ("run", MODEL, "--plan", "plan.txt", "--shrink", "1024")):
+        code, found = record(said, *words, "--repeats", "1", *arena)
+        assert (code, found["holds"]) == (0, True)
+        assert found["measured_host_peak"] == found["host_peak"] > 0
+
+
+def test_a_run_takes_the_time_of_the_link_of_its_plan(monkeypatch):
+    links = []
+
+    class Copies(run_module.HostCopies):
+        def __init__(self, on, simulation, link):
+            links.append(link)
+            super().__init__(on, simulation, link)
+
+    monkeypatch.setattr(run_module, "HostCopies", Copies)
+    graph = timed("us")
+    plan = ra.solve(graph, "40%", link=Link(1e10, 1e10, 0))
+    assert plan.simulation.stores.size
+    for given in (plan, plan.record()):
+        ra.execute(graph, given)
+        ra.validate(graph, given, repeats=1)
+    ra.execute(graph, plan, link=Link.of("pcie5"))
+    ra.execute(graph, plan.simulation)
+    assert links == [plan.link] * 6 + [Link.of("pcie5"), None]
+
+
+def test_the_largest_batch_over_a_link_is_no_smaller(said):
+    model = MODEL.removeprefix("model:").removesuffix("&batch=4096")
+    words = ("--vary", "batch", "--memory", "100MiB", "--solver", "search", "--values", "2048,4096,6144")
+    asked = ("fit", "--model", model, *words)
+    code, plain = record(said, *asked)
+    assert code == 0
+    code, linked = record(said, *asked, "--link", "nvlink-c2c")
+    assert code == 0
+    (alone,), (copied,) = plain["solvers"], linked["solvers"]
+    assert copied["value"] >= alone["value"] > 0
+    assert copied["host_peak"] > 0
+    assert copied["overhead_in_time"] < alone["overhead"] or copied["value"] > alone["value"]
+    assert "host_peak" not in alone
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", MODEL, "--plan", "plan.json", "--link", "pcie5"), "--link is for solving, but --plan plan.json"),
+        (("run", MODEL, "--plan", "plan.json", "--host", "1GiB"), "--host is for solving, but --plan plan.json"),
+        (("run", "model:feed_forward", "--budget", "80%", "--link", "pcie5"), "a link needs costs that are times"),
+        (("simulate", "model:feed_forward", "--link", "pcie5"), "a link needs costs that are times"),
+        (("simulate", MODEL, "--host", "1GiB"), "--host goes with --link; give that too"),
+        (
+            ("fit", "--model", "feed_forward", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5"),
+            "a link needs costs that are times",
+        ),
+        (
+            ("fit", "--model", "vgg", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5", "--overhead", "1%"),
+            "--link goes with a memory budget alone; leave out --overhead",
+        ),
+    ],
+)
+def test_what_does_not_go_with_a_link_is_one_line(said, words, sentence):
+    code, out, err = said(*words, "--json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("remat: ")
+    assert sentence in err

@@ -9,15 +9,20 @@ if TYPE_CHECKING:
     from remat_algos.cost.links import Link
 
 
-def add_link(parser: argparse.ArgumentParser) -> None:
+TIMELINE = "timeline"
+"""The picture of copies over time."""
+PLANNED = "values may also be stored on the host and loaded back, over this link: "
+
+
+def add_link(parser: argparse.ArgumentParser, meaning: str = PLANNED) -> None:
     """--link and --host."""
     group = parser.add_argument_group("copies to the host (the costs of the graph must be times)")
     group.add_argument(
         "--link",
         metavar="LINK",
         type=_link,
-        help="values may also be stored on the host and loaded back, over this link: pcie4, pcie5, nvlink-c2c, 50GB/s, "
-        "50GB/s,25GB/s (out, into), or the file of a device that states one",
+        help=f"{meaning}pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the file of a device that "
+        "states one",
     )
     group.add_argument("--host", metavar="SIZE", type=_host, help="limit of the bytes on the host, such as 64GiB")
 
@@ -31,6 +36,12 @@ def link_of(arguments: argparse.Namespace) -> Link | None:
     if arguments.host is not None:
         raise argparse.ArgumentTypeError("--host goes with --link; give that too")
     return None
+
+
+def check_timeline(picture: str | None, link: Link | None) -> None:
+    """Check that the picture of copies over time has a link."""
+    if picture == TIMELINE and link is None:
+        raise argparse.ArgumentTypeError("--picture timeline shows copies over time; give --link, such as pcie5")
 
 
 def _link(text: str) -> Any:

@@ -19,7 +19,7 @@ from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.memories import CHUNK, ArenaMemory, Memory, PoolMemory, TrackingMemory
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
 from remat_algos.executor.run_loop import RunLoop
-from remat_algos.executor.runnable import Runnable, simulation_of
+from remat_algos.executor.runnable import Runnable, planned
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import first_line
 
@@ -64,8 +64,8 @@ def execute(
     limit : int, optional
         Maximum bytes: allocated on NumPy, each request rounded up to 512; reserved by the pool on CuPy.
     link : Link, optional
-        On NumPy, how long the copies of loaded values take, by default no longer than they need here; and on any
-        backend the limit of host memory.
+        On NumPy, how long the copies of loaded values take; and on any backend the limit of host memory. By default
+        that of the plan; without one, copies take no longer than they need here.
     checking : bool, optional
         By default if there is an allocation. Overwrite freed arrays, and each workspace before the checksums of its
         node's values, and check before and after each step that its reads are unchanged since they were computed,
@@ -105,14 +105,14 @@ def execute(
     >>> execution.used.tolist(), execution.predicted.tolist(), execution.mismatches
     ([1024, 2048, 2048, 2048, 2560], [1024, 2048, 2048, 2048, 2560], [])
     """
-    simulation = simulation_of(graph, schedule)
+    simulation, _, planned_for = planned(graph, schedule)
     on = backend_of(backend)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     check_operators(operators)
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)
-    copies = HostCopies(on, simulation, link) if simulation.schedule.loads.size else None
+    copies = HostCopies(on, simulation, link or planned_for) if simulation.schedule.loads.size else None
     del operators  # an error refers to this frame, which would keep their arrays alive
     memory: Memory | None = None
     try:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from remat_algos.allocate.allocation import Allocation
+from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.plan.plan import Plan
@@ -19,8 +20,8 @@ Runnable = Plan | Simulation | Mapping[str, Any] | str | os.PathLike[str] | Orde
 """A plan, its record or its file; a schedule, its steps, or its simulation."""
 
 
-def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
-    """The simulation of a plan, whose claims are verified, or of a bare schedule.
+def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None, Link | None]:
+    """The simulation of a plan, whose claims are verified, or of a bare schedule; and what else a plan has.
 
     Parameters
     ----------
@@ -32,6 +33,10 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     Returns
     -------
     Simulation
+    Allocation or None
+        Addresses of a plan.
+    Link or None
+        Over which a plan copies.
 
     Raises
     ------
@@ -47,23 +52,18 @@ def simulation_of(graph: ComputationGraph, order: Runnable) -> Simulation:
     Examples
     --------
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> simulation_of(chain, [0, 1, 2]).peak_memory, simulation_of(chain, simulate(chain, [0, 1, 2])).peak_memory
+    >>> planned(chain, [0, 1, 2])[0].peak_memory, planned(chain, simulate(chain, [0, 1, 2]))[0].peak_memory
     (2, 2)
     """
-    return planned(graph, order)[0]
-
-
-def planned(graph: ComputationGraph, order: Runnable) -> tuple[Simulation, Allocation | None]:
-    """The simulation of a plan or schedule, and the plan's allocation of addresses if it has one."""
     check_graph(graph)
     if isinstance(order, Simulation):
         if order.graph is not graph and order.graph.source_hash != graph.source_hash:
             raise GraphError("the simulation is of another graph; give the graph that was simulated")
-        return order, None
+        return order, None, None
     if isinstance(order, Plan | Mapping | str | os.PathLike):
         found = verified(graph, order)
-        return found.simulation, found.reservation.allocation
+        return found.simulation, found.reservation.allocation, found.link
     if isinstance(order, Schedule | Iterable):
-        return simulate(graph, order), None
+        return simulate(graph, order), None, None
     fault = f"{quoted(order)} cannot be run"
     raise TypeError(f"{fault}; give a plan, its record or its file, a schedule, or ids or names of nodes")

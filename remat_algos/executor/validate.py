@@ -54,7 +54,8 @@ def validate(
     graph : ComputationGraph
         The graph that the plan was made for, before or after differentiation.
     plan : Plan, mapping, path, Schedule, Simulation or int32[m]
-        A plan, its record or its file, whose claims are verified first; or a bare schedule.
+        A plan, its record or its file, whose claims are verified first; or a bare schedule. Copies take as long as over
+        the link of the plan (`execute`).
     backend : {"numpy", "cupy"}
         Run on the processors, or on a GPU.
     operators : Operators, optional
@@ -100,7 +101,7 @@ def validate(
     if repeats < 0:
         raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
     device = backend_of(backend)
-    simulation, allocation = planned(graph, plan)
+    simulation, allocation, link = planned(graph, plan)
     graph = simulation.graph
     allocation = _arena(simulation, allocation, backend) if arena else None
     needed = int(live_memory(simulation, CHUNK).max(initial=0)) if allocation is None else allocation.size
@@ -109,7 +110,7 @@ def validate(
     start: list[Array] | None = None if operators is None else []
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
     check_operators(operators)
-    run = partial(execute, graph, simulation, backend=backend, seed=seed)
+    run = partial(execute, graph, simulation, backend=backend, seed=seed, link=link)
     checked = partial(_checked, run, lambda: RestartedOperators(operators, graph.n_nodes, start))
     monitored, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []

@@ -9,6 +9,8 @@ from typing import Any
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
+from remat_algos.cost.devices import AnyLink, get_link
+from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.budget import Amount, Budget
@@ -72,9 +74,10 @@ class Fit:
             kept: tuple[str, ...] = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead")
             kept += ("bound", "bound_scope", "bound_source", "gap", "compute_unit")
             record = self.plan.record()
+            kept += ("time", "overhead_in_time", "host_peak", "link") * (self.plan.link is not None)
             figures = {name: record[name] for name in kept}
             figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
-            figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
+            figures["overhead_share"] = self.plan.overhead_in_time / max(1, self.plan.graph.needed_compute)
         return {
             "solver": self.solver,
             "value": self.value,
@@ -98,6 +101,7 @@ def fit(
     solvers: Sequence[str] | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> list[Fit]:
     """Find, for each solver, the largest value whose graph has a plan within a budget.
@@ -120,6 +124,8 @@ def fit(
     time_limit : float, optional
         Seconds, shared by the solvers and the values that each tries; each tries one at least.
     seed : int
+    link : Link, Device, str or path, optional
+        As in `solve`: values may also be copied to the host and back.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
@@ -147,7 +153,7 @@ def fit(
     names = _names(solvers)
     graph = _refusing(lru_cache(CACHED_GRAPHS)(build), tried[0])
     clock = Clock(time_limit, progress)
-    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed))
+    plan = partial(_plan, graph, Budget.of(budget), as_seed(seed), None if link is None else get_link(link))
     found: dict[str, Fit] = {}
     # each solver may fall back on no rematerialization and goes on from there; auto has hardly more than the best
     for i, name in enumerate(sorted(names, key=lambda name: (name == AUTO) - (name == BASELINE))):
@@ -237,6 +243,7 @@ def _plan(
     build: Callable[[int], ComputationGraph | str],
     budget: Budget,
     seed: int,
+    link: Link | None,
     solver: str,
     value: int,
     clock: Clock,
@@ -245,9 +252,9 @@ def _plan(
     graph = build(value)
     if isinstance(graph, str):
         return graph
-    request = Request.of(graph, budget, solver=solver, seed=seed)
+    request = Request.of(graph, budget, solver=solver, seed=seed, link=link)
     problem = request.problem()
-    if problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
+    if link is None and problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(budget_error(problem, [], {}))
     try:
         return answered(request, clock.share(progress=clock.report))

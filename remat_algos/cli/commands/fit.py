@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.budget_argument import add_overhead, overhead_of, solvers_of
 from remat_algos.cli.encode_argument import add_encode, encode_bits
 from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
 from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits
 from remat_algos.text.wording import listed, quoted, shortened
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="device memory for peak and residents together, such as 11GiB",
     )
     add_overhead(parser)
+    add_link(parser)
     parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
     parser.add_argument("--values", metavar="N,...", help="values to try (default: all that the family allows)")
     parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, without --values)")
@@ -59,7 +61,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.fit import fit
 
     refused: dict[int, str] = {}
-    budget, solvers = _budget(arguments), solvers_of(arguments.solver, auto=True)
+    budget, solvers, link = _budget(arguments), solvers_of(arguments.solver, auto=True), link_of(arguments)
+    if link is not None and budget.overhead is not None:
+        raise argparse.ArgumentTypeError("--link goes with a memory budget alone; leave out --overhead")
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
@@ -75,6 +79,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             least=1 if values is None else values[0],
             most=arguments.most,
             solvers=solvers,
+            link=link,
             **limits,
         )
     stop = reduce(or_, (entry.stop for entry in fits), Stop.DONE)
@@ -203,7 +208,7 @@ def _row(fits: Fit) -> tuple[str, ...]:
         return (fits.solver, "none", "", "", "", "", too_much)
     peak, resident = fits.plan.peak_memory, fits.plan.graph.resident_memory
     sizes = (format_bytes(peak), format_bytes(resident), format_bytes(peak + resident))
-    overhead = percent(fits.plan.overhead, fits.plan.graph.needed_compute)
+    overhead = percent(fits.plan.overhead_in_time, fits.plan.graph.needed_compute)
     largest = f"{fits.value} or more" if fits.at_least else str(fits.value)
     method = fits.plan.method
     return (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, check_budget, options_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits, whole_number
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
     add_budget(parser)
+    add_link(parser)
     add_solver(parser, "a solver (remat solve --help) or auto: the best")
     add_time_limit(parser, "end the search SECONDS after the start, with the best plan found so far")
     add_seed(parser)
@@ -89,6 +91,8 @@ def _check(arguments: argparse.Namespace) -> None:
         "--budget": arguments.budget,
         "--overhead": arguments.overhead,
         "--device": arguments.device,
+        "--link": arguments.link,
+        "--host": arguments.host,
         "--solver": None if arguments.solver == "auto" else arguments.solver,
         "-O": arguments.option or None,
         "--time-limit": arguments.time_limit,
@@ -132,14 +136,14 @@ def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
     check_budget(budget, arguments.overhead, graph)
+    link = link_of(arguments)
     with search_limits(arguments, keeps=False) as limits:
         try:
-            plan = solve(graph, budget, solver=arguments.solver, **limits, **options)
+            plan = solve(graph, budget, solver=arguments.solver, link=link, **limits, **options)
         except (TypeError, ValueError) as error:
-            if not options:
+            if not options and link is None:
                 raise
-            raise argparse.ArgumentTypeError(
-                f"{shortened(arguments.solver)}: {error}"
-            ) from error  # a value it cannot take
+            solver = f"{shortened(arguments.solver)}: " if options else ""
+            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value it cannot take
     plan.report.stop.check("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

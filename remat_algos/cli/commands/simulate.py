@@ -7,9 +7,10 @@ from typing import Any
 from remat_algos.cli.allocator_argument import add_allocator
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.plot_argument import PICTURES, add_plot, check_plot, draw
 from remat_algos.text.wording import counted, quoted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
@@ -29,12 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "print the memory that an allocator (below) uses and reserves; --budget limits the latter (default: peak)",
     )
-    add_plot(parser)
+    add_link(parser, "the time of ORDER over this link, if it loads values (default: that of the plan): ")
+    add_plot(parser, (*PICTURES, TIMELINE))
     add_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Simulate; 3 if a budget is given and the peak is above it."""
+    """Simulate; 3 if the peak is above a given budget, or bytes on the host above a given limit."""
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.cli.budget_argument import memory_limit
     from remat_algos.formats.orders import Order
@@ -62,7 +64,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
         raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
-    link = None if order is None else order.link
+    link = link_of(arguments) or (None if order is None else order.link)
+    check_timeline(arguments.picture, link)
     played = None if link is None else timeline(simulation, link)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
@@ -74,9 +77,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_text(note)
         _print(simulation, step, base.peak_memory, limit, reserved, whole, played)
     picture = arguments.picture or "memory"
-    options: dict[str, Any] = {"limit": limit} if picture == "memory" else {}
-    draw(arguments, picture, simulation, **options)
-    return ExitCode.INFEASIBLE if limit is not None and reserved.memory > limit else ExitCode.DONE
+    options: dict[str, Any] = {"limit": limit} if picture in ("memory", TIMELINE) else {}
+    draw(arguments, picture, played if picture == TIMELINE else simulation, **options)
+    over = limit is not None and reserved.memory > limit
+    over |= link is not None and link.host is not None and simulation.host_peak > link.host
+    return ExitCode.INFEASIBLE if over else ExitCode.DONE
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
@@ -174,6 +179,9 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
     if played is not None:
         rows += time_rows(played)
+        if (host := played.link.host) is not None:
+            fits = "it fits" if simulation.host_peak <= host else "it does not fit"
+            rows.append(("host", f"{exact_bytes(simulation.host_peak)} of {exact_bytes(host)}: {fits}"))
     elif simulation.stores.size:
         loads = counted(len(simulation.schedule.loads), "load")
         rows.append(("copies", f"{loads}; {format_bytes(simulation.host_peak)} on the host at most"))

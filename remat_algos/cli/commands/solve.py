@@ -12,7 +12,7 @@ from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, c
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.link_argument import add_link, link_of
+from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
 from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.plan.plan import Plan
 
-TIMELINE, TRACE = "timeline", "trace"
+TRACE = "trace"
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -134,11 +134,8 @@ def _solved(
 
 def _check_link(arguments: argparse.Namespace) -> None:
     """Check that what shows copies over time has a link."""
-    if arguments.link is not None:
-        return
-    if arguments.picture == TIMELINE:
-        raise argparse.ArgumentTypeError("--picture timeline shows copies over time; give --link, such as pcie5")
-    if arguments.format == TRACE:
+    check_timeline(arguments.picture, arguments.link)
+    if arguments.link is None and arguments.format == TRACE:
         raise argparse.ArgumentTypeError("--format trace shows copies over time; give --link, such as pcie5")
 
 
