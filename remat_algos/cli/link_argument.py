@@ -51,9 +51,9 @@ def _link(text: str) -> Any:
 
 
 def _host(text: str) -> Any:
-    from remat_algos.cost.links import host_bytes
+    from remat_algos.cost.links import host_limit
 
-    return _checked(host_bytes, text)
+    return _checked(host_limit, text)
 
 
 def _checked(read: Any, text: str) -> Any:

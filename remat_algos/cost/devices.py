@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.links import FORMS, Link, host_bytes
+from remat_algos.cost.links import FORMS, Link, host_limit
 from remat_algos.cost.shapes import element_bytes, unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.files import read_text
@@ -270,7 +270,7 @@ def get_link(link: AnyLink, host: int | str | None = None) -> Link:
     found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
     if host is None:
         return found
-    return replace(found, host=host_bytes(host) if isinstance(host, str) else host)
+    return replace(found, host=host_limit(host) if isinstance(host, str) else host)
 
 
 def _plain(name: str) -> str:

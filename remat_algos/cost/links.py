@@ -233,11 +233,11 @@ def _of_record(record: Mapping[str, Any]) -> Link:
     for key in ("out", "into"):
         fields[key] = _rate(fields[key], fields[key]) if isinstance(fields.get(key), str) else fields.get(key)
     if isinstance(fields.get("host"), str):
-        fields["host"] = host_bytes(fields["host"])
+        fields["host"] = host_limit(fields["host"])
     return Link(**fields)
 
 
-def host_bytes(text: str) -> int:
+def host_limit(text: str) -> int:
     """Bytes of a limit of host memory, from text; GraphError if it is not a size above 0."""
     try:
         amount = parse_bytes(text)
