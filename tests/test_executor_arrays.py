@@ -4,6 +4,7 @@ import gc
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib.resources import files
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,6 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import AllocationError, BackendError, OutOfMemoryError
-from remat_algos.executor import mixing
 from remat_algos.executor.array_backend import backend
 from remat_algos.executor.memories import PATTERN, ArenaMemory, PoolMemory, TrackingMemory
 from remat_algos.executor.run import execute
@@ -78,6 +78,11 @@ def test_a_gpu_that_can_be_used(cupy):
         ("count", RuntimeError("cudaErrorNoDevice: no CUDA-capable"), "CuPy finds no CUDA device; run on a machine "),
         ("count", RuntimeError("cudaErrorInsufficientDriver: old."), "CuPy finds no CUDA driver that it can use ("),
         ("zeros", RuntimeError("cudaErrorDevicesUnavailable"), "the CUDA device refuses to work (cudaErrorDevices"),
+        (
+            "fill",
+            RuntimeError("Failed to find CUDA headers\nmore"),
+            "CuPy cannot build kernels here (Failed to find CU",
+        ),
     ],
 )
 def test_what_is_missing_is_said_in_one_sentence(path, error, sentence, cupy, monkeypatch):
@@ -85,6 +90,8 @@ def test_what_is_missing_is_said_in_one_sentence(path, error, sentence, cupy, mo
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", broken(error))
     elif path == "zeros":
         monkeypatch.setattr(cupy, "zeros", broken(error))
+    elif path == "fill":
+        monkeypatch.setattr(cuda_stub.Array, "fill", broken(error))
     else:
         monkeypatch.setattr("importlib.import_module", broken(error))
     assert gpu_missing().startswith(sentence)
@@ -103,8 +110,31 @@ def test_no_device_among_none(cupy, monkeypatch):
 def test_a_missing_compiler_is_told(cupy, monkeypatch):
     module = SimpleNamespace(get_function=broken(RuntimeError("CuPy failed to load libnvrtc.so.13: cannot open")))
     monkeypatch.setattr(cupy, "RawModule", lambda code: module)
-    with pytest.raises(BackendError, match=r"CuPy cannot compile kernels here \(CuPy failed .* install NVRTC: "):
-        mixing.mixer(backend("cupy"))
+    with pytest.raises(
+        BackendError, match=r"CuPy cannot build kernels here \(CuPy failed .*; install the missing parts "
+    ):
+        backend("cupy")
+
+
+@pytest.mark.parametrize("file", ["mixing.cu", "busy.cu"])
+def test_kernels_of_each_file_are_launched_before_anything_else(file, cupy, monkeypatch):
+    source = files("remat_algos.kernels").joinpath("cuda", file).read_text(encoding="utf-8")
+
+    def module(code):
+        refuses = broken(RuntimeError("cudaErrorNoKernelImageForDevice"))
+        return SimpleNamespace(get_function=lambda name: refuses) if code == source else cuda_stub.RawModule(code)
+
+    monkeypatch.setattr(cupy, "RawModule", module)
+    with pytest.raises(
+        BackendError, match=r"^the CUDA device does not run kernels \(cudaErrorNoKernelImage.*; free it"
+    ):
+        backend("cupy")
+
+
+def test_kernels_without_effect_are_told(cupy, monkeypatch):
+    monkeypatch.setattr(cupy, "RawModule", lambda code: SimpleNamespace(get_function=lambda name: lambda *_: None))
+    with pytest.raises(BackendError, match=r"^the CUDA device runs kernels without effect; install "):
+        backend("cupy")
 
 
 # ---------------------------------------------------------------- memories

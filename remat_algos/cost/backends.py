@@ -12,6 +12,8 @@ from remat_algos.errors import BackendError
 from remat_algos.text.wording import first_line
 
 BACKENDS = ("numpy", "cupy")
+CUDA_PARTS = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
+"""The remedy where CuPy lacks what it needs to build kernels; its plain wheels bring neither."""
 
 
 def processors() -> str:
@@ -89,7 +91,13 @@ def _cupy() -> tuple[Any, str | None]:
     if count == 0:
         return None, "CuPy finds no CUDA device; run on a machine with an NVIDIA GPU, or use backend numpy"
     try:
-        int(cupy.zeros(1, "uint8")[0])  # run a kernel: a device that is listed may still refuse
+        array = cupy.zeros(1, "uint8")
+        int(array[0])  # a device that is listed may still refuse
     except Exception as error:
         return None, f"the CUDA device refuses to work ({first_line(error)}); free it, or use backend numpy"
+    try:
+        array.fill(1)  # zeros need no kernel
+        int(array[0])
+    except Exception as error:
+        return None, f"CuPy cannot build kernels here ({first_line(error)}); {CUDA_PARTS}"
     return cupy, None

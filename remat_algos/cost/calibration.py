@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
+from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.cost.devices import Device
 from remat_algos.cost.links import Link
 from remat_algos.cost.shapes import element_bytes, unknown_name
@@ -148,10 +148,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     except (ImportError, RuntimeError) as error:  # wheels of CuPy come without NVRTC and cuBLAS
         if backend == "numpy":
             raise
-        remedy = "install the missing parts of CUDA: python -m pip install 'cupy-cuda13x[ctk]' (or cuda12x)"
-        raise BackendError(
-            f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {remedy}"
-        ) from error
+        message = f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {CUDA_PARTS}"
+        raise BackendError(message) from error
     return timings.device(library.name, library.memory, f"measured by remat calibrate with {library.version}")
 
 

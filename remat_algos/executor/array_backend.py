@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
 from remat_algos.errors import BackendError
-from remat_algos.executor.cuda_kernels import cuda_kernels
+from remat_algos.executor.cuda_kernels import cuda_kernels, try_kernels
 from remat_algos.text.wording import quoted
 
 BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
@@ -149,5 +149,6 @@ _gpus: dict[tuple[int, int], Backend] = {}
 
 
 def _gpu(cupy: Any, device: int) -> Backend:
+    try_kernels(cupy)
     name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
     return Backend("cupy", cupy, name, cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool())
