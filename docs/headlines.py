@@ -8,15 +8,17 @@ both pages; a test compares them. Takes about ten seconds.
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import remat_algos as ra
 from remat_algos.plot.colours import BLUE, GREY, ORANGE, VERMILION
+from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
-PAGES = (DOCS.parent / "README.md", DOCS / "index.md")
+PAGES = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}  # and how each refers to pages in docs
 BLOCK = re.compile(r"(?<=<!-- headlines -->\n).*?(?=<!-- end -->)", re.DOTALL)
 GPU, BUDGET = 12 << 30, "11GiB"  # the rest is left to the CUDA context and the allocator
 SIZES = [2, 1, 1, 16, 1, 16, 1, 16, 2, 16, 1, 16]
@@ -27,10 +29,14 @@ LINES = """\
 One training step of GPT-2 small (batch 8 of 1,024 tokens, float32, Adam), simulated: **{before}** without
 recomputation; a plan for **{budget}** does **{more}** more floating-point operations.
 
-- **You have a network** as an edge list: a U-Net of {operations} operations needs {unet_after} of live memory, not
+- **You have a model of PyTorch**: `torch.compile(model, backend="remat", options={{"budget": "50%"}})` trains it within
+  half of its memory, with the same gradients bit for bit. On four transformer blocks the bytes in its storages at the
+  peak, measured, go from {torch_before} to {torch_after}, for {torch_more} more compute. `examples/torch_gpt.py`
+- **You have a graph**, such as an edge list: a U-Net of {operations} operations needs {unet_after} of live memory, not
   {unet_before}, for {unet_more} more compute. `remat solve examples/graphs/unet.nodes.csv --budget 50%`
-- **You write a framework**: when a plan for GPT-2 small (1 x 256 tokens) is executed on NumPy, the bytes in memory are
-  as predicted at each of its {steps} steps, and all recomputed values are bit-identical to the originals.
+- **You write a framework**, or come from [JAX]({docs}jax.md) or [ONNX]({docs}onnx.md): when a plan for GPT-2 small (1 x
+  256 tokens) is executed on NumPy, the bytes in memory are as predicted at each of its {steps} steps, and all
+  recomputed values are bit-identical to the originals.
   `remat run 'model:gpt2_small?batch=1&sequence=256' --budget 50%`
 - **You teach** or study the methods: a chain of {layers} layers of unequal size peaks at {no_remat} bytes. The lowest
   peaks are {chen_sqrt} by equal segments, {exact_dp} by dynamic programming, and {greedy_remat} by a greedy search: the
@@ -72,12 +78,22 @@ def chain():
     return ra.differentiate(ra.ComputationGraph.from_edges(edges, memory=SIZES))
 
 
+def torch_figures():
+    """What `examples/torch_gpt.py` printed when it was last run, with PyTorch."""
+    printed = (DOCS / "results" / "torch_gpt.txt").read_text("utf-8")
+    before, after = (int(found) for found in re.findall(r"measured Peaks\(storages=(\d+)", printed))
+    (more,) = re.findall(r"^overhead +(\S+ %)", printed, re.MULTILINE)
+    return {"torch_before": format_bytes(before), "torch_after": format_bytes(after), "torch_more": more}
+
+
 def block(before, after):
-    """The lines of both pages."""
+    """The lines of both pages, but for the folder of other pages."""
     unet = ra.read_graph(DOCS.parent / "examples" / "graphs" / "unet.nodes.csv")
     training = ra.differentiate(unet)
     half = ra.solve(training, "50%")
-    return LINES.format(
+    return partial(
+        LINES.format,
+        **torch_figures(),
         before=gib(peak(before)),
         budget=BUDGET.replace("GiB", " GiB"),
         more=percent(after),
@@ -126,9 +142,9 @@ def main(folder):
     plans = network()
     ra.plot.save(draw(*plans), folder / "before_and_after.svg")
     lines = block(*plans)
-    for path in PAGES:
-        path.write_text(BLOCK.sub(lambda _: lines, path.read_text("utf-8")), "utf-8")
-    print(lines)
+    for path, docs in PAGES.items():
+        path.write_text(BLOCK.sub(lambda _, docs=docs: lines(docs=docs), path.read_text("utf-8")), "utf-8")
+    print(lines(docs=""))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def try_kernels(cupy: Any) -> None:
         message = f"the CUDA device does not run kernels ({first_line(error)}); free it, or use backend numpy"
         raise BackendError(message) from error
     if total == 0:
-        raise BackendError("the CUDA device runs kernels without effect; install CuPy anew, or use backend numpy")
+        raise BackendError("the CUDA device runs kernels without effect; reinstall CuPy, or use backend numpy")
 
 
 @cache
