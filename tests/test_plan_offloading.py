@@ -1,6 +1,7 @@
 """`solve` with a link: what it promises beside the plan without copies."""
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.eviction import evict
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.timeline import linger
+from tests.oracles.copies import random_copies
 from tests.small_graphs import small_graphs
 
 LINK = Link(out=2e9, into=1e9, latency=0)  # a byte takes half a nanosecond out, one back
@@ -128,3 +132,49 @@ def test_what_leaves_longest_makes_any_limit_that_one_step_allows(graph):
         total = sum(int(graph.memory[x]) for x in own | (pinned & live)) + int(graph.workspace[taken.node])
         needed = max(needed, total)
     assert simulate(graph, evict(one_pass, 0)).peak_memory == needed
+
+
+def evicted(simulation, limit):
+    """Loads of the rule of `evict`, in the order in which they are found."""
+    lives, trace, loads, gone = simulation.lifetimes, simulation.memory_trace.tolist(), [], set()
+    uses = [[int(step)] for step in lives.made_at]
+    for step, taken in enumerate(simulation.steps()):
+        for _, i in taken.reads:
+            uses[i].append(step)
+    while trace and max(trace) > limit:
+        step, best = trace.index(max(trace)), (0,)
+        for i, x in enumerate(lives.value.tolist()):
+            for gap in zip(uses[i], uses[i][1:], strict=False):
+                if not simulation.graph.output[x] and gap[0] < step < gap[1] and (i, gap) not in gone:
+                    best = max(best, (int(simulation.graph.memory[x]) * (gap[1] - gap[0]), -i, x, gap))
+        if best[0] == 0:
+            break
+        _, i, x, (before, after) = best
+        gone.add((-i, (before, after)))
+        trace[before + 1 : after] = [each - int(simulation.graph.memory[x]) for each in trace[before + 1 : after]]
+        loads.append((after, x))
+    return loads
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=range(len(GRAPHS)))
+def test_the_largest_and_longest_leaves_first(graph):
+    """On orders with recomputation and loads; a load that is found later comes later within its step."""
+    random = Random(graph.n_nodes)
+    for share in (0.9, 0.6, 0.0):
+        order, loads, _ = random_copies(random, graph)
+        simulation = simulate(graph, Schedule(order, loads))
+        limit = int(share * simulation.peak_memory)
+        expected = sorted([*loads, *evicted(simulation, limit)], key=lambda load: load[0])
+        assert list(map(tuple, evict(simulation, limit).loads.tolist())) == expected
+
+
+def test_memory_that_lingers_is_no_reason_for_another_load():
+    one_pass = simulate(CHAIN, np.flatnonzero(CHAIN.needed))
+    bare = evict(one_pass, one_pass.peak_memory * 6 // 10)
+    lingering = linger(CHAIN, bare, replace(LINK, out=2e8), one_pass.peak_memory)
+    assert lingering.lingering.size
+    limit = simulate(CHAIN, bare).peak_memory
+    assert simulate(CHAIN, lingering).peak_memory > limit
+    again = evict(simulate(CHAIN, lingering), limit)
+    assert simulate(CHAIN, again).peak_memory <= limit
+    assert sorted(again.loads[:, 1]) == sorted(set(bare.loads[:, 1]))
