@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
@@ -102,6 +103,40 @@ def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
     sentence = r"no plan within 5 B exists, even with copies over .*; the lowest peak is .*; no schedule goes below"
     with pytest.raises(BudgetError, match=sentence):
         solve(CHAIN, 5, link=LINK, effort="fast")
+
+
+def test_copies_are_tried_where_nothing_without_them_keeps_to_the_constraints():
+    limit = baseline_peak(CHAIN) // 2
+    rules = {"max_runs": 1, "regions": {"all": ("*", limit)}}
+    with pytest.raises(BudgetError) as error:
+        solve(CHAIN, limit, effort="fast", constraints=rules)
+    assert error.value.plan is None
+    plan = solve(CHAIN, limit, effort="fast", constraints=rules, link=LINK)
+    assert plan.simulation.extra_runs == 0
+    assert plan.constraints.violation(plan.simulation) is None
+    marked = replace(CHAIN, mark=np.where(np.arange(CHAIN.n_nodes) == 3, RECOMPUTE, 0).astype(np.int8))
+    rules = {"regions": {"all": ("*", limit)}}
+    assert solve(marked, limit, effort="fast", constraints=rules, link=LINK).simulation.runs[3] > 1
+
+
+def test_an_error_with_a_link_says_what_one_without_says():
+    def message(graph=CHAIN, limit=10, **options):
+        with pytest.raises(BudgetError) as error:
+            solve(graph, limit, link=LINK, effort="fast", **options)
+        return str(error.value)
+
+    bound, nodes = peak_bound_with_copies(CHAIN)
+    assert message().endswith(
+        f"below {bound} B, needed while {nodes[0]} runs, with 8 (6 B), 15 (6 B), 7 (2 B) and 1 more live"
+    )
+    once = replace(CHAIN, once=np.ones(CHAIN.n_nodes, bool))  # what must run once may leave
+    assert message(once).endswith("with 8 (6 B), 15 (6 B), 7 (2 B) and 1 more live")
+    assert message(replace(CHAIN, mark=np.ones(CHAIN.n_nodes, np.int8))).endswith("24 marks on nodes must be kept")
+    limit = baseline_peak(CHAIN) // 2
+    assert "; the time limit cut the search short; no schedule" in message(limit=limit, time_limit=1e-6)
+    text = message(limit=limit, constraints={"regions": {"all": ("*", bound - 1)}})
+    assert "; it violates a constraint: " in text
+    assert "time limit" not in text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from remat_algos.cost.links import Link
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import chain, layered_dag
+from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -52,6 +53,14 @@ def test_lingering_of_a_million_actions(benchmark):
     benchmark.extra_info.update(cores=CORES, nodes=graph.n_nodes, reads=graph.read_indices.size)
     planned = benchmark.pedantic(linger, (graph, schedule, link, limit), rounds=3, warmup_rounds=1)
     benchmark.extra_info.update(lingering=len(planned.lingering))
+
+
+def test_evict_all_from_twenty_thousand_nodes(benchmark):
+    """What leaves until each step has only what it needs."""
+    simulation = simulate(layered_dag(20_000, reach=2000), np.arange(20_000))
+    benchmark.extra_info.update(cores=CORES, nodes=20_000)
+    schedule = benchmark.pedantic(evict, (simulation, 0), rounds=3)
+    benchmark.extra_info.update(loads=len(schedule.loads))
 
 
 def test_mirror_schedule_of_a_long_chain(benchmark):
