@@ -10,14 +10,14 @@ cdef class Engines:
     cdef int64_t clock                   # when compute has ended what it was given
     cdef int64_t out_free, in_free       # when the copies each way have
     cdef vector[int64_t] stored, arrived    # when the copies of each value end
-    cdef vector[int] lingerers           # values whose memory is kept since their store still runs
-    cdef vector[int] lingers   # of each value
-    cdef int64_t lingering_bytes               # bytes of the lingerers
+    cdef vector[int] lingers             # of each value: whether its memory is kept since its store still runs
+    cdef Py_ssize_t n_lingering          # how many do
+    cdef int64_t lingering_bytes         # bytes of these
     cdef int64_t next_free               # when the first of their stores ends, or before
     cdef vector[int] released            # lingerers that have been freed
-    cdef vector[int] sent                # values whose copies to the host have begun, in order
-    cdef vector[int64_t] fetched         # and those back, each with its end
-    cdef Py_ssize_t n_sent, n_fetched    # how many of them are behind us, at least
+    cdef vector[int] sent                # values whose copies to the host have begun, in order: so do they end
+    cdef vector[int64_t] fetched         # and those back, as far as they are noted, each with its end
+    cdef Py_ssize_t n_sent, n_fetched    # how many of them have ended and do not linger, at least
 
     cdef int start(self) except -1 nogil
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil
@@ -26,28 +26,22 @@ cdef class Engines:
 
     cdef inline int fit(self, int64_t live, int64_t limit) except -1 nogil:
         """Free the lingerers whose store has ended; compute waits for stores while the others do not fit."""
-        if self.lingerers.empty() or (self.next_free > self.clock and live + self.lingering_bytes <= limit):
+        if self.n_lingering == 0 or (self.next_free > self.clock and live + self.lingering_bytes <= limit):
             return 0
         return self.release(live, limit)
 
-    cdef inline int forget(self, Py_ssize_t i) except -1 nogil:
-        """The lingerer in place i no longer is one."""
-        cdef int x = self.lingerers[i]
+    cdef inline int forget(self, Py_ssize_t x) except -1 nogil:
+        """The memory of x no longer lingers."""
         self.lingers[x] = 0
+        self.n_lingering -= 1
         self.lingering_bytes -= self.memory[x]
-        self.lingerers[i] = self.lingerers.back()
-        self.lingerers.pop_back()
-        return x
+        return 0
 
     cdef inline bint take_over(self, Py_ssize_t x) except -1 nogil:
-        """Make a lingerer serve reads again: True if x was one."""
-        cdef Py_ssize_t i
+        """Make memory that lingers serve reads again: True if that of x did."""
         if not self.lingers[x]:
             return False
-        for i in range(<Py_ssize_t>self.lingerers.size()):
-            if self.lingerers[i] == x:
-                self.forget(i)
-                break
+        self.forget(x)
         self.arrived[x] = 0
         return True
 
@@ -57,6 +51,10 @@ cdef class Engines:
         begin = max(begin, self.in_free)
         self.in_free = begin + self.in_time[x]
         self.arrived[x] = self.in_free
+        return 0
+
+    cdef inline int note_load(self, Py_ssize_t x) except -1 nogil:
+        """Let `write` and `start` know of a load that has begun."""
         self.fetched.push_back(x)
         self.fetched.push_back(self.in_free)
         return 0
@@ -74,7 +72,7 @@ cdef class Engines:
 
     cdef inline int linger(self, Py_ssize_t x) except -1 nogil:
         self.lingers[x] = 1
+        self.n_lingering += 1
         self.lingering_bytes += self.memory[x]
         self.next_free = min(self.next_free, self.stored[x])
-        self.lingerers.push_back(<int>x)
         return 0

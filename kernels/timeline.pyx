@@ -33,35 +33,33 @@ cdef class Engines:
             assign[vector[int64_t], int64_t](self.stored, self.memory.shape[0], 0)
             assign[vector[int64_t], int64_t](self.arrived, self.memory.shape[0], 0)
             assign[vector[int], int](self.lingers, self.memory.shape[0], 0)
+            self.sent.reserve(self.memory.shape[0])
         for i in range(<Py_ssize_t>self.sent.size()):
-            self.stored[self.sent[i]] = 0
+            self.stored[self.sent[i]] = self.lingers[self.sent[i]] = 0
         for i in range(0, <Py_ssize_t>self.fetched.size(), 2):
             self.arrived[self.fetched[i]] = 0
-        for i in range(<Py_ssize_t>self.lingerers.size()):
-            self.lingers[self.lingerers[i]] = 0
         self.clock = self.out_free = self.in_free = self.lingering_bytes = 0
         self.next_free = ENDLESS
-        self.n_sent = self.n_fetched = 0
+        self.n_sent = self.n_fetched = self.n_lingering = 0
         self.sent.clear()
         self.fetched.clear()
-        self.lingerers.clear()
         self.released.clear()
         return 0
 
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil:
-        cdef Py_ssize_t i
-        cdef int64_t earliest
-        while not self.lingerers.empty():
-            earliest = ENDLESS
-            for i in range(<Py_ssize_t>self.lingerers.size() - 1, -1, -1):
-                if self.stored[self.lingerers[i]] <= self.clock:
-                    self.released.push_back(self.forget(i))
-                else:
-                    earliest = min(earliest, self.stored[self.lingerers[i]])
-            self.next_free = earliest
-            if live + self.lingering_bytes <= limit or self.lingerers.empty():
-                break
-            self.clock = earliest
+        """Go through the stores, which end in their order: each is passed once."""
+        cdef int x
+        while self.n_sent < <Py_ssize_t>self.sent.size():
+            x = self.sent[self.n_sent]
+            if self.stored[x] > self.clock and (live + self.lingering_bytes <= limit or self.n_lingering == 0):
+                self.next_free = self.stored[x]
+                return 0
+            if self.lingers[x]:
+                self.clock = max(self.clock, self.stored[x])
+                self.forget(x)
+                self.released.push_back(x)
+            self.n_sent += 1
+        self.next_free = ENDLESS
         return 0
 
     cdef int write(self, vector[int64_t]& state) except -1 nogil:
@@ -114,100 +112,104 @@ cdef class Engines:
         return i + 1
 
 
-def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int64s instance_indptr,
-             Int32s value, Int64s end, Int32s leaving, Int32s load_of,
-             Int64s trace, Engines engines not None, int64_t limit):
+def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int32s values,
+             Int64s out_time, Int64s in_time, Int64s instance_indptr, Int64s end, Int64s trace, int64_t limit):
     """Play a sound schedule on three engines.
 
     order : int32[m], loads : int32[k, 2] (step, value) with rising steps
-    instance_indptr : int64[m + 1], value : int32[instances], end : int64[instances], trace : int64[m] as simulated
-    leaving : int32[*] instances of values that are loaded anywhere, by their ends
-    load_of : int32[*] the row of the load that made each of them, or -1
+    values : int32[j] those that are loaded anywhere, out_time, in_time : int64[j] of a copy each way
+    instance_indptr : int64[m + 1], end : int64[instances], trace : int64[m] as simulated
     limit : bytes within which memory whose store runs may linger; -1: none, compute waits
 
     Returns (begin int64[m] of runs, load_begin int64[k], stores int32[j] values in order, store_begin int64[j],
     lingering int32[*, 2] (value, step) where lingerers are freed, dropped uint8[k] loads of what still lingers, time).
-    Cost: O(n_values + m + k + reads and values of all runs + lingerers of all steps) time, O(n_values + m + k) memory.
+    Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m + k) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], step, row = 0, here, j, gone = 0, i, instance, place
-    cdef int64_t x, behind = 0
-    cdef int v
-    cdef int64_t[::1] begin, load_begin, first_end = np.zeros(graph.n_values if k else 0, np.int64)
-    cdef unsigned char[::1] loaded = np.zeros(graph.n_values if k else 0, np.uint8)
-    cdef int[::1] source = np.full(graph.n_values if k else 0, -1, np.int32)  # the instance that is stored
-    cdef unsigned char[::1] out_dropped
-    cdef vector[int] stores, lingering, making
-    cdef vector[int64_t] store_begin
-    begins, load_begins, dropped = np.zeros(m, np.int64), np.zeros(k, np.int64), np.zeros(k, np.uint8)
-    begin, load_begin, out_dropped = begins, load_begins, dropped
-    for row in range(k):
-        loaded[loads[row, 1]] = 1
-    row = 0
+    cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], n_copied = values.shape[0]
+    cdef Py_ssize_t step, row, here, j, i, at, n_stores = 0, n_freed = 0
+    cdef int64_t x, instance, clock, behind = 0
+    cdef int v, place
+    cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[values])     # of places in `values`
+    begins, load_begins, dropped = np.empty(m, np.int64), np.empty(k, np.int64), np.zeros(k, np.uint8)
+    stores, store_begins = np.empty(n_copied, np.int32), np.empty(n_copied, np.int64)
+    lingering = np.empty((n_copied if limit >= 0 else 0, 2), np.int32)
+    cdef int64_t[::1] begin = begins, load_begin = load_begins, store_begin = store_begins
+    cdef unsigned char[::1] out_dropped = dropped
+    cdef int[::1] store = stores
+    cdef int[:, ::1] freed = lingering
+    cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
+    cdef int[::1] source = np.full(n_copied, -1, np.int32)              # the instance whose memory is stored
+    cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)    # the first of those that leave before a step
+    cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
     with nogil:
+        for i in range(n_copied):
+            place_of[values[i]] = <int>i
+        row = 0
         engines.start()
         for step in range(m):
             here = row
             engines.clock = max(engines.clock, behind)
-            while row < k and loads[row, 0] == step:
-                x = loads[row, 1]
-                if limit >= 0 and engines.take_over(x):
-                    out_dropped[row] = 1
-                    source[x] = <int>(instance_indptr[step] + row - here)
-                row += 1
-            engines.fit(trace[step], limit)
-            for i in range(<Py_ssize_t>engines.released.size()):
-                if end[source[engines.released[i]]] < step:
-                    lingering.push_back(engines.released[i])
-                    lingering.push_back(<int>step)
-            engines.released.clear()
-            for j in range(here, row):
-                x = loads[j, 1]
-                load_begin[j] = engines.clock
-                if not out_dropped[j]:
-                    engines.load(x)
-                    load_begin[j] = engines.in_free - engines.in_time[x]
             v = order[step]
             if k:
+                while row < k and loads[row, 0] == step:
+                    place = place_of[loads[row, 1]]
+                    if limit >= 0 and engines.take_over(place):
+                        out_dropped[row] = 1
+                        instance = instance_indptr[step] + row - here
+                        source[place] = <int>instance
+                        next_leaving[place] = leaving[end[instance]]
+                        leaving[end[instance]] = place
+                    row += 1
+                engines.fit(trace[step], limit)
+                for i in range(<Py_ssize_t>engines.released.size()):
+                    place = engines.released[i]
+                    if limit >= 0 and end[source[place]] < step:
+                        freed[n_freed, 0], freed[n_freed, 1] = values[place], <int>step
+                        n_freed += 1
+                engines.released.clear()
+                for j in range(here, row):
+                    load_begin[j] = engines.clock
+                    if not out_dropped[j]:
+                        place = place_of[loads[j, 1]]
+                        engines.load(place)
+                        load_begin[j] = engines.in_free - engines.in_time[place]
+            clock = engines.clock
+            if engines.in_free > clock:
                 for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
-                    engines.clock = max(engines.clock, engines.arrived[graph.read_indices[j]])
-            begin[step] = engines.clock
-            engines.clock += graph.compute[v]
+                    place = place_of[graph.read_indices[j]]
+                    if place >= 0:
+                        clock = max(clock, engines.arrived[place])
+            begin[step] = clock
+            engines.clock = clock + graph.compute[v]
             if not k:
                 continue
-            instance = instance_indptr[step] + row - here
+            i = n_stores
             for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
-                if loaded[x] and source[x] < 0:
-                    source[x] = <int>instance
-                    first_end[x] = end[instance]
-                    place = making.size()
-                    making.push_back(<int>x)
-                    while place and first_end[making[place - 1]] > end[instance]:
-                        making[place] = making[place - 1]
-                        place -= 1
-                    making[place] = <int>x
-                instance += 1
-            for i in range(<Py_ssize_t>making.size()):
-                x = making[i]
-                engines.store(x)
-                stores.push_back(<int>x)
-                store_begin.push_back(engines.out_free - engines.out_time[x])
-            making.clear()
+                place = place_of[x]
+                if place >= 0 and source[place] < 0:
+                    instance = instance_indptr[step] + row - here + x - graph.value_indptr[v]
+                    source[place] = <int>instance
+                    next_leaving[place] = leaving[end[instance]]
+                    leaving[end[instance]] = place
+                    at = n_stores
+                    while at > i and end[source[store[at - 1]]] > end[instance]:
+                        store[at] = store[at - 1]
+                        at -= 1
+                    store[at] = place
+                    n_stores += 1
+            while i < n_stores:
+                engines.store(store[i])
+                store_begin[i] = engines.out_free - engines.out_time[store[i]]
+                store[i] = values[store[i]]
+                i += 1
             behind = 0
-            while gone < leaving.shape[0] and end[leaving[gone]] == step + 1:
-                i = leaving[gone]
-                gone += 1
-                x = value[i]
-                if source[x] == i:
-                    engines.leave(x)
-                elif load_of[gone - 1] >= 0:                    # it may be a load that nothing reads
-                    j = load_of[gone - 1]
-                    behind = max(behind, load_begin[j] + (0 if out_dropped[j] else engines.in_time[x]))
+            for j in range(here, row):
+                if not out_dropped[j] and end[instance_indptr[step] + j - here] == step + 1:    # nothing may read it
+                    behind = load_begin[j] + engines.in_time[place_of[loads[j, 1]]]
+            place = leaving[step + 1]
+            while place >= 0:
+                engines.leave(place)
+                place = next_leaving[place]
         if m:
             behind = max(engines.clock, max(engines.in_free, engines.out_free))
-    store_values, store_begins = np.empty(stores.size(), np.int32), np.empty(stores.size(), np.int64)
-    kept = np.empty((lingering.size() // 2, 2), np.int32)
-    for i in range(<Py_ssize_t>stores.size()):
-        store_values[i], store_begins[i] = stores[i], store_begin[i]
-    for i in range(<Py_ssize_t>lingering.size()):
-        kept[i // 2, i % 2] = lingering[i]
-    return begins, load_begins, store_values, store_begins, kept, dropped, behind
+    return begins, load_begins, stores[:n_stores], store_begins[:n_stores], lingering[:n_freed], dropped, behind

@@ -244,15 +244,16 @@ cdef class Timetable:
                     self.awaiting.push_back(<int>x)
                 continue
             clock = engines.clock
-            if not engines.lingerers.empty():
+            if engines.n_lingering:
                 engines.fit(<int64_t>state.profile.mem[slot] + addend, limit)
                 if engines.clock > clock:
                     lingering = ENDLESS
-                elif not engines.lingerers.empty():
+                elif engines.n_lingering:
                     lingering = max(lingering, engines.lingering_bytes)
             if not self.awaiting.empty():
                 for i in range(<Py_ssize_t>self.awaiting.size()):
                     engines.load(self.awaiting[i])
+                    engines.note_load(self.awaiting[i])
                 self.awaiting.clear()
             if engines.in_free > engines.clock:
                 for j in range(state.read_indptr[v], state.read_indptr[v + 1]):

@@ -750,12 +750,11 @@ def on_engines():
     def play(graph, order):
         loads = np.stack([np.arange(1, order.size), order[:-1]], axis=1).astype(np.int32)
         loads = loads[loads[:, 1] < graph.n_nodes - 1]  # the last one is an output
-        _, _, _, indptr, value, end, trace = instance_lifetimes(graph, order, loads, NO_PAIRS)
-        leaving = np.argsort(end, kind="stable").astype(np.int32)
-        engines = Engines(*(np.ones(graph.n_values, np.int64) for _ in range(3)))
-        lives = {"instance_indptr": indptr, "value": value, "end": end, "trace": trace}
-        loaded = {"leaving": leaving, "load_of": np.full(leaving.size, -1, np.int32)}
-        return timeline(graph, order, loads, **lives, **loaded, engines=engines, limit=2)
+        _, _, _, indptr, _, end, trace = instance_lifetimes(graph, order, loads, NO_PAIRS)
+        values = np.unique(loads[:, 1])
+        lives = {"instance_indptr": indptr, "end": end, "trace": trace}
+        copied = {"values": values, "out_time": np.ones_like(end)[values], "in_time": np.ones_like(end)[values]}
+        return timeline(graph, order, loads, **copied, **lives, limit=2)
 
     return calls(play, rounds(9), rounds(300000))
 

@@ -8,11 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
+from remat_algos.bounds import link_bound
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.link_bound import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.random import layered_dag
 from remat_algos.schedule.baseline import baseline_peak
 from tests import strategies
 from tests.oracles import copies_exhaustive, live_sets
@@ -146,6 +148,37 @@ def test_no_plan_takes_less_than_prices_prove(data, timed):
     assert [each.time for each in bounds[:-1]] == sorted({each.time for each in bounds[:-1]})
     assert best is None or (found.time <= best and not found.infeasible)
     assert found.infeasible or time_proof(graph, limit, times, found) >= found.time
+
+
+@pytest.mark.parametrize("many", [0, 10**6])
+def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch, many):
+    """Of large graphs begins of stores are counted in a part, which must not depend on the node."""
+    monkeypatch.setattr(link_bound, "MANY", many)
+    rising = 0
+    for seed in (0, 4, 7):
+        graph = differentiate(layered_dag(16, reach=8, seed=seed))
+        times = LinkTimes(10 * graph.memory, graph.memory)
+        for share in (0.5, 0.6):
+            limit = int(share * baseline_peak(graph))
+            bounds = [each for each in time_bounds(graph, limit, times) if each.prices is not None]
+            assert [time_proof(graph, limit, times, each) for each in bounds] == [each.time for each in bounds]
+            rising += len({each.nodes for each in bounds}) > 1
+    assert rising > 2
+
+
+@given(data=st.data(), timed=timed_graphs())
+def test_bounds_of_a_node_alone_are_those_of_its_prices(data, timed):
+    graph, times = timed
+    limit = data.draw(limits(graph))
+    best = least_time(graph, limit, times)
+    node = data.draw(st.integers(0, graph.n_nodes - 1))
+    if not graph.needed[node]:
+        with pytest.raises(ValueError, match="no output needs the node"):
+            list(time_bounds(graph, limit, times, nodes=[node]))
+        return
+    for found in time_bounds(graph, limit, times, nodes=[node]):
+        assert found.nodes == (node,)
+        assert best is None or (found.time <= best and not found.infeasible)
 
 
 @given(data=st.data(), timed=timed_graphs())

@@ -15,8 +15,8 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.errors import BackendError, OutOfMemoryError, StaleValueError
-from remat_algos.executor.array_backend import Backend
-from remat_algos.executor.host_copies import StreamEngine, ThreadEngine
+from remat_algos.executor.array_backend import Backend, backend
+from remat_algos.executor.host_copies import HostCopies, StreamEngine, ThreadEngine
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate
@@ -181,6 +181,27 @@ def test_host_memory_above_the_limit_is_refused_before_the_first_step():
     assert (error.value.step, error.value.requested, error.value.free) == (-1, 1000, 999)
     assert spy.seen == []
     assert execute(simulation.graph, simulation, link=Link(out=1e9, into=1e9, host=1000)).mismatches == []
+
+
+def test_the_places_on_the_host_are_within_its_limit_too(monkeypatch):
+    """Five values, each of the next node, of at most 7 bytes together, which the first try puts into 8."""
+    sizes, last = [1, 4, 2, 1, 4], [4, 3, 7, 6, 7]  # the nodes that read them last
+    edges = [(i, i + 1) for i in range(7)] + [(i, end) for i, end in enumerate(last) if end > i + 1]
+    graph = ComputationGraph.from_edges(sorted(set(edges)), memory=[*sizes, 1, 1, 1])
+    loads = sorted((end, i) for i, end in enumerate(last))
+    simulation, link = simulate(graph, Schedule(range(8), loads)), Link(out=1e9, into=1e9, host=7)
+    assert simulation.host_peak == 7
+    assert HostCopies(backend("numpy"), simulation)._capacity == 8
+    run = execute(graph, simulation, link=link, checking=True)
+    assert run.mismatches == []
+    monkeypatch.setattr("remat_algos.executor.host_copies.PACKING", 0)
+    with pytest.raises(OutOfMemoryError) as error:
+        execute(graph, simulation, link=link)
+    assert str(error.value) == (
+        "the copies take 8 bytes of the host in one piece where 7 are allowed; "
+        "allow more, or take a schedule with fewer loads"
+    )
+    assert (error.value.requested, error.value.free) == (8, 7)
 
 
 def test_host_memory_that_is_not_there_ends_the_run_before_the_first_step(monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,9 @@ from remat_algos.cli.main import main
 from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
-from remat_algos.ir.labels import Labels
+from remat_algos.ir.labels import KEEP, Labels
 from remat_algos.plan.breakdown import breakdown
+from remat_algos.plan.claims import checked
 from remat_algos.plan.cost_noise import CostNoise
 from remat_algos.plan.explain import offload_of
 from remat_algos.plan.plan import Plan, read_plan
@@ -118,6 +120,12 @@ def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
     assert second.time == first.time
 
 
+def checked_plan(record):
+    """The bound of a record, and its doubts."""
+    found = checked(GRAPH, record)
+    return found.bound, found.doubts
+
+
 RECORD = planned().record(frees=True)
 
 
@@ -193,6 +201,19 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
     assert list(doubts) == ["bound"]
     assert not again.bound.proven
     assert f"claimed by {source}, not proven here" in " ".join(str(again).split())
+
+
+def test_a_bound_on_time_by_prices_is_that_of_its_own_node():
+    plan = ra.solve(GRAPH, "45%", link=LINK, effort="fast")
+    record = plan.record()
+    assert record["bound"] > GRAPH.needed_compute
+    record["details"]["bound"] = {"nodes": ["v0"]}
+    again, doubts = checked_plan(record)
+    assert "at the first run of v0; proven here is" in doubts["bound"]
+    assert not again.proven
+    record["details"]["bound"] = {"nodes": [*plan.bound.record(GRAPH)["nodes"], "v0"]}
+    with pytest.raises(PlanError, match='goes with another "bound_source"'):
+        checked_plan(record)
 
 
 @pytest.mark.parametrize("source", ["moments", "closure", "milp", "oracle of delphi"])
@@ -399,20 +420,57 @@ def test_a_plan_with_copies_is_not_called_reordered():
     assert "reordered" not in str(planned(runs_again=False))
 
 
+def test_the_timeline_of_a_plan_is_played_once(monkeypatch):
+    played = []
+    monkeypatch.setattr("remat_algos.plan.plan.timeline", lambda *given: played.append(1) or timeline(*given))
+    plan = planned()
+    assert plan.timeline is plan.timeline
+    assert (plan.time, plan.gap, len(played)) == (plan.timeline.time, plan.gap, 1)
+    faster = replace(plan, link=Link(1e12, 1e12, 0))
+    assert (faster.time < plan.time, len(played)) == (True, 2)
+    assert pickle.loads(pickle.dumps(plan)).time == plan.time
+
+
 # ---------------------------------------------------------------- explain and diff
 
 
 def test_an_offloaded_value_is_explained():
     text = " ".join(str(ra.explain(PLAN, "v3")).split())
-    assert "offloaded, 1000 B each way: compute waits 900 ns for it; to recompute it costs 100 ns;" in text
+    recompute = "to recompute it costs 100 ns"
+    assert f"offloaded, 1000 B each way: compute waits 900 ns for it; {recompute}; stored" in text
     assert "v3 1000 B, computed once; read by v4 (4)" in text
     assert "stored after step 3, freed after 5, loaded before 12 (live to 15)" in text
     assert "recomputing it would" not in text
     late = replace(PLAN, link=Link(1e12, 1e12, 0))
-    assert "offloaded, 1000 B each way: hidden; to recompute it costs" in " ".join(str(ra.explain(late, "v3")).split())
+    assert f"offloaded, 1000 B each way: hidden; {recompute}" in " ".join(str(ra.explain(late, "v3")).split())
     record = ra.explain(PLAN, "v3").record()["decisions"][0]
     assert record["offloaded"] == [{"value": "v3", "stored_at": 3, "freed_after": 5, "loads": [(12, 15)], "waits": 900}]
     assert "offloaded" not in ra.explain(PLAN, "v4").record()["decisions"][0]
+
+
+def test_recomputation_of_an_offloaded_value_has_a_price_only_where_it_can_be():
+    """a -> b -> c -> d -> e, and e reads b: a is gone when b comes back."""
+    edges = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "e")]
+    graph = ra.ComputationGraph.from_edges(edges, memory=1000, compute=100)
+    graph = replace(graph, labels=replace(graph.labels, compute_unit="ns"))
+
+    def sentence(loads, **fields):
+        changed = replace(graph, **fields)
+        plan = ra.solve(changed, "100%", solver="no_remat", raw=True)
+        simulation = simulate(changed, Schedule(range(5), loads))
+        return " ".join(str(ra.explain(replace(plan, simulation=simulation, reservation=None, link=LINK), "b")).split())
+
+    assert "; to recompute it, its own node costs 100 ns; stored" in sentence([(4, 1)])
+    assert "; to recompute it, its own node costs 200 ns; stored" in sentence([(3, 1), (4, 1)])
+    pinned = np.array([True, False, False, False, True])
+    assert "; to recompute it costs 100 ns; stored" in sentence([(4, 1)], output=pinned)
+    for node in (0, 1):  # what it reads, and itself
+        once = np.arange(5) == node
+        text = sentence([(4, 1)], once=once)
+        assert "; it cannot run again; stored" in text
+        assert "recompute" not in text
+    assert "its own node costs 100 ns" in sentence([(3, 1), (4, 0)], once=np.arange(5) == 0)  # a could come back too
+    assert "it cannot run again" in sentence([(4, 1)], mark=np.array([KEEP, 0, 0, 0, 0], np.int8))
 
 
 def test_waits_of_all_values_explain_those_of_the_plan():

@@ -1,11 +1,13 @@
 """`solve` with a link: what it promises beside the plan without copies."""
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
@@ -14,7 +16,10 @@ from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.eviction import evict
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.timeline import linger
+from tests.oracles.copies import random_copies
 from tests.small_graphs import small_graphs
 
 LINK = Link(out=2e9, into=1e9, latency=0)  # a byte takes half a nanosecond out, one back
@@ -100,6 +105,40 @@ def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
         solve(CHAIN, 5, link=LINK, effort="fast")
 
 
+def test_copies_are_tried_where_nothing_without_them_keeps_to_the_constraints():
+    limit = baseline_peak(CHAIN) // 2
+    rules = {"max_runs": 1, "regions": {"all": ("*", limit)}}
+    with pytest.raises(BudgetError) as error:
+        solve(CHAIN, limit, effort="fast", constraints=rules)
+    assert error.value.plan is None
+    plan = solve(CHAIN, limit, effort="fast", constraints=rules, link=LINK)
+    assert plan.simulation.extra_runs == 0
+    assert plan.constraints.violation(plan.simulation) is None
+    marked = replace(CHAIN, mark=np.where(np.arange(CHAIN.n_nodes) == 3, RECOMPUTE, 0).astype(np.int8))
+    rules = {"regions": {"all": ("*", limit)}}
+    assert solve(marked, limit, effort="fast", constraints=rules, link=LINK).simulation.runs[3] > 1
+
+
+def test_an_error_with_a_link_says_what_one_without_says():
+    def message(graph=CHAIN, limit=10, **options):
+        with pytest.raises(BudgetError) as error:
+            solve(graph, limit, link=LINK, effort="fast", **options)
+        return str(error.value)
+
+    bound, nodes = peak_bound_with_copies(CHAIN)
+    assert message().endswith(
+        f"below {bound} B, needed while {nodes[0]} runs, with 8 (6 B), 15 (6 B), 7 (2 B) and 1 more live"
+    )
+    once = replace(CHAIN, once=np.ones(CHAIN.n_nodes, bool))  # what must run once may leave
+    assert message(once).endswith("with 8 (6 B), 15 (6 B), 7 (2 B) and 1 more live")
+    assert message(replace(CHAIN, mark=np.ones(CHAIN.n_nodes, np.int8))).endswith("24 marks on nodes must be kept")
+    limit = baseline_peak(CHAIN) // 2
+    assert "; the time limit cut the search short; no schedule" in message(limit=limit, time_limit=1e-6)
+    text = message(limit=limit, constraints={"regions": {"all": ("*", bound - 1)}})
+    assert "; it violates a constraint: " in text
+    assert "time limit" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -128,3 +167,49 @@ def test_what_leaves_longest_makes_any_limit_that_one_step_allows(graph):
         total = sum(int(graph.memory[x]) for x in own | (pinned & live)) + int(graph.workspace[taken.node])
         needed = max(needed, total)
     assert simulate(graph, evict(one_pass, 0)).peak_memory == needed
+
+
+def evicted(simulation, limit):
+    """Loads of the rule of `evict`, in the order in which they are found."""
+    lives, trace, loads, gone = simulation.lifetimes, simulation.memory_trace.tolist(), [], set()
+    uses = [[int(step)] for step in lives.made_at]
+    for step, taken in enumerate(simulation.steps()):
+        for _, i in taken.reads:
+            uses[i].append(step)
+    while trace and max(trace) > limit:
+        step, best = trace.index(max(trace)), (0,)
+        for i, x in enumerate(lives.value.tolist()):
+            for gap in zip(uses[i], uses[i][1:], strict=False):
+                if not simulation.graph.output[x] and gap[0] < step < gap[1] and (i, gap) not in gone:
+                    best = max(best, (int(simulation.graph.memory[x]) * (gap[1] - gap[0]), -i, x, gap))
+        if best[0] == 0:
+            break
+        _, i, x, (before, after) = best
+        gone.add((-i, (before, after)))
+        trace[before + 1 : after] = [each - int(simulation.graph.memory[x]) for each in trace[before + 1 : after]]
+        loads.append((after, x))
+    return loads
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=range(len(GRAPHS)))
+def test_the_largest_and_longest_leaves_first(graph):
+    """On orders with recomputation and loads; a load that is found later comes later within its step."""
+    random = Random(graph.n_nodes)
+    for share in (0.9, 0.6, 0.0):
+        order, loads, _ = random_copies(random, graph)
+        simulation = simulate(graph, Schedule(order, loads))
+        limit = int(share * simulation.peak_memory)
+        expected = sorted([*loads, *evicted(simulation, limit)], key=lambda load: load[0])
+        assert list(map(tuple, evict(simulation, limit).loads.tolist())) == expected
+
+
+def test_memory_that_lingers_is_no_reason_for_another_load():
+    one_pass = simulate(CHAIN, np.flatnonzero(CHAIN.needed))
+    bare = evict(one_pass, one_pass.peak_memory * 6 // 10)
+    lingering = linger(CHAIN, bare, replace(LINK, out=2e8), one_pass.peak_memory)
+    assert lingering.lingering.size
+    limit = simulate(CHAIN, bare).peak_memory
+    assert simulate(CHAIN, lingering).peak_memory > limit
+    again = evict(simulate(CHAIN, lingering), limit)
+    assert simulate(CHAIN, again).peak_memory <= limit
+    assert sorted(again.loads[:, 1]) == sorted(set(bare.loads[:, 1]))

@@ -75,6 +75,14 @@ def test_figures_are_those_of_the_oracle():
     assert sum(drops) > 20
 
 
+def test_times_of_copies_are_computed_once_for_each_link():
+    graph = random_graph(Random(1))
+    fast, slow, other = Link(4e6, 4e6), Link(1e6, 1e6), Link(4e6, 4e6, host=9)
+    assert fast.times(graph) is fast.times(graph)
+    assert fast.times(graph) is other.times(graph)
+    assert slow.times(graph)[0].sum() > fast.times(graph)[0].sum()
+
+
 @pytest.mark.slow
 def test_figures_of_many_schedules_are_those_of_the_oracle():
     for seed in range(400, 5400):

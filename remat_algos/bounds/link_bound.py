@@ -1,6 +1,6 @@
 """A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, frexp, inf
@@ -115,9 +115,19 @@ def time_bound(
 
 
 def time_bounds(
-    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
+    graph: ComputationGraph,
+    limit: int,
+    times: LinkTimes,
+    *,
+    nodes: Sequence[int] | None = None,
+    look: Callable[[], object] | None = None,
 ) -> Iterator[TimeBound]:
-    """Yield the rising bounds on the way to `time_bound`, all above one pass.
+    """Yield the rising bounds on the way to `time_bound`, all above one pass; of given nodes alone, in order.
+
+    Raises
+    ------
+    ValueError
+        If a given node is not needed.
 
     Examples
     --------
@@ -125,18 +135,22 @@ def time_bounds(
     >>> [bound.infeasible for bound in time_bounds(graph, 3, LinkTimes([1] * 3, [1] * 3))]
     [True]
     """
-    live = bytes_in_id_order(graph)
-    nodes = np.argsort(-live, kind="stable")
+    if nodes is None:
+        live = bytes_in_id_order(graph)
+        most_first = np.argsort(-live, kind="stable")
+        nodes = most_first[live[most_first] > limit].tolist()
+    elif not graph.needed[list(nodes)].all():
+        raise ValueError("no output needs the node, so it may have no first run")
     best, prices = graph.needed_compute, LinkPrices()
     cuts = arcs = 0
     begin: Int64 | None = None
-    for node in nodes[live[nodes] > limit].tolist():
+    for node in nodes:
         if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if look is not None:
             look()
         if begin is None:
-            begin = _begin(graph, node)
+            begin = _begin(graph)
         moment = _PricedMoment(graph, limit, times, node, begin)
         if moment.over > 0:
             yield TimeBound(graph.needed_compute, (node,), infeasible=True)
@@ -164,15 +178,19 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
     if bound.prices is None:
         return graph.needed_compute
     node = bound.nodes[0]
-    moment = _PricedMoment(graph, limit, times, node, _begin(graph, node))
+    moment = _PricedMoment(graph, limit, times, node, _begin(graph))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
 
 
-def _begin(graph: ComputationGraph, node: int) -> Int64:
-    """int64[n_values]: compute before which no plan can store a value that is made before the first run of a node."""
+def _begin(graph: ComputationGraph) -> Int64:
+    """int64[n_values]: compute before which no plan can store a value that is made before the first run of a node.
+
+    The same for all nodes, so that a bound can be proved again from its node alone. Of large graphs only what does not
+    follow the node of the most bytes in id order is counted.
+    """
     nodes = graph.needed
     if nodes.sum() > MANY:
-        nodes = nodes & ~descendants(graph, node)
+        nodes = nodes & ~descendants(graph, int(bytes_in_id_order(graph).argmax()))
     if nodes.sum() > TOO_MANY:
         return np.zeros(graph.n_values, np.int64)
     return compute_up_to(graph, nodes)[graph.producer]

@@ -12,7 +12,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, brief, by_fields, frozen
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, derived
 from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import quoted
 
@@ -176,7 +176,13 @@ class Link:
                 f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
             )
         per_second = PER_SECOND[unit] * graph.labels.compute_scale
-        return self._times(graph.memory, self.out, per_second), self._times(graph.memory, self.into, per_second)
+
+        def both() -> tuple[Int64, Int64]:
+            out_time = self._times(graph.memory, self.out, per_second)
+            return out_time, out_time if self.into == self.out else self._times(graph.memory, self.into, per_second)
+
+        times: tuple[Int64, Int64] = derived(graph, f"times over {self.figures[:3]}", both)
+        return times
 
     def _times(self, memory: Int64, rate: float, per_second: int) -> Int64:
         """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""

@@ -21,6 +21,7 @@ Action = tuple[str, int]
 ("free", value)."""
 
 
+PACKING = 2.0  # seconds to find places within the bytes that are allowed, if the first try takes more
 ENDED = {"store": "stored", "load": "loaded"}
 
 Ended = tuple[SimpleQueue[BaseException | None], SimpleQueue[BaseException | None]]
@@ -198,17 +199,20 @@ class HostCopies:
             self._gone[read.get(i, at)].append(x)
         end = [read.get(i, at + 1) + 1 for i, at in last.values()]  # what is not read has arrived a step later
         buffers = Buffers([begin[x] for x in last], end, [self._size[x] for x in last])  # type: ignore[arg-type]
-        allocation = pack(buffers, time_limit=0)
+        allocation, allowed = pack(buffers, time_limit=0), None if self._link is None else self._link.host
+        if allowed is not None and self._peak <= allowed < allocation.size:
+            allocation = pack(buffers, capacity=allowed, time_limit=PACKING)
         self._offset = dict(zip(last, allocation.offset.tolist(), strict=True))
         return allocation.size
 
     def __enter__(self) -> Self:
         allowed = None if self._link is None else self._link.host
-        if allowed is not None and self._peak > allowed:
+        if allowed is not None and self._capacity > allowed:
+            amount, where = (self._peak, "") if self._peak > allowed else (self._capacity, " in one piece")
             raise OutOfMemoryError(
-                f"the copies take {self._peak:,} bytes of the host where {allowed:,} are allowed; "
+                f"the copies take {amount:,} bytes of the host{where} where {allowed:,} are allowed; "
                 "allow more, or take a schedule with fewer loads",
-                requested=self._peak,
+                requested=amount,
                 free=allowed,
             )
         try:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.bounds.memory import runs_once
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
@@ -54,20 +55,42 @@ class Offload(NamedTuple):
         """The JSON record."""
         return self._asdict() | {"value": graph.value_name(self.value)}
 
-    def text(self, graph: ComputationGraph) -> str:
+    def text(self, simulation: Simulation) -> str:
         """Its bytes, how long compute waits for it, the price of recomputing it, and its steps."""
+        graph = simulation.graph
         node = int(graph.producer[self.value])
         waits = "" if self.waits is None else ": hidden" if not self.waits else f": compute waits {self._wait(graph)}"
         name = "" if len(graph.values(node)) == 1 else f"{shortened(graph.value_name(self.value))} is "
-        cost = graph.labels.compute(int(graph.compute[node]) * len(self.loads))
         back = listed([f"{begin} (live to {end})" for begin, end in self.loads], NAMED)
+        size = format_bytes(int(graph.memory[self.value]))
         return (
-            f"{name}offloaded, {format_bytes(int(graph.memory[self.value]))} each way{waits}; to recompute it costs "
-            f"{cost}; stored after step {self.stored_at}, freed after {self.freed_after}, loaded before {back}"
+            f"{name}offloaded, {size} each way{waits}; {self._price(simulation)}; "
+            f"stored after step {self.stored_at}, freed after {self.freed_after}, loaded before {back}"
         )
+
+    def _price(self, simulation: Simulation) -> str:
+        """What recomputing it in place of its loads costs, if that can be."""
+        graph, node = simulation.graph, int(simulation.graph.producer[self.value])
+        missing = set[int]().union(*(_missing(simulation, node, step) for step, _ in self.loads))
+        nodes = [node, *(int(graph.producer[x]) for x in missing - set(simulation.stores.tolist()))]
+        if runs_once(graph)[nodes].any():
+            return "it cannot run again"
+        cost = graph.labels.compute(int(graph.compute[node]) * len(self.loads))
+        return f"to recompute it{', its own node' if missing else ''} costs {cost}"
 
     def _wait(self, graph: ComputationGraph) -> str:
         return f"{graph.labels.compute(self.waits or 0)} for it"
+
+
+def _missing(simulation: Simulation, node: int, step: int) -> set[int]:
+    """The values that have to be made or loaded before a node can run during a step."""
+    graph, nodes, missing = simulation.graph, [node], set[int]()
+    live, stores = {x for x, _ in live_at(simulation, step)}, set(simulation.stores.tolist())
+    while nodes:
+        needed = set(graph.reads(nodes.pop())) - live - missing
+        missing |= needed
+        nodes += [int(graph.producer[x]) for x in needed - stores]
+    return missing
 
 
 def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> Offload:
@@ -229,7 +252,7 @@ class Decision:
         peak = simulation.peak_memory
         flipped = self.flipped
         for offload in self.offloads:
-            yield f"    {offload.text(graph)}"
+            yield f"    {offload.text(simulation)}"
         if not self.is_offloaded:
             yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
         share = percent(self.bytes_at(simulation.peak_step), peak)

@@ -21,6 +21,7 @@ from remat_algos.text.wording import counted, listed, shortened
 FORCING_NODES_NAMED = 3
 FORCED_VALUES_NAMED = 3
 RULED_OUT = "its schedules violate a constraint"
+LATE = "; the time limit cut the search short"
 
 
 def budget_error(
@@ -53,12 +54,11 @@ def budget_error(
         names = listed([name for name in known if known[name] == reason])
         message += f"; {reason} (no plan from {names})"
     if late:
-        message += "; the time limit cut the search short"
+        message += LATE
     if skipped:
         message += f"; skipped: {skipped_text(skipped)}"
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {_named(graph, nodes)}"
-    if graph.mark is not None:
-        message += f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be kept"
+    message += marks_kept(graph)
     if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
         message += '; budget "least" gives the lowest peak found'
     plan = lowest_plan(problem, [] if lowest is None else [lowest])
@@ -87,6 +87,11 @@ def lowest_plan(
         bound=ComputeBound(problem.graph.needed_compute),
         reservation=reservation,
     )
+
+
+def marks_kept(graph: ComputationGraph) -> str:
+    """What is said of the marks of a graph, if it has any."""
+    return "" if graph.mark is None else f"; {counted(int((graph.mark > 0).sum()), 'mark')} on nodes must be kept"
 
 
 def _within(problem: Problem, candidates: Sequence[Candidate]) -> list[int]:
@@ -148,9 +153,14 @@ def reserved_error(
 
 
 def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """The nodes that force a peak, and the largest values that are live while the first of them runs."""
+    """The nodes that force a peak, or the two that do so together."""
     if nodes and [*nodes] == two_path_bound(graph)[1]:
         return f"{' or '.join(shortened(graph.labels[v]) for v in nodes)} runs"
+    return forcing_nodes(graph, nodes)
+
+
+def forcing_nodes(graph: ComputationGraph, nodes: Sequence[int]) -> str:
+    """The nodes that force a peak, and the largest values that are live while the first of them runs."""
     names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
     values = forced_values(graph, nodes[0]) if nodes else []
     largest = sorted(values, key=lambda x: -graph.memory[x])

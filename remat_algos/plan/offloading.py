@@ -18,14 +18,16 @@ from remat_algos.effort import Effort
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.plan.infeasible import LATE, forcing_nodes, lowest_plan, marks_kept
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.schedule.annealing import Annealed, Annealer
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.eviction import evict
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, simulate
+from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import listed, shortened
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
@@ -34,7 +36,6 @@ BEFORE = 0.5  # of the time, for the plan without copies
 LOWEST_PART = 0.5  # of the progress, for a schedule that fits
 WORK_OF_NODE = 8  # times that of a search without copies: small graphs take less
 BOUND_PART = 0.3  # of the time that is left, for the first bound
-NODES_NAMED = 3
 
 
 def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable[[Request, Clock], Plan]) -> Plan:
@@ -55,13 +56,14 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         alone = tuple(each for each in request.start if not each.stores.size)
         best = plain(replace(request, link=None, start=alone), clock.share(BEFORE, clock.within_stage(BEFORE)))
     except BudgetError as error:
-        if error.plan is None:
+        lowest: Plan | None = error.plan or _one_pass(request)
+        if lowest is None:
             raise
-        best, failure = error.plan, error  # of the lowest peak
+        best, failure = lowest, error
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
     if peak_bound_with_copies(graph)[0] > limit:
-        raise _shortage(request, link, limit, best) from failure
+        raise _shortage(request, link, limit, best, Stop.DONE) from failure
     bound, stop = ComputeBound(graph.needed_compute), best.report.stop
     if stop is not Stop.INTERRUPTED:
         bound, ended = _bound(request, link, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
@@ -69,6 +71,11 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     starts = [(best.simulation, "the plan without copies")]
     if graph.mark is None or not (graph.mark == RECOMPUTE).any():
         starts.append((baseline(graph), "one pass"))
+        if failure is not None and failure.plan is None:
+            with until_stopped() as ending:
+                evicted = evict(baseline(graph), _lowest_limit(request, limit), clock)
+                starts.append((simulate(graph, evicted), "eviction"))
+            stop |= ending.stop
     starts += [(each, "start") for each in _starts(request, link)]
     found, ended = _searched(request, link, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
@@ -96,9 +103,28 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         bound_search=None,
         link=link,
     )
-    if found.figures[0] > limit or _over_host(found, link):
-        raise _shortage(request, link, limit, plan) from failure
+    if found.figures[0] > limit or _over_host(found, link) or _violation(request, plan):
+        raise _shortage(request, link, limit, plan, stop) from failure
     return plan
+
+
+def _one_pass(request: Request) -> Plan | None:
+    """The plan of one pass, to begin at where there is none without copies; None if that breaks a law of the graph."""
+    problem, one = request.problem(), baseline(request.graph)
+    if (problem.limit or 0) < 0 or not evaluated(request.graph, one.schedule).simulation:
+        return None
+    return lowest_plan(problem, [Candidate(one.schedule, simulation=one, solver=BASELINE)])
+
+
+def _lowest_limit(request: Request, limit: int) -> int:
+    """The lowest limit of a region, or that of the whole."""
+    regions = request.constraints.regions.values() if request.constraints is not None else ()
+    return min([limit, *(each for _, each in regions)])
+
+
+def _violation(request: Request, plan: Plan) -> str | None:
+    """The constraint that a plan violates."""
+    return None if request.constraints is None else request.constraints.violation(plan.simulation)
 
 
 def _bound(
@@ -191,11 +217,12 @@ def _on_host(simulation: Simulation, link: Link) -> Bool:
     return leaving
 
 
-def _shortage(request: Request, link: Link, limit: int, lowest: Plan) -> BudgetError:
+def _shortage(request: Request, link: Link, limit: int, lowest: Plan, stop: Stop) -> BudgetError:
     """The error where nothing fits, even with copies."""
-    bound, nodes = peak_bound_with_copies(request.graph)
-    reached, within = lowest.peak_memory, exact_bytes(limit)
-    if reached <= limit and link.host is not None:
+    graph = request.graph
+    bound, nodes = peak_bound_with_copies(graph)
+    reached, within, violation = lowest.peak_memory, exact_bytes(limit), _violation(request, lowest)
+    if reached <= limit and violation is None and link.host is not None:
         host = f"takes at most {exact_bytes(link.host)} of the host"
         message = (
             f"no plan found within {within} that {host}; the best takes {exact_bytes(lowest.simulation.host_peak)}"
@@ -204,7 +231,11 @@ def _shortage(request: Request, link: Link, limit: int, lowest: Plan) -> BudgetE
         missing = "exists" if bound > limit else "was found"
         message = f"no plan within {within} {missing}, even with copies over {link}; the lowest peak is "
         message += exact_bytes(reached)
-    named = listed([shortened(request.graph.labels[v]) for v in nodes[:NODES_NAMED]])
-    run = "runs" if len(nodes) == 1 else "run"
-    message += f"; no schedule goes below {format_bytes(bound)}, needed while {named} {run}"
-    return BudgetError(message, reached, bound, nodes, lowest, names=request.graph.labels.names_of(nodes))
+    if violation is not None:
+        message += f"; it violates a constraint: {violation}"
+    if stop is Stop.DEADLINE:
+        message += LATE
+    recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))  # what must run once may be loaded
+    message += f"; no schedule goes below {format_bytes(bound)}, needed while {forcing_nodes(recomputable, nodes)}"
+    message += marks_kept(graph)
+    return BudgetError(message, reached, bound, nodes, lowest, names=graph.labels.names_of(nodes))

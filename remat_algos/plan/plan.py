@@ -114,6 +114,7 @@ class Plan:
     loaded: bool = False
     bound_search: Callable[[], tuple[ComputeBound, Stop]] | None = None
     link: Link | None = None
+    _timeline: Timeline | None = field(default=None, init=False, repr=False)
 
     _repr_html_ = html
 
@@ -189,7 +190,9 @@ class Plan:
     @property
     def timeline(self) -> Timeline | None:
         """When each run and copy begins; None without a link."""
-        return None if self.link is None else timeline(self.simulation, self.link)
+        if self.link is not None and self._timeline is None:
+            object.__setattr__(self, "_timeline", timeline(self.simulation, self.link))
+        return self._timeline
 
     @property
     def time(self) -> int:

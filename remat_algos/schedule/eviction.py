@@ -1,12 +1,11 @@
 """A schedule that fits by copies alone: what is not needed for longest leaves, and comes back where it is read."""
 
-from bisect import bisect_right
-
 import numpy as np
 
 from remat_algos.context import Clock
+from remat_algos.ir.arrays import Int64
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.simulation import Simulation, simulate
 
 
 def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Schedule:
@@ -17,6 +16,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Sch
     Parameters
     ----------
     simulation : Simulation
+        Memory that lingers in it counts as free, and lingers in the result no more: `linger` decides that last.
     limit : int
         Bytes.
     clock : Clock, optional
@@ -31,31 +31,52 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Sch
     >>> schedule.loads.tolist(), simulate(graph, schedule).peak_memory
     ([[3, 0]], 7)
     """
-    graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
-    trace, made_at = simulation.memory_trace.copy(), lives.made_at
-    uses: list[list[int]] = [[step] for step in made_at.tolist()]  # of each instance
-    for step, taken in enumerate(simulation.steps()):
-        for _, i in taken.reads:
-            if uses[i][-1] < step:
-                uses[i].append(step)
-    movable = np.flatnonzero(~graph.output[lives.value] & (graph.memory[lives.value] > 0))
-    size, begin, end = graph.memory[lives.value[movable]], made_at[movable], lives.end[movable]
-    loads, gone = schedule.loads.tolist(), set[tuple[int, int]]()
+    if simulation.schedule.lingering.size:
+        simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))
+    graph, schedule, value = simulation.graph, simulation.schedule, simulation.lifetimes.value
+    trace, gaps = simulation.memory_trace.copy(), _gaps(simulation)
+    size = graph.memory[value[gaps[:, 0]]]
+    gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
+    # a tree over the steps: a gap, by its place, is in a few nodes that cover its steps together, the best one last
+    n_leaves = len(schedule)
+    over: list[list[int]] = [[] for _ in range(2 * n_leaves)]
+    for place, (before, after) in enumerate(gaps[:, 1:].tolist()):
+        left, right = before + 1 + n_leaves, after + n_leaves
+        while left < right:
+            if left & 1:
+                over[left].append(place)
+                left += 1
+            if right & 1:
+                right -= 1
+                over[right].append(place)
+            left, right = left >> 1, right >> 1
+    loads, gone = schedule.loads.tolist(), bytearray(len(gaps))
     while trace.size and trace[step := int(trace.argmax())] > limit:
         if clock is not None:
             clock.check()
-        best, most = None, 0
-        for instance, bytes_ in zip(
-            *(each[(begin < step) & (end > step + 1)].tolist() for each in (movable, size)), strict=True
-        ):
-            place = bisect_right(uses[instance], step)
-            before, after = uses[instance][place - 1], uses[instance][place]
-            if before < step and (instance, after) not in gone and bytes_ * (after - before) > most:
-                best, most = (instance, before, after, bytes_), bytes_ * (after - before)
-        if best is None:
+        best, node = -1, step + n_leaves
+        while node:
+            places = over[node]
+            while places and gone[places[-1]]:
+                places.pop()
+            best, node = max(best, places[-1] if places else -1), node >> 1
+        if best < 0:
             break  # all that is live there is needed there
-        instance, before, after, bytes_ = best
-        gone.add((instance, after))
-        trace[before + 1 : after] -= bytes_
-        loads.append([after, int(lives.value[instance])])
-    return Schedule(schedule.order, loads, schedule.lingering)
+        gone[best] = True
+        instance, before, after = gaps[best].tolist()
+        trace[before + 1 : after] -= size[best]
+        loads.append([after, int(value[instance])])
+    return Schedule(schedule.order, loads)
+
+
+def _gaps(simulation: Simulation) -> Int64:
+    """int64[*, 3]: (instance, before, after) for steps between which it is live and not used; outputs have to stay."""
+    graph, value = simulation.graph, simulation.lifetimes.value
+    movable = (~graph.output[value] & (graph.memory[value] > 0)).tolist()
+    used, found = simulation.lifetimes.made_at.tolist(), list[tuple[int, int, int]]()
+    for step, taken in enumerate(simulation.steps()):
+        for _, i in taken.reads:
+            if movable[i] and used[i] + 1 < step:
+                found.append((i, used[i], step))
+            used[i] = step
+    return np.array(found, np.int64).reshape(-1, 3)

@@ -9,7 +9,6 @@ import numpy as np
 from remat_algos.cost.links import PER_SECOND, Link
 from remat_algos.ir.arrays import Int32, Int64, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.kernels.timeline import Engines
 from remat_algos.kernels.timeline import timeline as play
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -227,21 +226,17 @@ def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
     loaded = np.zeros(graph.n_values, bool)
     loaded[schedule.loads[:, 1]] = True
-    leaving = np.flatnonzero(loaded[lives.value]).astype(np.int32)
-    leaving = leaving[np.argsort(lives.end[leaving], kind="stable")]
-    load_of = np.full(lives.value.size, -1, np.int32)
-    load_of[simulation.load_instances] = np.arange(len(schedule.loads))
+    values = np.flatnonzero(loaded).astype(np.int32)
     out_time, in_time = link.times(graph)
     return play(
         graph.arrays,
         schedule.order,
         schedule.loads,
+        values=values,
+        out_time=out_time[values],
+        in_time=in_time[values],
         instance_indptr=lives.instance_indptr,
-        value=lives.value,
         end=lives.end,
-        leaving=leaving,
-        load_of=load_of[leaving],
         trace=simulation.memory_trace,
-        engines=Engines(out_time, in_time, graph.memory),
         limit=limit,
     )

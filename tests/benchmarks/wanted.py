@@ -36,6 +36,8 @@ SECONDS = {
     "test_read_tables_of_a_hundred_thousand_nodes": 2,
     # simulation
     "test_simulate_a_million_steps": 0.052,
+    "test_timeline_of_a_million_actions": 0.03,
+    "test_evict_all_from_twenty_thousand_nodes": 2,
     # lower_sets
     "test_exact_dp_at_its_least_budget[vgg19]": 0.0026,
     "test_exact_dp_at_its_least_budget[resnet50]": 0.0084,
