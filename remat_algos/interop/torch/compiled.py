@@ -92,7 +92,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     recurrent : bool
         Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on for every model (its setting `allow_rnn`).
     **options
-        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
+        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`, `link`: see
         `TrainingRequest`.
 
     Returns
