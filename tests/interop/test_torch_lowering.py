@@ -99,6 +99,17 @@ def with_drawn_copies(captured, order, rng):
     return with_copies(graph, schedule, loads, lingering)
 
 
+def drawn_inputs(captured):
+    """Inputs of the forward part, and gradients from outside."""
+    inputs, tangents = [], []
+    for node in captured.module.graph.find_nodes(op="placeholder"):
+        like = node.meta["val"]
+        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        found = tangents if node.name.startswith("tangents") else inputs
+        found.append(tensor.uniform_() if like.dtype.is_floating_point else tensor.zero_())
+    return inputs, tangents
+
+
 def same(results, expected):
     return all(a is b is None or torch.equal(a, b) for a, b in zip(results, expected, strict=True))
 
@@ -128,11 +139,8 @@ def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed, copies):
     rng = random.Random(seed)
     order = drawn_order(captured.graph, rng)
     simulation = ra.simulate(captured.graph, with_drawn_copies(captured, order, rng) if copies else order)
-    inputs = []
-    for node in captured.module.graph.find_nodes(op="placeholder"):
-        like = node.meta["val"]
-        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-        inputs.append(tensor.uniform_() if like.dtype.is_floating_point else tensor.zero_())
+    given, tangents = drawn_inputs(captured)
+    inputs = [*given, *tangents]
 
     torch.manual_seed(seed)
     expected = captured.module(*inputs)
@@ -150,9 +158,8 @@ def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed, copies):
 
     torch.manual_seed(seed)
     forward, backward = split(captured, simulation)
-    n_tangents = sum(node.name.startswith("tangents") for node in captured.module.graph.find_nodes(op="placeholder"))
-    passed = forward(*inputs[:-n_tangents])
-    gradients = backward(*passed[captured.num_forward :], *inputs[-n_tangents:])
+    passed = forward(*given)
+    gradients = backward(*passed[captured.num_forward :], *tangents)
     assert same([*passed[: captured.num_forward], *gradients], expected)
 
 

@@ -29,8 +29,7 @@ def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tu
     """Begin to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
     if not hasattr(first.untyped_storage(), "copied"):
         raise GraphError(
-            "a hook on saved tensors, as torch.autograd.graph.save_on_cpu sets them, has replaced a copy on the host; "
-            "leave out the hook, or the link"
+            "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
         )
     whole = _whole(first)
     found = torch.empty_like(whole, device=device, pin_memory=False)
