@@ -1,6 +1,8 @@
-"""Train transformer blocks of PyTorch in half of their memory, with copies to the host in place of recomputation.
+"""Train transformer blocks of PyTorch in half of their memory, with copies to the host.
 
-You learn to give torch.compile a link, to read what leaves the device, and to hold the predictions
+A value comes back where that takes less time than to compute it again.
+
+You learn to give a model a link to the host, to read what leaves the device, and to hold the predictions
 against what was allocated.
 
 Usage: python examples/torch_offload.py    (needs: python -m pip install 'remat_algos[torch]')
