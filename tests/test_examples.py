@@ -469,11 +469,18 @@ SCRIPTS = {
     "jax_mlp.py": (),
     "jax_scan.py": (),
     "torch_gpt.py": (("torch_gpt.svg", ["live memory (MiB)", "recomputed", "gradients"]),),
+    "torch_offload.py": (),
     "onnx_order.py": (),
 }
 
 
-NEEDS = {"jax_mlp.py": "jax", "jax_scan.py": "jax", "onnx_order.py": "onnx", "torch_gpt.py": "torch"}
+NEEDS = {
+    "jax_mlp.py": "jax",
+    "jax_scan.py": "jax",
+    "onnx_order.py": "onnx",
+    "torch_gpt.py": "torch",
+    "torch_offload.py": "torch",
+}
 
 
 @pytest.fixture(scope="module", params=SCRIPTS)
@@ -556,6 +563,7 @@ PRINTED = {
     "jax_mlp.py": ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "],
     "jax_scan.py": ["without a plan: by XLA ", "50%: peak ", " % more compute; by XLA ", "25%: peak "],
     "torch_gpt.py": ["of them random draws", "predicted 24215556 bytes", "measured Peaks(storages="],
+    "torch_offload.py": ["values offloaded", "0 extra runs", "loads (11.8 MiB) over pcie5", "Peaks(storages=12"],
     "onnx_order.py": ['as in dims={"batch": 1}', "13 forward, 19 backward", "compute grad(w1)"],
 }
 

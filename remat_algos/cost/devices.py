@@ -233,7 +233,7 @@ def get_device(name_or_path: str | os.PathLike[str]) -> Device:
     return _read(Path(text))
 
 
-AnyLink = Link | Device | str | os.PathLike[str]
+AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 """A link as `get_link` takes it."""
 
 
@@ -242,8 +242,8 @@ def get_link(link: AnyLink, host: int | str | None = None) -> Link:
 
     Parameters
     ----------
-    link : Link, Device, str or path
-        A text as `Link.of` reads it, or the file of a device that states a link.
+    link : Link, Device, str, path or mapping
+        A text or record as `Link.of` reads it, or the file of a device that states a link.
     host : int or str, optional
         Bytes of host memory, "64GiB" for example, in place of the link's own limit.
 

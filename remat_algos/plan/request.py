@@ -115,7 +115,7 @@ class Request:
         link = None if link is None else get_link(link)
         if link is not None:
             link.times(graph)
-            _check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
+            check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
         if link is None and any(each.stores.size for each in own_start):
             raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
@@ -184,7 +184,9 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         raise GraphError(f"start: {error}") from error
 
 
-def _check_link_goes_with(budget: Budget, *, cost_noise: float | None, allocator: str, raw: bool) -> None:
+def check_link_goes_with(
+    budget: Budget, *, cost_noise: float | None = None, allocator: str = PEAK, raw: bool = False
+) -> None:
     """ValueError for what is not planned together with copies."""
     memory = budget.memory is not None or budget.device is not None
     if not memory or budget.least or budget.above_lowest is not None:

@@ -15,6 +15,7 @@ import remat_algos as ra  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch.lowering import split  # noqa: E402
 from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
+from remat_algos.schedule.schedule import with_copies  # noqa: E402
 
 STATE = 5056  # bytes of a generator's state, which no dispatch mode sees
 ONE = (
@@ -83,6 +84,32 @@ def drawn_order(graph, rng):
     return order
 
 
+def with_drawn_copies(captured, order, rng):
+    """The order with random loads of what may leave, and values that linger beside their copies."""
+    graph, schedule = captured.graph, ra.Schedule(order)
+    made = {x: s for s, v in reversed(list(enumerate(order))) for x in graph.values(v)}
+    loads, lingering = [], []
+    for x in rng.sample(range(graph.n_values), graph.n_values // 3):
+        if graph.output[x] or not captured.tensors[x] or made[x] == len(order) - 1:
+            continue  # what nothing reads may have no tensor
+        steps = [rng.randrange(made[x] + 1, len(order)) for _ in range(rng.choice((1, 1, 2)))]
+        loads += [(s, x) for s in steps]
+        if rng.random() < 0.4:
+            lingering.append((x, rng.randrange(made[x], len(order) + 1)))
+    return with_copies(graph, schedule, loads, lingering)
+
+
+def drawn_inputs(captured):
+    """Inputs of the forward part, and gradients from outside."""
+    inputs, tangents = [], []
+    for node in captured.module.graph.find_nodes(op="placeholder"):
+        like = node.meta["val"]
+        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        found = tangents if node.name.startswith("tangents") else inputs
+        found.append(tensor.uniform_() if like.dtype.is_floating_point else tensor.zero_())
+    return inputs, tangents
+
+
 def same(results, expected):
     return all(a is b is None or torch.equal(a, b) for a, b in zip(results, expected, strict=True))
 
@@ -103,24 +130,25 @@ def test_a_row_reads_what_is_lowered_as_read(seed):
             assert set(captured.bases[node]) == needed[node]
 
 
+@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed):
+def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed, copies):
     torch.manual_seed(seed)
     x = torch.randn(8, 8)
     captured = remat.capture(Drawn(seed), (x,))
-    simulation = ra.simulate(captured.graph, drawn_order(captured.graph, random.Random(seed)))
-    inputs = []
-    for node in captured.module.graph.find_nodes(op="placeholder"):
-        like = node.meta["val"]
-        tensor = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-        inputs.append(tensor.uniform_() if like.dtype.is_floating_point else tensor.zero_())
+    rng = random.Random(seed)
+    order = drawn_order(captured.graph, rng)
+    simulation = ra.simulate(captured.graph, with_drawn_copies(captured, order, rng) if copies else order)
+    given, tangents = drawn_inputs(captured)
+    inputs = [*given, *tangents]
 
     torch.manual_seed(seed)
     expected = captured.module(*inputs)
 
+    lowered = remat.lower(captured, simulation)
     torch.manual_seed(seed)
     with _Storages(inputs) as storages:
-        results = remat.lower(captured, simulation)(*inputs)
+        results = lowered(*inputs)
     assert same(results, expected)
     draws = sum(op is not None and "generator_state" in op.meta for op in captured.operators)
     arriving = sum(int(captured.graph.memory[x]) for x in captured.graph.values(captured.boundary))
@@ -130,9 +158,8 @@ def test_a_lowered_schedule_computes_what_the_joint_graph_does(seed):
 
     torch.manual_seed(seed)
     forward, backward = split(captured, simulation)
-    n_tangents = sum(node.name.startswith("tangents") for node in captured.module.graph.find_nodes(op="placeholder"))
-    passed = forward(*inputs[:-n_tangents])
-    gradients = backward(*passed[captured.num_forward :], *inputs[-n_tangents:])
+    passed = forward(*given)
+    gradients = backward(*passed[captured.num_forward :], *tangents)
     assert same([*passed[: captured.num_forward], *gradients], expected)
 
 
@@ -145,6 +172,6 @@ def test_rows_of_more_graphs_read_what_is_lowered_as_read(seed):
 
 @pytest.mark.slow
 @settings(max_examples=25)
-@given(st.integers(0, 10**6))
-def test_more_lowered_schedules_compute_what_the_joint_graph_does(seed):
-    test_a_lowered_schedule_computes_what_the_joint_graph_does(seed)
+@given(st.integers(0, 10**6), st.booleans())
+def test_more_lowered_schedules_compute_what_the_joint_graph_does(seed, copies):
+    test_a_lowered_schedule_computes_what_the_joint_graph_does(seed, copies)

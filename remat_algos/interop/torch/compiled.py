@@ -92,7 +92,7 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     recurrent : bool
         Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on for every model (its setting `allow_rnn`).
     **options
-        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`: see
+        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`, `link`: see
         `TrainingRequest`.
 
     Returns
@@ -176,12 +176,13 @@ def partition_fn(budget: Budget | Amount, **options: Any) -> Partitioner:
     """A partition function for AOTAutograd, for custom backends.
 
     PyTorch's own decompositions of nn.GRU, nn.RNN and nn.LSTM leave out the dropout between layers; a backend that
-    captures these must take that into account.
+    captures these must take that into account. One that gives a link must run the modules call by call, in their order.
 
     Parameters
     ----------
     budget, **options
         As for `backend`.
+
     Returns
     -------
     Partitioner

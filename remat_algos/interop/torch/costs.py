@@ -47,6 +47,12 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
 
 
+def check_times(cost: Cost) -> None:
+    """Raise ValueError if a cost is no time, as a link needs it."""
+    if cost == "flops":
+        raise ValueError('a link needs costs that are times, and FLOPs are none; give cost="roofline" or "profile"')
+
+
 def count_flops(node: fx.Node) -> int:
     """Floating-point operations of a call, as counted by PyTorch; 0 for calls that it does not count."""
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))

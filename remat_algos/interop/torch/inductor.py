@@ -41,6 +41,8 @@ class InductorPartitioner(CustomPartitioner):
     def __init__(self, budget: Budget | Amount, **options: Any) -> None:
         if options.get("rng", "once") != "once":
             raise ValueError('inductor replays no random operators; leave rng out, or give "once"')
+        if options.get("link") is not None:
+            raise ValueError("inductor reorders operators, so copies would not hide behind them; leave the link out")
         self.partitioner = Partitioner(TrainingRequest.of(budget, **{**options, "rng": "once"}))
 
     @property

@@ -1,4 +1,4 @@
-"""From a schedule back to FX modules: every run is a call, and views are taken again of their bases."""
+"""From a schedule back to FX modules: every run and copy is a call, and views are taken again of their bases."""
 
 import operator
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,9 @@ from remat_algos.errors import PlanError
 from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.private import Saved, SavedUnchecked, Tangent
-from remat_algos.schedule.schedule import Schedule, check_no_loads
+from remat_algos.interop.torch.storages import STORAGES, storages
+from remat_algos.interop.torch.streams import arrive, leave, load, store
+from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, Step, simulate
 
 UNCHECKED = "saved_tensor_with_no_vc_check"
@@ -68,11 +70,12 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
     forward.copy_inputs((node for node in inputs if node not in tangents), steps[cut])
     for step in steps[:cut]:
         forward.run(step)
+    forward.wait_for_loads()
     results = forward.results(outputs[: captured.num_forward])
 
     backward = _Lowering(captured, simulation, forward)
     backward.copy_inputs(tangents, steps[cut])
-    for step in steps[cut + 1 :]:
+    for step in steps[cut:]:
         backward.run(step)
     gradients = backward.results(outputs[captured.num_forward :])
     backward.graph.output(gradients).meta["desc"] = about[captured.num_forward :]
@@ -89,7 +92,6 @@ def _checked(captured: Captured, schedule: Any) -> tuple[fx.GraphModule, Simulat
     simulation = schedule
     if not isinstance(schedule, Simulation) or schedule.graph is not captured.graph:
         simulation = simulate(captured.graph, getattr(schedule, "schedule", schedule))
-    check_no_loads(simulation.schedule, "a lowered module")
     return captured.module, simulation
 
 
@@ -109,6 +111,9 @@ class _Lowering:
         self.ran: set[fx.Node] = set() if earlier is None else earlier.ran
         self.pinned: dict[int, int] = {} if earlier is None else earlier.pinned  # instances of the first runs
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
+        self.value: list[int] = simulation.lifetimes.value.tolist()  # of each instance
+        self.hosts: dict[int, list[fx.Node]] = {}  # of values, their tensors on the host
+        self.arriving: set[int] = set()  # loaded instances that nothing has read
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
         """Copy the joint graph's inputs to this module; gradients from outside arrive at the boundary."""
@@ -118,7 +123,21 @@ class _Lowering:
             self.copies[node, stored] = self.graph.node_copy(node)
 
     def run(self, step: Step) -> None:
-        """Copy the operator of a step, and the items of its tuple."""
+        """Copy the operator of a step, and the items of its tuple, between its loads and its stores."""
+        for i in step.loads:
+            self._load(i)
+        self._run(step)
+        for i in step.stores:
+            self._store(i)
+        for i in step.frees:
+            self._free(i)
+
+    def wait_for_loads(self) -> None:
+        """Wait for loads that are read in the other module: their memory is free if that never runs."""
+        for i in sorted(self.arriving):
+            self._arrive(i)
+
+    def _run(self, step: Step) -> None:
         node = self.captured.operators[step.node]
         values = self.captured.graph.values(step.node)
         computed = dict(zip(values, step.makes, strict=True))
@@ -145,6 +164,8 @@ class _Lowering:
                 self.copies[key] = self._receive(computed)
             else:  # a view, taken of its stored base; views are never saved beside their bases
                 self.copies[key] = self.graph.node_copy(node, lambda read: self.copy(read, serving))
+        if node in self.parts and key[1][0] in self.arriving:
+            self._arrive(key[1][0])
         return self.copies[key]
 
     def saved(self) -> list[fx.Node]:
@@ -167,6 +188,52 @@ class _Lowering:
         call = (state.args[0], self.copy(state, serving), node.target, *args)
         self.copies[key] = self.graph.call_function(draw_again, call, kwargs)
         self.copies[key].meta = dict(node.meta)
+
+    def _load(self, i: int) -> None:
+        """Begin the copy of an instance from the host."""
+        parts, hosts = self.captured.tensors[self.value[i]], self._hosts(self.value[i])
+        if hosts:
+            loaded = self.graph.call_function(load, (parts[0].meta["val"].device, *hosts))
+            for place, part in enumerate(parts):
+                self.copies[part, (i,)] = self._call(part.meta, operator.getitem, loaded, place)
+            self.arriving.add(i)
+
+    def _arrive(self, i: int) -> None:
+        """Wait for the load of an instance."""
+        self.arriving.remove(i)
+        for part in self.captured.tensors[self.value[i]]:
+            self.copies[part, (i,)] = self._call(part.meta, arrive, self.copies[part, (i,)])
+
+    def _store(self, i: int) -> None:
+        """Begin the copy of an instance to the host."""
+        parts = self.captured.tensors[self.value[i]]
+        tensors = [self.copies[part, (i,)] for part in parts if (part, (i,)) in self.copies]
+        self.hosts[self.value[i]] = hosts = []
+        if tensors:  # else the state of a draw that does not run again
+            stored = self.graph.call_function(store, tuple(tensors))
+            for place, part in enumerate(parts):
+                there = part.meta["val"].to("cpu", copy=True)
+                hosts.append(self._call({"val": there, STORAGES: storages(there)}, operator.getitem, stored, place))
+
+    def _free(self, i: int) -> None:
+        """Wait for the copy of an instance that is freed."""
+        x = self.value[i]
+        if i in self.arriving:
+            self._arrive(i)
+        elif self.pinned[x] == i and self._hosts(x):
+            tensor = self.copy(self.captured.tensors[x][0], {x: i})
+            self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
+
+    def _hosts(self, x: int) -> list[fx.Node]:
+        """The tensors of a value on the host; empty if it is not stored."""
+        if x not in self.hosts and self.earlier is not None:
+            self.hosts[x] = [self._receive(each) for each in self.earlier.hosts.get(x, ())]
+        return self.hosts.get(x, [])
+
+    def _call(self, meta: Mapping[str, Any], target: Any, *args: Any) -> fx.Node:
+        called = self.graph.call_function(target, args)
+        called.meta = dict(meta)
+        return called
 
     def _take_apart(self, node: fx.Node, serving: Mapping[int, int]) -> None:
         """Take a tuple apart at once, so that unread items are released."""

@@ -12,9 +12,10 @@ import torch
 from torch import fx
 
 from remat_algos.context import Clock
+from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.roofline import Cost
 from remat_algos.errors import BudgetError, warn
-from remat_algos.interop.torch.costs import price
+from remat_algos.interop.torch.costs import check_times, price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
@@ -37,12 +38,13 @@ from remat_algos.interop.torch.private import (
 )
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.storages import STORAGES
+from remat_algos.interop.torch.streams import wait_for_copies
 from remat_algos.ir.budget import LEAST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.optimizers import OPTIMIZERS
-from remat_algos.plan.plan import Plan
+from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.plan_cache import answered_before
-from remat_algos.plan.request import Request
+from remat_algos.plan.request import Request, check_link_goes_with
 from remat_algos.plan.solve import answered
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.layout import labelled
@@ -82,6 +84,9 @@ class TrainingRequest:
         Count gradients kept from earlier steps in a device budget.
     reserve : int or str
         Bytes of a device budget that are kept free.
+    link : Link, Device, str, path or mapping, optional
+        Values may also be stored on the host over this link and loaded back, as for `remat_algos.solve`: "pcie5",
+        "50GB/s", or {"out": "50GB/s", "into": "50GB/s", "host": "64GiB"}, which limits the bytes on the host.
     """
 
     budget: Budget | Amount
@@ -94,6 +99,7 @@ class TrainingRequest:
     optimizer: str | None = None
     accumulate: bool = False
     reserve: Amount = 0
+    link: AnyLink | None = None
 
     def __post_init__(self) -> None:
         if not self.as_today:
@@ -110,6 +116,11 @@ class TrainingRequest:
             raise TypeError('reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one')
         if device is not None and reserve > byte_limit(device):
             raise ValueError(f"reserve {shortened(self.reserve)} is above device {shortened(device)}; nothing is left")
+        if self.link is not None:
+            object.__setattr__(self, "link", get_link(self.link))
+            check_times(self.cost)
+            if not self.as_today:
+                check_link_goes_with(Budget.of(self.budget))
 
     @classmethod
     def of(cls, budget: Budget | Amount, **options: Any) -> "TrainingRequest":
@@ -151,7 +162,8 @@ class TrainingRequest:
         """
         budget = self._in_bytes(references)
         limit = None if budget.above_lowest else budget.memory_limit(0, graph.resident_memory)
-        plan, failed, request = None, None, Request.of(graph, budget, solver=self.solver, effort=self.effort)
+        plan, failed = None, None
+        request = Request.of(graph, budget, solver=self.solver, effort=self.effort, link=self.link)
         try:
             plan = answered_before(request)
         except BudgetError as error:
@@ -248,12 +260,14 @@ class GraphReport:
 
     def summary(self) -> str:
         """One line: peak, limit, overhead, and memory outside the graph."""
-        plan, graph = self.plan, self.plan.graph
+        plan, graph, stores = self.plan, self.plan.graph, self.plan.simulation.stores
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
+        copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
         outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
         return (
             f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{limit}, overhead "
-            f"{percent(plan.overhead, graph.needed_compute)}; all graphs within {format_bytes(self.whole)}{outside}"
+            f"{percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
+            f"{format_bytes(self.whole)}{outside}"
         )
 
     def __str__(self) -> str:
@@ -265,6 +279,7 @@ class GraphReport:
             ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
+            *(() if plan.timeline is None else time_rows(plan.timeline)),
             *self.references.rows(),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
             (
@@ -496,12 +511,19 @@ def gradient_bytes(graph: ComputationGraph) -> int:
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-    """A module that empties the list of its inputs, so that each is released after its last read."""
+    """A module that empties the list of its inputs, so that each is released after its last read.
+
+    After an error no copy is running.
+    """
     module.graph.set_codegen(BoxedCode())
     module.recompile()
 
     def run(inputs: list[Any]) -> Any:
-        return module.forward(inputs)
+        try:
+            return module.forward(inputs)
+        except BaseException:
+            wait_for_copies()
+            raise
 
     run._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd looks for it
     return run

@@ -40,7 +40,7 @@ class References:
         return self.one_pass if self.today is None else self.today
 
     def better(self, plan: Plan | None, limit: int | None) -> Simulation | None:
-        """A reference that fits when the plan does not, or computes less, else None.
+        """A reference that fits when the plan does not, or takes less time, else None.
 
         Parameters
         ----------
@@ -50,13 +50,13 @@ class References:
             Bytes; None to minimize the peak.
         """
 
-        def rank(simulation: Simulation) -> tuple[int, int]:
-            above = simulation.peak_memory if limit is None else max(simulation.peak_memory - limit, 0)
-            return above, simulation.overhead
+        def rank(peak: int, overhead: int) -> tuple[int, int]:
+            return peak if limit is None else max(peak - limit, 0), overhead
 
-        best = min(self.as_is, self.one_pass, key=rank)
+        best = min(self.as_is, self.one_pass, key=lambda each: rank(each.peak_memory, each.overhead))
         fits = limit is None or best.peak_memory <= limit
-        return best if fits and (plan is None or rank(best) < rank(plan.simulation)) else None
+        ranked = rank(best.peak_memory, best.overhead)
+        return best if fits and (plan is None or ranked < rank(plan.peak_memory, plan.overhead_in_time)) else None
 
     def rows(self) -> list[tuple[str, str]]:
         """Lines of a report."""

@@ -1,0 +1,110 @@
+"""Copies of storages to the host and back, on two streams beside compute; on the CPU at once."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx.node import has_side_effect
+
+from remat_algos.errors import GraphError, OutOfMemoryError
+from remat_algos.interop.torch.private import without_modes
+from remat_algos.interop.torch.storages import HOST
+
+_OUT, _INTO = 0, 1
+_streams: dict[torch.device, tuple[Any, Any]] = {}
+
+
+def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Begin to copy a storage to the host, and give its tensors there, of the same sizes, strides and offsets.
+
+    Other operators must not write into the storage, nor anything else take its memory, until `leave`.
+    """
+    whole = _whole(first)
+    host = _host_memory(whole.nbytes, first.device).view(whole.dtype)
+    _begin(_OUT, first.device, whole, host)
+    return _placed(host, first, *others)
+
+
+def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Begin to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
+    if not hasattr(first.untyped_storage(), "copied"):
+        raise GraphError(
+            "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
+        )
+    whole = _whole(first)
+    found = torch.empty_like(whole, device=device, pin_memory=False)
+    _begin(_INTO, device, whole, found)
+    return _placed(found, first, *others)
+
+
+@has_side_effect
+def leave(tensor: torch.Tensor, host: torch.Tensor) -> None:
+    """Let compute wait for the store of a tensor, whose memory is free from here on."""
+    _wait(tensor.device, host)
+
+
+@has_side_effect
+def arrive(tensor: torch.Tensor) -> torch.Tensor:
+    """A loaded tensor, for which compute waits here."""
+    _wait(tensor.device, tensor)
+    return tensor
+
+
+def wait_for_copies() -> None:
+    """Let compute wait for all copies: after an error the memory that they read and write is free at once."""
+    for device, streams in list(_streams.items()):
+        for stream in streams:
+            torch.get_device_module(device).current_stream(device).wait_stream(stream)
+
+
+def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
+    """Copy, behind the work of compute so far and the copy that made the source; the end is noted at the storage."""
+    if device.type in HOST:
+        into.copy_(source)
+        ended = None
+    else:
+        on = torch.get_device_module(device)
+        if device not in _streams:
+            _streams.setdefault(device, (on.Stream(device), on.Stream(device)))
+        stream, before = _streams[device][way], getattr(source.untyped_storage(), "copied", None)
+        stream.wait_stream(on.current_stream(device))
+        if before is not None:
+            stream.wait_event(before)
+        with on.stream(stream):
+            into.copy_(source, non_blocking=True)
+        ended = stream.record_event()
+    into.untyped_storage().copied = ended  # with a saved tensor it comes to backward
+
+
+def _wait(device: torch.device, copied: torch.Tensor) -> None:
+    ended = copied.untyped_storage().copied
+    if ended is not None:
+        torch.get_device_module(device).current_stream(device).wait_event(ended)
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A flat view of a whole storage."""
+    return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.itemsize,), (1,), 0)
+
+
+def _placed(whole: torch.Tensor, *like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Tensors in a storage, with the layouts of others."""
+    return tuple(whole.view(each.dtype).as_strided(each.size(), each.stride(), each.storage_offset()) for each in like)
+
+
+def _host_memory(size: int, device: torch.device) -> torch.Tensor:
+    """Bytes of the host, pinned for a device; on the CPU not from PyTorch's allocator, which serves the device there.
+
+    Pinned memory comes from PyTorch's pool, which keeps it.
+    """
+    try:
+        if device.type in HOST:
+            return torch.from_numpy(np.empty(size, np.uint8))
+        with without_modes():  # those that count storages count the device's
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    except (MemoryError, RuntimeError):
+        raise OutOfMemoryError(
+            f"a copy takes {size:,} bytes of the host, which it does not have; give the link a limit, as in "
+            '{"out": "50GB/s", "into": "50GB/s", "host": "16GiB"}',
+            requested=size,
+        ) from None
