@@ -81,6 +81,8 @@ class BudgetError(RematError):
         The plan with the lowest peak found, for an allocator the lowest reserved memory; None without a plan.
     names : sequence of str
         The names of `nodes`; empty if the graph has only ids.
+    reasons : sequence of str
+        Why solvers have no plan, as the message says it.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class BudgetError(RematError):
         nodes: Sequence[int],
         plan: Any | None = None,
         names: Sequence[str] = (),
+        reasons: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
         self.reached = reached
@@ -98,6 +101,7 @@ class BudgetError(RematError):
         self.nodes = tuple(nodes)
         self.plan = plan
         self.names = tuple(names)
+        self.reasons = tuple(reasons)
 
 
 class PlanError(RematError, ValueError):

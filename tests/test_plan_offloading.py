@@ -132,6 +132,8 @@ def test_an_error_with_a_link_says_what_one_without_says():
     once = replace(CHAIN, once=np.ones(CHAIN.n_nodes, bool))  # what must run once may leave
     assert message(once).endswith("with 8 (6 B), 15 (6 B), 7 (2 B) and 1 more live")
     assert message(replace(CHAIN, mark=np.ones(CHAIN.n_nodes, np.int8))).endswith("24 marks on nodes must be kept")
+    forward = timed(chain(12))
+    assert "; the graph has no backward part; call differentiate(graph) first (no plan from" in message(forward, 1)
     limit = baseline_peak(CHAIN) // 2
     assert "; the time limit cut the search short; no schedule" in message(limit=limit, time_limit=1e-6)
     text = message(limit=limit, constraints={"regions": {"all": ("*", bound - 1)}})

@@ -50,9 +50,11 @@ def budget_error(
     message += violation
     known = {name: reason for name, reason in reasons.items() if len(reasons) == 1 or not _is_exact(name)}
     known = {name: reason for name, reason in known.items() if not (violation and reason == RULED_OUT)}
-    for reason in dict.fromkeys(known.values()):  # before the bound: some name the remedy
-        names = listed([name for name in known if known[name] == reason])
-        message += f"; {reason} (no plan from {names})"
+    without = [
+        f"{reason} (no plan from {listed([name for name in known if known[name] == reason])})"
+        for reason in dict.fromkeys(known.values())
+    ]
+    message = "; ".join([message, *without])  # before the bound: some name the remedy
     if late:
         message += LATE
     if skipped:
@@ -62,9 +64,8 @@ def budget_error(
     if lowest is not None and not _within(problem, candidates) and (problem.limit or 0) >= 0:
         message += '; budget "least" gives the lowest peak found'
     plan = lowest_plan(problem, [] if lowest is None else [lowest])
-    return BudgetError(
-        message, lowest.figures[0] if lowest else problem.base, bound, nodes, plan, graph.labels.names_of(nodes)
-    )
+    reached = lowest.figures[0] if lowest else problem.base
+    return BudgetError(message, reached, bound, nodes, plan, graph.labels.names_of(nodes), without)
 
 
 def lowest_plan(

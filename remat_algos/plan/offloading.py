@@ -63,7 +63,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     limit = request.problem().limit
     assert limit is not None  # a request with a link has a memory budget
     if peak_bound_with_copies(graph)[0] > limit:
-        raise _shortage(request, link, limit, best, Stop.DONE) from failure
+        raise _shortage(request, link, limit, best, Stop.DONE, failure) from failure
     bound, stop = ComputeBound(graph.needed_compute), best.report.stop
     if stop is not Stop.INTERRUPTED:
         bound, ended = _bound(request, link, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
@@ -104,7 +104,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         link=link,
     )
     if found.figures[0] > limit or _over_host(found, link) or _violation(request, plan):
-        raise _shortage(request, link, limit, plan, stop) from failure
+        raise _shortage(request, link, limit, plan, stop, failure) from failure
     return plan
 
 
@@ -217,8 +217,10 @@ def _on_host(simulation: Simulation, link: Link) -> Bool:
     return leaving
 
 
-def _shortage(request: Request, link: Link, limit: int, lowest: Plan, stop: Stop) -> BudgetError:
-    """The error where nothing fits, even with copies."""
+def _shortage(
+    request: Request, link: Link, limit: int, lowest: Plan, stop: Stop, alone: BudgetError | None
+) -> BudgetError:
+    """The error where nothing fits, even with copies; it also has the reasons of that without copies."""
     graph = request.graph
     bound, nodes = peak_bound_with_copies(graph)
     reached, within, violation = lowest.peak_memory, exact_bytes(limit), _violation(request, lowest)
@@ -233,9 +235,11 @@ def _shortage(request: Request, link: Link, limit: int, lowest: Plan, stop: Stop
         message += exact_bytes(reached)
     if violation is not None:
         message += f"; it violates a constraint: {violation}"
+    reasons = () if alone is None else alone.reasons
+    message = "; ".join([message, *reasons])
     if stop is Stop.DEADLINE:
         message += LATE
     recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))  # what must run once may be loaded
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {forcing_nodes(recomputable, nodes)}"
     message += marks_kept(graph)
-    return BudgetError(message, reached, bound, nodes, lowest, names=graph.labels.names_of(nodes))
+    return BudgetError(message, reached, bound, nodes, lowest, graph.labels.names_of(nodes), reasons)
