@@ -27,10 +27,7 @@ def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...
 
 def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Begin to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
-    if not hasattr(first.untyped_storage(), "copied"):
-        raise GraphError(
-            "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
-        )
+    _end_of_copy(first)  # an error if it is none
     whole = _whole(first)
     found = torch.empty_like(whole, device=device, pin_memory=False)
     _begin(_INTO, device, whole, found)
@@ -77,9 +74,19 @@ def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Ten
 
 
 def _wait(device: torch.device, copied: torch.Tensor) -> None:
-    ended = copied.untyped_storage().copied
+    ended = _end_of_copy(copied)
     if ended is not None:
         torch.get_device_module(device).current_stream(device).wait_event(ended)
+
+
+def _end_of_copy(copied: torch.Tensor) -> Any:
+    """The event at the end of the copy into a storage; None on the CPU."""
+    storage = copied.untyped_storage()
+    if not hasattr(storage, "copied"):
+        raise GraphError(
+            "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
+        )
+    return storage.copied
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
