@@ -49,10 +49,10 @@ def greedy_remat(
     max_block : int, optional
         Maximum number of consecutive runs that are postponed together. By default the best of 1, 2, 4, ..., 64.
     moves : bool
-        Follow XLA's pass: a run that nothing has read is moved, not run twice; savings are compared as `limit // saved`;
-        and a value is recomputed before the last reader of an input, if that is earlier than its own next reader. False
-        is the paper's text, with `max_block=1` letter for letter: no run is removed, the greatest saving wins, and a
-        value is recomputed just before its next reader.
+        Follow XLA's pass: a run that nothing has read is moved, not run twice; savings are compared as
+        `limit // saved`; and a value is recomputed before the last reader of an input, if that is earlier than its own
+        next reader. False is the paper's text, with `max_block=1` letter for letter: no run is removed, the greatest
+        saving wins, and a value is recomputed just before its next reader.
 
     References
     ----------
