@@ -4,6 +4,7 @@
 import numpy as np
 
 cimport cython
+from libc.stdint cimport INT64_MAX
 from libcpp.vector cimport vector
 from remat_algos.kernels.graph cimport GraphArrays
 from remat_algos.kernels.growing cimport assign
@@ -15,18 +16,20 @@ cdef class _GreedyWalk
 
 
 def greedy_order(GraphArrays graph not None, Int32s order, Flags rerunnable, *, int64_t limit, int64_t max_block,
-                 int64_t max_runs, int64_t factor, int64_t min_work):
+                 int64_t max_runs, int64_t factor, int64_t min_work, bint moves):
     """An order with the recomputations that one walk along it under a limit inserts.
 
-    order : int32[m], rerunnable : uint8[n] nodes that may run again; limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk
+    order : int32[m], rerunnable : uint8[n] nodes that may run again; limit in bytes, max_block as in _PostponableBlocks, max_runs, factor, min_work as in _GreedyWalk,
+    moves : follow XLA's pass; otherwise the paper's text, which does not end without max_runs: a run is never removed,
+    the greatest saving is exact, and the next run is just before the first reader to come
     Returns (int32[k], the highest level of blocks tried, work). The level counts from 0, and is one above the last if
     some step had no block to postpone, two above if the walk was cut short.
     Cost: O(m + reads of all runs) time and memory, and for each step above the limit a scan of the live runs, and with
     `max_block` above 1 of blocks that end with them: about m^2 in all on long orders with a tight limit.
     """
     runs = _RunList(graph, order, rerunnable, max_block)
-    blocks = _PostponableBlocks(runs, limit, max_block)
-    walk = _GreedyWalk(runs, blocks, graph.workspace, limit, max_runs, factor, min_work)
+    blocks = _PostponableBlocks(runs, limit, max_block, moves)
+    walk = _GreedyWalk(runs, blocks, graph.workspace, limit, max_runs, factor, min_work, moves)
     walk.go()
     reached = blocks.levels + 1 if walk.cut_short else walk.reached
     return runs.order(), reached, blocks.single_work + blocks.block_work
@@ -341,11 +344,12 @@ cdef class _PostponableBlocks:
 
     Level 0 are the single runs, level k the blocks of more than 2^(k-1) and at most 2^k. The best block of each end and
     level is remembered until a run in reach changes; only the test if the current run reads it is repeated.
-    runs : _RunList, limit : bytes, max_block : maximum number of runs of a block,
+    runs : _RunList, limit : bytes, max_block : maximum number of runs of a block, moves : as in greedy_order; then
     from 2 on blocks without reads so far are preferred
     """
     cdef _RunList runs
     cdef int64_t limit, max_block
+    cdef bint moves
     cdef readonly int levels
     cdef readonly int64_t single_work, block_work    # runs and reads examined
     cdef vector[int64_t] busy, seen, charged_run, charged     # stamps, of runs and slots
@@ -357,8 +361,8 @@ cdef class _PostponableBlocks:
     cdef vector[int] passed                        # ends whose best block the current run reads
     cdef vector[int] chosen                        # the runs of the best block, its end first
 
-    def __init__(self, _RunList runs, int64_t limit, int64_t max_block):
-        self.runs, self.limit, self.max_block = runs, limit, max_block
+    def __init__(self, _RunList runs, int64_t limit, int64_t max_block, bint moves):
+        self.runs, self.limit, self.max_block, self.moves = runs, limit, max_block, moves
         self.levels = 1 + int(max_block - 1).bit_length()
         assign(self.barren, self.levels, 0)
         assign(self.barren_since, self.levels, 0)
@@ -463,7 +467,7 @@ cdef class _PostponableBlocks:
         """
         cdef int run = end, level = 0
         cdef int64_t size = 0, level_end = 1, saved = 0, slot, edge, work = 0, cell = <int64_t>end * self.levels
-        cdef bint unused = self.max_block > 1
+        cdef bint unused = self.moves and self.max_block > 1
         self.clock += 1
         for level in range(highest + 1):
             self.cost[cell + level] = -1
@@ -487,10 +491,13 @@ cdef class _PostponableBlocks:
                     saved -= self.charge(self.runs.value_of(self.runs.reads[edge].source))
                     work += 1
                 if saved > 0:
-                    self.offer(cell + level, 0 if unused else self.limit // saved, run, <int>size)
+                    self.offer(cell + level, 0 if unused else self.cost_of(saved), run, <int>size)
             run = self.runs.all[run].before
         self.runs.all[end].known = 0 if careful else highest + 1
         self.count(highest, work)
+
+    cdef inline int64_t cost_of(self, int64_t saved) noexcept nogil:
+        return self.limit // saved if self.moves else INT64_MAX - saved
 
     cdef inline void offer(self, int64_t cell, int64_t cost, int start, int size) noexcept nogil:
         if self.cost[cell] < 0 or cost <= self.cost[cell]:           # the first start among equals
@@ -514,20 +521,21 @@ cdef class _GreedyWalk:
 
     runs : _RunList, blocks : _PostponableBlocks, workspace : int64[n], limit : bytes, max_runs : runs that may be
     created, factor, min_work : the search for blocks of several runs may cost `factor` times the one for single runs,
-    plus `min_work`
+    plus `min_work`, moves : as in greedy_order
     """
     cdef _RunList runs
     cdef _PostponableBlocks blocks
     cdef Int64s workspace
     cdef int64_t limit, max_runs, factor, min_work
     cdef vector[int] stack                         # runs to drop
+    cdef bint moves
     cdef readonly bint cut_short
     cdef readonly int reached                      # the highest level tried; `levels` if all failed
 
     def __init__(self, _RunList runs, _PostponableBlocks blocks, workspace, int64_t limit, int64_t max_runs, int64_t factor,
-                 int64_t min_work):
+                 int64_t min_work, bint moves):
         self.runs, self.blocks, self.workspace, self.limit = runs, blocks, workspace, limit
-        self.max_runs, self.factor, self.min_work = max_runs, factor, min_work
+        self.max_runs, self.factor, self.min_work, self.moves = max_runs, factor, min_work, moves
         self.cut_short = False
         self.reached = 0
 
@@ -538,7 +546,7 @@ cdef class _GreedyWalk:
             run = self.runs.first
             while run >= 0:
                 self.runs.begin(run)
-                if self.too_much() and self.allocates(self.runs.all[run].node):
+                if self.too_much() and (not self.moves or self.allocates(self.runs.all[run].node)):
                     self.blocks.at_step()
                     self.reduce()
                 self.runs.end()
@@ -580,7 +588,7 @@ cdef class _GreedyWalk:
         cdef int place = self.place_for(run), again = self.runs.new_run(self.runs.all[run].node)
         self.runs.insert(again, place)
         self.runs.hand_over(run, again)
-        if self.useless(run):
+        if self.moves and self.useless(run):
             self.runs.all[again].moved = True
             self.runs.all[again].denied = self.runs.all[run].moved
             self.drop(run)
@@ -634,7 +642,7 @@ cdef class _GreedyWalk:
         return 0
 
     cdef int place_for(self, int run) noexcept nogil:
-        """The place before its first future reader and the last future reader of each value that it reads."""
+        """The place before its first future reader and, with moves, the last future reader of each value that it reads."""
         cdef int place = -1, last
         cdef int64_t slot, edge, x
         for slot in range(self.runs.all[run].first_slot, self.runs.end_slot(run)):
@@ -644,6 +652,8 @@ cdef class _GreedyWalk:
             while edge >= 0:
                 place = self.sooner(place, self.runs.reads[edge].reader)
                 edge = self.runs.reads[edge].next
+        if not self.moves:
+            return place
         for edge in range(self.runs.all[run].first_edge, self.runs.end_edge(run)):
             x = self.runs.value_of(self.runs.reads[edge].source)
             last = -1 if self.runs.output[x] else self.last_reader(self.runs.placed_slot(x))

@@ -401,7 +401,7 @@ def greedy():
         ids = np.arange(n, dtype=np.int32)
         read, reader = np.concatenate([ids[:-1], ids[:depth][::-1]]), np.concatenate([ids[1:], ids[depth:]])
         graph = graph_arrays(n, *rows_by(reader, read, n))
-        bounds = {"limit": limit, "max_block": 32, "max_runs": 4 * n, "factor": 1, "min_work": 1000}
+        bounds = {"limit": limit, "max_block": 32, "max_runs": 4 * n, "factor": 1, "min_work": 1000, "moves": True}
         return partial(greedy_order, graph, ids, np.ones(n, np.uint8), **bounds)
 
     return both(walk(10, 6), walk(20_000, 19_900))

@@ -118,7 +118,7 @@ def test_no_text_has_a_place_left_for_a_number(quick):
 def test_files_in_the_docs_are_those_of_the_page(quick):
     page, _ = quick
     names = {page.file_of(part) for part in page.parts if not isinstance(part, str)} - {"chen2016_networks.csv"}
-    whole = {"chen2016.md", "chen2016_claims.csv", "chen2016_stages.csv"}
+    whole = {"chen2016.md", "chen2016_claims.csv", "chen2016_order.csv", "chen2016_stages.csv"}
     assert {path.name for path in PAGES.glob("chen2016*")} == names | whole
 
 

@@ -23,6 +23,7 @@ from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.task import Task
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
+from tests.oracles.greedy_of_the_paper import greedy_of_the_paper
 from tests.oracles.revolve import least_ladder_compute
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import graphs, orders, rows, training_graphs
@@ -30,7 +31,7 @@ from tests.strategies import graphs, orders, rows, training_graphs
 UNBOUNDED = 2**30
 
 
-def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED):
+def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNBOUNDED, moves=True):
     """The order that one walk gives, and the level of blocks that it came to."""
     order = np.flatnonzero(graph.needed) if order is None else order
     found, reached, _ = greedy_order(
@@ -42,6 +43,7 @@ def walk(graph, limit, max_block=1, order=None, max_runs=UNBOUNDED, min_work=UNB
         max_runs=max_runs,
         factor=1,
         min_work=min_work,
+        moves=moves,
     )
     return found.tolist(), reached
 
@@ -87,6 +89,38 @@ def test_a_walk_is_that_of_the_oracle(data, graph):
     limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
     max_block = data.draw(st.sampled_from([1, 1, 2, 3, 8]))
     assert walk(graph, limit, max_block, order)[0] == oracle.greedy(graph, order, limit, max_block)
+
+
+@given(data=st.data(), graph=graphs(max_nodes=9) | training_graphs(max_nodes=10))
+@settings(max_examples=60)
+def test_single_runs_without_moves_are_the_text_of_the_paper(data, graph):
+    order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
+    limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
+    max_runs = data.draw(st.sampled_from([len(order) + 3, 4 * len(order)]))
+    found, _ = walk(graph, limit, 1, order, max_runs, moves=False)
+    assert found == greedy_of_the_paper(graph, order, limit, max_runs)
+
+
+def test_without_moves_the_greatest_saving_is_exact_and_what_was_run_stays():
+    graph = edges("A-D B-F C-F D-E E-F", memory=[1, 4, 3, 1, 4, 1])  # of A, D, B, C, E, F
+    # with a limit of 8, B (3 bytes) and C (4 bytes) wait for F: 8 // 3 == 8 // 4, so XLA takes B, the text C
+    assert named(graph, walk(graph, 8, 1, max_runs=20, moves=False)[0]) == "A D B C D E C F"
+    assert sorted(walk(graph, 8, 1)[0]) == list(range(6))  # nothing has read either: both are moved
+
+
+def test_without_moves_only_the_number_of_runs_ends_mutual_postponement():
+    graph = edges("A-D B-D C-D")  # within no byte at all A, B and C displace each other
+    for most in (40, 80):
+        assert len(walk(graph, 0, 1, max_runs=most, moves=False)[0]) == most
+
+
+def test_the_choice_of_rules_is_recorded_and_checked():
+    graph = edges("A-B A-C B-D C-D A-E D-E")
+    plan = solve(graph, 3, solver="greedy_remat", max_block=1, moves=False, raw=True)
+    assert (plan.peak_memory, plan.details["moves"], plan.details["max_block"]) == (3, False, 1)
+    assert "moves" not in solve(graph, 3, solver="greedy_remat", raw=True).details
+    with pytest.raises(ValueError, match="moves is 'no'; use True for XLA's pass, or False for the paper's text"):
+        frontier(graph, moves="no")
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=16))

@@ -270,7 +270,7 @@ def formula_details(
         "strategy": strategy,
         "formula_budget": budget,
         "formula_peak": chain.peak(graph),
-        "formula_overhead": chain.overhead(graph),
+        "formula_overhead": formula_overhead(graph, chain, keep_last),
         "blocks": len(chain),
     }
     if family.thinned:
@@ -289,6 +289,7 @@ def formula_rows(graph: ComputationGraph, details: Details) -> Iterator[tuple[st
     if not (is_count(peak) and is_count(overhead)):  # a plan from elsewhere
         return
     text = f"peak {format_bytes(peak)}, overhead {graph.labels.compute(overhead)} by the paper's formulas"
+    text += ", the last block kept" if details.get("keep_last") is True else ""
     besides = details.get("kept_besides")
     if isinstance(besides, list | tuple) and besides:
         text += f"; {counted(len(besides), 'more node')} kept, which must not be recomputed"

@@ -71,10 +71,10 @@ def test_exact_dp_at_its_least_budget(benchmark, name):
     budget = least_budget(graph)
     plan = benchmark.pedantic(exact, (graph, budget), rounds=3, warmup_rounds=1)
     assert plan.details["formula_peak"] == budget
-    found = {"lower_sets": plan.details["lower_sets"], "overhead": plan.details["formula_overhead"]}
+    found = {"lower_sets": plan.details["lower_sets"], "formula_overhead": plan.details["formula_overhead"]}
     if name != "googlenet":
         return describe(benchmark, graph, **found)
-    assert found == {"lower_sets": 27_358, "overhead": 44}
+    assert found == {"lower_sets": 27_358, "formula_overhead": 44}
     describe(benchmark, graph, **found, growth_mib=growth_mib(budget), wanted_growth_mib=30)
 
 
@@ -87,7 +87,7 @@ def test_exact_dp_on_three_chains_of_22_nodes(benchmark):
         benchmark,
         graph,
         lower_sets=plan.details["lower_sets"],
-        overhead=plan.details["formula_overhead"],
+        formula_overhead=plan.details["formula_overhead"],
     )
 
 
@@ -157,7 +157,7 @@ def test_approximate_dp(benchmark, name, times):
         benchmark,
         graph,
         lower_sets=plan.details["lower_sets"],
-        overhead=plan.details["formula_overhead"],
+        formula_overhead=plan.details["formula_overhead"],
     )
 
 

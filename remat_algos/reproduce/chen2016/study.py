@@ -25,6 +25,7 @@ from remat_algos.reproduce.chen2016.networks import (
     resnet_reference,
     scaled,
 )
+from remat_algos.reproduce.chen2016.plan_order import claims_of_order
 from remat_algos.reproduce.chen2016.plans import (
     IN_PLACE,
     NO_OPTIMIZATION,
@@ -79,6 +80,11 @@ def page(quick: bool, progress: Progress | None) -> Page:
     lstm_of_paper, weighted_of_paper = of_paper_steps(lstms), of_paper_steps(weighted)
     values: dict[str, Filling] = {
         "claims": None if quick else claims(resnets, plain, lstms, weighted, timed),
+        "order": None
+        if quick
+        else claims_of_order(
+            {"ResNets": resnets, "LSTMs": lstms, "LSTMs with the gradients of the weights": weighted}, timed
+        ),
         "figure5": memory_against_size("figure5", RESNETS_TITLE, "depth", resnets, since=since(resnets), quoted=quoted),
         "counting": _counting_table(resnets[-1], plain[-1]),
         "stages_of_depths": ", ".join(f"{each.size} is {_dashed(blocks(each.size))}" for each in resnets),

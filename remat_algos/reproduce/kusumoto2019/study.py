@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from remat_algos.context import Progress
+from remat_algos.ir.differentiate import differentiate
 from remat_algos.reproduce.kusumoto2019.batches import BatchCurves, batch_curves, plot_batches
-from remat_algos.reproduce.kusumoto2019.canonical_plans import PaperNetwork
+from remat_algos.reproduce.kusumoto2019.canonical_plans import CanonicalPlan, PaperNetwork
+from remat_algos.reproduce.kusumoto2019.method_order import claims_of_order
 from remat_algos.reproduce.kusumoto2019.networks import (
     CHEN,
     LIVENESS,
@@ -22,12 +24,14 @@ from remat_algos.reproduce.kusumoto2019.networks import (
 )
 from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, percent
 from remat_algos.reproduce.quick import quick_page
+from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import format_bytes
 
 QUICK = (
     PaperNetwork("unet of 188 pixels", "unet", 2, {"image": 188, "depth": 2, "width": 8}),
     PaperNetwork("resnet18 of 64 pixels", "resnet18", 8, {"image": 64}),
 )
+TIMES, WIDER = (1, 1.02, 1.05, 1.1, 1.25, 1.5), 1.05  # of the minimum budget; what the text names
 DEEP, WIDE = "ResNet152", "PSPNet"  # named in the text of section 5.2
 
 
@@ -38,20 +42,43 @@ def page(quick: bool, progress: Progress | None) -> Page:
     else:
         cases = [Measured.of_table_1(label, progress) for label in REPORTED]
     curves = {case.label: batch_curves(case.network, case.planner, case.lowered) for case in cases}
+    sets, formulas = _lattices(cases)
     caption = "Seconds of forward and backward part; the table above."
     values: dict[str, Filling] = {
         "claims": None if quick else _claims(cases, curves),
+        "order": None if quick else claims_of_order(cases, curves),
+        **_words_on_vgg19(cases),
         "table1": _peaks(cases),
         "vanilla": _vanilla(cases),
         "memory_centric": _memory_centric(cases),
+        "larger_budgets": _larger_budgets(cases),
         "without_liveness": _without_liveness(cases),
-        "lattices": _lattices(cases),
+        "lattices": sets,
+        "formulas": formulas,
         "largest_batches": _largest(curves),
         "times": _times(curves),
         "figure4": Figure("figure4", "Time against batch size", partial(plot_batches, curves), caption),
     }
     whole = Page.of("kusumoto2019", values)
     return quick_page(whole, {each.label: each.reference for each in QUICK}) if quick else whole
+
+
+def _words_on_vgg19(cases: Sequence[Measured]) -> dict[str, str]:
+    """The numbers of the paragraph on VGG19, by the names of the template; a quick page has no such paragraph."""
+    case = next((each for each in cases if each.label == "VGG19"), cases[0])
+    least, larger = _centric(case, 1), _centric(case, WIDER)
+    below = sum(_centric(each, WIDER).peak < each.plans[CHEN].peak for each in cases)
+    kept = [int(case.graph.node_memory[plan.chain.kept(case.graph)].sum()) for plan in (least, larger)]
+    return {
+        "vgg19": percent(case.reduction(case.totals[MEMORY_CENTRIC])),
+        "vgg19_chen": percent(case.reduction(case.totals[CHEN])),
+        "vgg19_lowest": percent(case.reduction(case.totals[LIVENESS])),
+        "vgg19_wider": percent(case.reduction(case.beside(larger.peak))),
+        "wider": f"{100 * (WIDER - 1):.0f} %",
+        "wider_below_chen": f"{below} of {len(cases)}",
+        "vgg19_blocks": f"{len(least.chain)} blocks and keeps {format_bytes(kept[0])}",
+        "vgg19_wider_blocks": f"{len(larger.chain)} blocks and keeps {format_bytes(kept[1])}",
+    }
 
 
 # ---------------------------------------------------------------- tables
@@ -143,15 +170,35 @@ def _memory_centric(cases: Sequence[Measured]) -> Table:
     """Table of two meanings of memory-centric, within the same budgets."""
     columns: dict[str, Callable[[Any], str]] = {"network": str, "family": str}
     columns |= {"paper": gigabytes, "maximum overhead": gigabytes, "minimum kept": gigabytes}
-    columns |= {"T, maximum overhead": str, "T, minimum kept": str}
+    columns |= dict.fromkeys(("T, maximum overhead", "executed", "T, minimum kept", "executed, minimum kept"), str)
     rows = []
     for case in cases:
         for method, (family, strategy) in PLANNED.items():
             if strategy == "memory":
                 most, least = case.plans[method], case.planner.plan(family, "cache")
                 peaks = _of_paper(case, method), case.beside(most.peak), case.beside(least.peak)
-                rows.append((case.label, family, *peaks, most.formula_overhead, least.formula_overhead))
+                overheads = (cost for plan in (most, least) for cost in (plan.formula_overhead, plan.overhead))
+                rows.append((case.label, family, *peaks, *overheads))
     return Table("memory_centric", "Memory-centric plans in two meanings, in GB of 10^9 bytes", columns, rows)
+
+
+def _centric(case: Measured, times: float) -> CanonicalPlan:
+    """ApproxDP + MC within a multiple of the minimum budget."""
+    return case.planner.plan("pruned", "memory", int(times * case.planner.least_budget("pruned")))
+
+
+def _larger_budgets(cases: Sequence[Measured]) -> Table:
+    """Reductions by memory-centric plans within larger budgets than the minimum, beside Chen's."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "paper": percent}
+    columns |= dict.fromkeys((*(f"{times:g} times" for times in TIMES), CHEN), percent)
+    rows = []
+    for case in cases:
+        quoted = case.paper.reductions[MEMORY_CENTRIC] if case.paper is not None else None
+        ours = (case.reduction(case.beside(_centric(case, times).peak)) for times in TIMES)
+        rows.append((case.label, quoted, *ours, case.reduction(case.totals[CHEN])))
+    return Table(
+        "larger_budgets", f"Reduction by {MEMORY_CENTRIC} within multiples of the minimum budget", columns, rows
+    )
 
 
 def _without_liveness(cases: Sequence[Measured]) -> tuple[Table, Table]:
@@ -167,21 +214,47 @@ def _without_liveness(cases: Sequence[Measured]) -> tuple[Table, Table]:
     )
 
 
-def _lattices(cases: Sequence[Measured]) -> Table:
-    """Numbers of lower sets, and budgets and overheads of their chains by the formulas."""
-    columns: dict[str, Callable[[Any], str]] = dict.fromkeys(("network", "T(V)", "pruned sets", "all sets"), str)
-    columns |= {"minimum budget, pruned": format_bytes, "minimum budget, all": format_bytes}
-    columns |= dict.fromkeys(("T, pruned", "T, all", "T, all at the pruned budget"), str)
-    rows = []
+def _lattices(cases: Sequence[Measured]) -> tuple[Table, Table]:
+    """Numbers of lower sets; and budgets and overheads of their chains, by the formulas and executed."""
+    counts: dict[str, Callable[[Any], str]] = dict.fromkeys(("network", "T(V)", "pruned sets", "all sets"), str)
+    columns: dict[str, Callable[[Any], str]] = dict.fromkeys(("network", "chains of"), str)
+    columns |= {"budget, formula (2)": format_bytes, "executed, no liveness": format_bytes, "executed": format_bytes}
+    columns |= {"of the budget": percent, "T, formula (1)": str, "T, executed": str}
+    sizes, rows = [], []
     for case in cases:
         planner, graph = case.planner, case.graph
+        lean = differentiate(case.network.forward())  # formula (2) counts no gradients of parameters
         pruned, exact = planner.least_budget("pruned"), planner.least_budget("exact")
-        sets = planner.n_lower_sets("pruned"), planner.n_lower_sets("exact")
-        plans = case.plans[TIME], case.plans["ExactDP + TC"], planner.plan("exact", "time", pruned)
         whole = int(graph.compute[graph.forward].sum())
-        rows.append((case.label, whole, *sets, pruned, exact, *(plan.formula_overhead for plan in plans)))
-    note = "T is formula (1), of time-centric plans at the minimum budget of their family."
-    return Table("lattices", "Lower sets and formulas", columns, rows, note)
+        sizes.append((case.label, whole, planner.n_lower_sets("pruned"), planner.n_lower_sets("exact")))
+        plans = {
+            ("pruned sets", pruned): case.plans[TIME],
+            ("all sets", exact): case.plans["ExactDP + TC"],
+            ("all sets, at the budget of the pruned", pruned): planner.plan("exact", "time", pruned),
+        }
+        for (family, budget), plan in plans.items():
+            peak = CanonicalPlan(lean, LowerSets.of(lean, plan.chain.sets(graph))).peak
+            peaks = plan.peak_without_liveness(lean), peak, round(peak / budget, 4)
+            rows.append((case.label, family, budget, *peaks, plan.formula_overhead, plan.overhead))
+    note = (
+        "Time-centric plans at the minimum budget of their family; without the gradients of parameters, which formula "
+        f"(2) does not count. Executed, {_excess(rows)}."
+    )
+    return (
+        Table("lattices", "Lower sets", counts, sizes),
+        Table("formulas", "Formulas (1) and (2), and what is executed", columns, rows, note),
+    )
+
+
+def _excess(rows: Sequence[tuple[Any, ...]]) -> str:
+    """By how much runs exceed the formulas, of rows of the table of formulas."""
+    words = []
+    for at, of, what in ((7, 6, "the overhead is above T"), (4, 2, "the peak is above the budget")):
+        more = [row[at] / row[of] - 1 for row in rows if row[at] > row[of]]
+        words.append(f"{what} in {len(more)} of {len(rows)} rows{f', by up to {percent(max(more))}' if more else ''}")
+    bare = [row[3] / row[2] - 1 for row in rows if row[3] > row[2]]
+    most = f", by up to {percent(max(bare))}" if bare else ""
+    return f"{'; '.join(words)}, and without liveness in {len(bare)} of {len(rows)}{most}"
 
 
 def _largest(curves: Mapping[str, BatchCurves]) -> Table:

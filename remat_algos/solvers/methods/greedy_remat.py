@@ -38,7 +38,7 @@ PAIRS_A_SECOND = 500_000_000
 
 @solver(paper="kumar2019", needs=any_graph, price=0.2)
 def greedy_remat(
-    graph: ComputationGraph, task: Task, clock: Clock, *, max_block: int | None = None
+    graph: ComputationGraph, task: Task, clock: Clock, *, max_block: int | None = None, moves: bool = True
 ) -> Iterator[Candidate]:
     """Scan the order; where memory exceeds the limit, drop a value and recompute it before its next use.
 
@@ -47,8 +47,12 @@ def greedy_remat(
     Parameters
     ----------
     max_block : int, optional
-        Maximum number of consecutive runs that are postponed together: 1 is the paper's algorithm, more is what
-        compilers do. By default the best of 1, 2, 4, ..., 64.
+        Maximum number of consecutive runs that are postponed together. By default the best of 1, 2, 4, ..., 64.
+    moves : bool
+        Follow XLA's pass: a run that nothing has read is moved, not run twice; savings are compared as
+        `limit // saved`; and a value is recomputed before the last reader of an input, if that is earlier than its own
+        next reader. False is the paper's text, with `max_block=1` letter for letter: no run is removed, the greatest
+        saving wins, and a value is recomputed just before its next reader.
 
     References
     ----------
@@ -66,9 +70,11 @@ def greedy_remat(
     """
     if max_block is not None and (as_whole(max_block) or 0) < 1:
         raise ValueError(f"max_block is {quoted(max_block)}; give a whole number of runs, 1 or more")
+    if moves not in (True, False):
+        raise ValueError(f"moves is {quoted(moves)}; use True for XLA's pass, or False for the paper's text")
     sizes = BLOCKS if max_block is None else (int(max_block),)
     blocks = [block for i, block in enumerate(sizes) if i == 0 or block < graph.n_nodes]
-    walks = _Walks(graph, clock)
+    walks = _Walks(graph, clock, moves=bool(moves))
     one_pass = lowest_pass(graph, beam=0)
     yield from walks.new(one_pass, {"one_pass": True})
     yield from walks.along(one_pass, blocks, {})
@@ -80,7 +86,9 @@ def greedy_remat(
             yield from walks.along(start, blocks[:START_BLOCKS], {"start": f"best, turn {turn + 1}"})
 
 
-def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -> tuple[Schedule, int, int]:
+def walk(
+    graph: ComputationGraph, start: Schedule, limit: int, max_block: int, *, moves: bool = True
+) -> tuple[Schedule, int, int]:
     """One walk along a sound order; the kernel documents the level of blocks that it reached, and its work."""
     rerunnable = ~graph.once if graph.mark is None else ~graph.once & (graph.mark != KEEP)
     order, reached, work = greedy_order(
@@ -92,6 +100,7 @@ def walk(graph: ComputationGraph, start: Schedule, limit: int, max_block: int) -
         max_runs=MAX_LENGTH * (graph.n_nodes + 8),
         factor=FACTOR,
         min_work=MIN_WORK,
+        moves=moves,
     )
     return emit(graph, order), reached, work
 
@@ -103,11 +112,14 @@ class _Walks:
     ----------
     graph : ComputationGraph
     clock : Clock
+    moves : bool
+        As in `greedy_remat`.
     """
 
-    def __init__(self, graph: ComputationGraph, clock: Clock) -> None:
+    def __init__(self, graph: ComputationGraph, clock: Clock, *, moves: bool) -> None:
         self.graph = graph
         self.clock = clock
+        self.moves = moves
         self.figures: dict[bytes, tuple[float, float]] = {}  # infinite if the schedule violates a mark
         self.schedules: dict[bytes, Schedule] = {}  # of small graphs
         self.started: set[bytes] = set()
@@ -130,7 +142,8 @@ class _Walks:
         key = _key(start)
         if key not in self.started:
             self.started.add(key)
-            yield from _LimitSweep(self, start, blocks, details).candidates()
+            told = details if self.moves else {**details, "moves": False}
+            yield from _LimitSweep(self, start, blocks, told).candidates()
 
     def begin_sweep(self, n_walks: int) -> None:
         """Begin a phase of the progress with a maximum number of walks."""
@@ -229,7 +242,7 @@ class _LimitSweep:
         left = self.walks.clock.left
         if left is not None and self.graph.n_nodes**2 > PAIRS_A_SECOND * left:
             raise OutOfTime
-        schedule, reached, work = walk(self.graph, self.start, limit, block)
+        schedule, reached, work = walk(self.graph, self.start, limit, block, moves=self.walks.moves)
         self.work += work
         yield from self.walks.new(schedule, {**self.details, "max_block": block, "walk_limit": limit})
         peak = self.peak[limit, block] = self.walks.peak(schedule)

@@ -1,0 +1,48 @@
+"""The claims of order of chen2016: its plans against each other, in memory and in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from remat_algos.reproduce.case import NO_REMAT
+from remat_algos.reproduce.chen2016.networks import DROP, SUBLINEAR
+from remat_algos.reproduce.chen2016.plans import IN_PLACE, NO_OPTIMIZATION, SHARING, Allocated
+from remat_algos.reproduce.chen2016.time import Timed
+from remat_algos.reproduce.order import OrderClaim, order_table
+from remat_algos.reproduce.page import Table
+from remat_algos.text.units import format_bytes
+
+NOTE = (
+    "The paper prints no figure of these plans for one network, but for those in the table above. `drop bn-relu` is in "
+    "its Figure 5, which is a picture."
+)
+
+
+def claims_of_order(networks: Mapping[str, Sequence[Allocated]], timed: Mapping[str, Sequence[Timed]]) -> Table:
+    """A row for each claim and family of networks.
+
+    Parameters
+    ----------
+    networks : mapping of str to sequence of Allocated
+        By family.
+    timed : mapping of str to sequence of Timed
+        By family.
+    """
+    plans = {
+        (SHARING, NO_OPTIMIZATION): "sections 5.2, 5.3",
+        (IN_PLACE, NO_OPTIMIZATION): "section 5.3, Figure 6",
+        (SUBLINEAR, SHARING): "sections 5.2, 5.3",
+        (SUBLINEAR, DROP): "Figure 5",
+    }
+    claims = []
+    for (lower, higher), where in plans.items():
+        for family, sized in networks.items():
+            pairs = {each.label: (each.memory[lower], each.memory[higher]) for each in sized if higher in each.memory}
+            if pairs:
+                text = f"memory of {family}: {lower} below {higher}"
+                claims.append(OrderClaim(text, where, "<", pairs, format_bytes))
+    for family, cases in timed.items():
+        seconds = {each.case.label: (each.seconds(NO_REMAT), each.seconds(SUBLINEAR)) for each in cases}
+        text = f"time of {family.split(',')[0]}: {SHARING} below {SUBLINEAR}"
+        claims.append(OrderClaim(text, "section 5.4", "<", seconds, "{:.3g} s".format))
+    return order_table(claims, NOTE)

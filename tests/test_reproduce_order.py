@@ -1,0 +1,74 @@
+"""Claims of order between methods: verdicts by hand, and the committed tables against the figures on the same pages."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remat_algos.reproduce.order import RELATIONS, OrderClaim, order_table
+
+PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
+PAPERS = ("chen2016", "echo2020", "kumar2019", "kusumoto2019")
+VERDICT = r"holds on all \d+|(holds on (\d+) of (\d+); not on|holds|does not hold) .+"
+
+
+def committed(paper, name):
+    with (PAGES / f"{paper}_{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def claim(pairs, relation="<", paper=None):
+    return OrderClaim("a below b", "section 1", relation, pairs, "{} B".format, paper)
+
+
+def test_a_verdict_names_the_networks_on_which_the_claim_does_not_hold():
+    assert claim({"A": (1, 2), "B": (3, 3)}).row()[3] == "holds on 1 of 2; not on B (3 B against 3 B)"
+    assert claim({"A": (1, 2), "B": (3, 3)}, "<=").row()[3] == "holds on all 2"
+    assert claim({"A": (2, 1)}, ">").row()[3] == "holds (2 B against 1 B)"
+    assert claim({"A": (2, 1)}, "<").row()[3] == "does not hold (2 B against 1 B)"
+
+
+@given(
+    pairs=st.dictionaries(st.text("ABC", min_size=1), st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2),
+    relation=st.sampled_from(list(RELATIONS)),
+)
+def test_a_verdict_counts_the_networks(pairs, relation):
+    holds = sum(eval(f"{one} {relation} {other}") for one, other in pairs.values())
+    verdict = claim(pairs, relation).row()[3]
+    expected = f"holds on all {len(pairs)}" if holds == len(pairs) else f"holds on {holds} of {len(pairs)}; not on"
+    assert verdict.startswith(expected)
+
+
+def test_the_papers_own_figures_have_a_column_if_one_claim_has_them():
+    bare, quoted = claim({"A": (1, 2)}), claim({"A": (1, 2)}, paper={"A": (5, 4)})
+    assert list(order_table([bare]).columns) == ["claim", "where", "ours"]
+    assert [row[2:] for row in order_table([bare, quoted]).rows] == [
+        (None, "holds (1 B against 2 B)"),
+        ("does not hold (5 B against 4 B)", "holds (1 B against 2 B)"),
+    ]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_paper_has_its_claims_of_order_with_a_place_and_a_verdict(paper):
+    rows = committed(paper, "order")
+    assert len(rows) >= 10
+    assert len({row["claim"] for row in rows}) == len(rows)
+    for row in rows:
+        assert re.match(r"abstract|sections? |Figure|Table", row["where"])
+        assert re.fullmatch(VERDICT, row["ours"]), row
+
+
+def test_the_verdict_on_chens_plan_is_that_of_table_1():
+    """Of kusumoto2019, by its own percents and by ours."""
+    rows = {row["claim"]: row for row in committed("kusumoto2019", "order")}
+    table = committed("kusumoto2019", "table1")
+    for by, column in (("paper", "paper's own figures"), ("ours", "ours")):
+        for method in ("ApproxDP + MC", "ApproxDP + TC", "ExactDP + MC", "ExactDP + TC"):
+            peaks = {row["network"]: (int(row[method]), int(row["Chen's"])) for row in table if row["by"] == by}
+            worse = [name for name, (peak, chens) in peaks.items() if peak >= chens]
+            verdict = rows[f"peak: {method} below Chen's"][column]
+            assert [name for name in peaks if f"{name} (" in verdict] == worse
+            assert verdict.startswith(f"holds on {'all 7' if not worse else f'{7 - len(worse)} of 7; not on'}")
