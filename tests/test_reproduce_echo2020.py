@@ -12,6 +12,8 @@ import pytest
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
+from remat_algos.cost.devices import get_device
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.models.registry import build
 from remat_algos.reproduce.echo2020 import study as echo2020
@@ -22,6 +24,7 @@ from remat_algos.reproduce.echo2020.layer_breakdowns import LayerBreakdowns
 from remat_algos.reproduce.echo2020.networks import (
     ACTIVATIONS,
     DEEP_SPEECH,
+    DEVICE,
     FLOAT,
     NMT,
     NMT_DEEP,
@@ -34,6 +37,7 @@ from remat_algos.reproduce.echo2020.networks import (
     weights,
     without_inputs,
 )
+from remat_algos.reproduce.echo2020.occupancy import with_occupancy
 from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
@@ -316,3 +320,31 @@ def test_variants_have_other_footprints():
     workload = replace(workload, options={k: v for k, v in workload.options.items() if k != "preactivation"})
     one, other = (run(each, each.forward(2), BASELINE).footprint for each in (workload, RESNET.smaller()))
     assert one != other
+
+
+# ---------------------------------------------------------------- occupancy
+
+
+def test_the_last_wave_of_tiles_takes_as_long_as_a_full_one():
+    """69 tiles of 64 x 64 need two waves of 68; 68 of them one; operations that wait for memory gain nothing."""
+    tile, device = FLOAT * 64 * 64, get_device(DEVICE)
+    flops = int(device.rate("float32") / 1e3)  # a millisecond
+    for tiles, times in ((68, 1), (69, 136 / 69), (1, 68)):
+        graph = ComputationGraph.from_edges([(0, 1)], memory=[tiles * tile, 0], compute=[1_005_000, 1_005_000])
+        counted = graph.with_costs(compute=[flops, flops])
+        [first, second] = [1e6 * times + 5_000, 1_005_000]
+        run = SimulatedRun(baseline(graph))
+        assert with_occupancy(run, counted, 64) == pytest.approx(first + second, rel=1e-6)
+    waiting = ComputationGraph.from_edges([(0, 1)], memory=[tile, 0], compute=[10**9, 10**9])
+    assert with_occupancy(SimulatedRun(baseline(waiting)), waiting.with_costs(compute=[1, 1]), 64) == 2e9
+
+
+def test_samples_per_second_rise_with_the_batch_and_fall_with_the_tiles():
+    rows = committed("occupancy")
+    for name in ("Baseline", "Echo"):
+        heads = [name, f"{name}, tiles of 64", f"{name}, tiles of 128"]
+        for network in ("NMT", "DeepSpeech2"):
+            rates = [[float(row[head]) for head in heads] for row in rows if row["network"] == network]
+            assert len(rates) >= 3
+            assert all(row == sorted(row, reverse=True) for row in rates)
+            assert all(list(column) == sorted(column) for column in zip(*rates, strict=True))

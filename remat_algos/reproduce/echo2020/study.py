@@ -31,6 +31,7 @@ from remat_algos.reproduce.echo2020.networks import (
     WORKLOADS,
     Workload,
 )
+from remat_algos.reproduce.echo2020.occupancy import SIDES, throughputs
 from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun
 from remat_algos.reproduce.echo2020.strategy_order import claims_of_order
 from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, in_gigabytes, percent
@@ -69,6 +70,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
         partial(plot_footprints, cases, room),
         "The table above; dashed, the memory of the card.",
     )
+    samples = throughputs([case for case in cases if any(case.workload is each for each in used[:2])])
     values: dict[str, Filling] = {
         "claims": None if quick else _claims(main, cases, without, chosen, breakdowns, deepest, progress),
         "order": None if deepest is None else claims_of_order(main, cases, breakdowns, deepest),
@@ -79,6 +81,8 @@ def page(quick: bool, progress: Progress | None) -> Page:
         "device": DEVICE,
         "larger_batch": None if quick else f"{_larger_batch(cases):.2f}",
         "overheads": overheads(main),
+        "occupancy": samples,
+        "occupancy_ratios": None if quick else _occupancy_ratios(samples),
         "layers": by_layer(breakdowns),
         "structures": structures(breakdowns),
         "layer_figures": figures([breakdowns[0], breakdowns[3]], ["figure16", "figure23"]),
@@ -240,6 +244,23 @@ def _larger_batch(cases: Sequence[NetworkRuns]) -> float:
     """Samples per second of NMT with Echo at a batch of 256, relative to Baseline at 128."""
     nmt = _by_batch(cases, NMT.label)
     return nmt[256].throughput(ECHO) / nmt[128].throughput(BASELINE)
+
+
+def _occupancy_ratios(samples: Table) -> str:
+    """A sentence on the ratios of the paper, without occupancy and with each size of tiles."""
+    kinds = {"": "", **{f", tiles of {side}": f" with tiles of {side}" for side in SIDES}}
+    heads = list(samples.columns)
+    rate = {(row[0], row[1], head): row[i] for row in samples.rows for i, head in enumerate(heads)}
+    quoted = [(NMT, 256, 128), (DEEP_SPEECH, 32, 8), (DEEP_SPEECH, 32, 24)]
+    words = [
+        f"{each.label}, {ECHO} at {larger} against {BASELINE} at {smaller}: "
+        + ", ".join(
+            f"{rate[each.label, larger, ECHO + kind] / rate[each.label, smaller, BASELINE + kind]:.2f}{of}"
+            for kind, of in kinds.items()
+        )
+        for each, larger, smaller in quoted
+    ]
+    return f"These ratios, without occupancy and with it: {'; '.join(words)}."
 
 
 def _throughput_claims(cases: Sequence[NetworkRuns]) -> list[tuple[str, str, str, str]]:
