@@ -436,7 +436,7 @@ def test_the_timeline_of_a_plan_is_played_once(monkeypatch):
 
 def test_an_offloaded_value_is_explained():
     text = " ".join(str(ra.explain(PLAN, "v3")).split())
-    recompute = "to recompute it costs 100 ns"
+    recompute = "recomputing it costs 100 ns"
     assert f"offloaded, 1000 B each way: compute waits 900 ns for it; {recompute}; stored" in text
     assert "v3 1000 B, computed once; read by v4 (4)" in text
     assert "stored after step 3, freed after 5, loaded before 12 (live to 15)" in text
@@ -460,17 +460,21 @@ def test_recomputation_of_an_offloaded_value_has_a_price_only_where_it_can_be():
         simulation = simulate(changed, Schedule(range(5), loads))
         return " ".join(str(ra.explain(replace(plan, simulation=simulation, reservation=None, link=LINK), "b")).split())
 
-    assert "; to recompute it, its own node costs 100 ns; stored" in sentence([(4, 1)])
-    assert "; to recompute it, its own node costs 200 ns; stored" in sentence([(3, 1), (4, 1)])
+    assert "; recomputing it costs 100 ns, and more for what it reads and is not live; stored" in sentence([(4, 1)])
+    assert "; recomputing it costs 200 ns, and more for what it reads and is not live; stored" in sentence(
+        [(3, 1), (4, 1)]
+    )
     pinned = np.array([True, False, False, False, True])
-    assert "; to recompute it costs 100 ns; stored" in sentence([(4, 1)], output=pinned)
+    assert "; recomputing it costs 100 ns; stored" in sentence([(4, 1)], output=pinned)
     for node in (0, 1):  # what it reads, and itself
         once = np.arange(5) == node
         text = sentence([(4, 1)], once=once)
-        assert "; it cannot run again; stored" in text
-        assert "recompute" not in text
-    assert "its own node costs 100 ns" in sentence([(3, 1), (4, 0)], once=np.arange(5) == 0)  # a could come back too
-    assert "it cannot run again" in sentence([(4, 1)], mark=np.array([KEEP, 0, 0, 0, 0], np.int8))
+        assert "; it cannot be recomputed; stored" in text
+        assert "recomputing" not in text
+    assert "recomputing it costs 100 ns, and more for" in sentence(
+        [(3, 1), (4, 0)], once=np.arange(5) == 0
+    )  # a could come back too
+    assert "it cannot be recomputed" in sentence([(4, 1)], mark=np.array([KEEP, 0, 0, 0, 0], np.int8))
 
 
 def test_waits_of_all_values_explain_those_of_the_plan():

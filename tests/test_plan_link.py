@@ -205,6 +205,8 @@ def test_bytes_on_the_host_above_a_limit_end_with_3(said):
     code, out, _ = said(*asked, most - 1)
     assert code == 3
     assert "it does not fit" in " ".join(out.split())
+    code, found = record(said, "simulate", MODEL, "plan.json", "--host", most - 1)  # over the link of the plan
+    assert (code, found["link"]["host"], found["link"]["name"]) == (3, most - 1, "pcie4")
 
 
 def test_the_picture_of_copies_needs_a_link(said):

@@ -99,6 +99,14 @@ def test_a_host_that_is_too_small_for_all_still_takes_some():
     assert free.time <= some.time < none.time
 
 
+def test_a_host_that_is_too_small_is_named():
+    once = replace(CHAIN, once=np.ones(CHAIN.n_nodes, bool))
+    assert solve(once, 30, link=LINK, effort="fast").simulation.host_peak > 1
+    sentence = "no plan within 30 B was found, even with copies over .* and at most 1 B on the host; the lowest peak is"
+    with pytest.raises(BudgetError, match=sentence):
+        solve(once, 30, link=replace(LINK, host=1), effort="fast")
+
+
 def test_a_limit_below_what_one_node_needs_is_refused_in_a_sentence():
     sentence = r"no plan within 5 B exists, even with copies over .*; the lowest peak is .*; no schedule goes below"
     with pytest.raises(BudgetError, match=sentence):

@@ -27,15 +27,14 @@ def add_link(parser: argparse.ArgumentParser, meaning: str = PLANNED) -> None:
     group.add_argument("--host", metavar="SIZE", type=_host, help="limit of the bytes on the host, such as 64GiB")
 
 
-def link_of(arguments: argparse.Namespace) -> Link | None:
-    """The link with its limit of host bytes; None without one."""
+def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
+    """The link, or a default, with the limit of host bytes; None without one."""
     from remat_algos.cost.devices import get_link
 
-    if arguments.link is not None:
-        return get_link(arguments.link, arguments.host)
-    if arguments.host is not None:
+    link = default if arguments.link is None else arguments.link
+    if link is None and arguments.host is not None:
         raise argparse.ArgumentTypeError("--host goes with --link; give that too")
-    return None
+    return None if link is None else get_link(link, arguments.host)
 
 
 def check_timeline(picture: str | None, link: Link | None) -> None:

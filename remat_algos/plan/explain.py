@@ -74,9 +74,9 @@ class Offload(NamedTuple):
         missing = set[int]().union(*(_missing(simulation, node, step) for step, _ in self.loads))
         nodes = [node, *(int(graph.producer[x]) for x in missing - set(simulation.stores.tolist()))]
         if runs_once(graph)[nodes].any():
-            return "it cannot run again"
+            return "it cannot be recomputed"
         cost = graph.labels.compute(int(graph.compute[node]) * len(self.loads))
-        return f"to recompute it{', its own node' if missing else ''} costs {cost}"
+        return f"recomputing it costs {cost}{', and more for what it reads and is not live' if missing else ''}"
 
     def _wait(self, graph: ComputationGraph) -> str:
         return f"{graph.labels.compute(self.waits or 0)} for it"

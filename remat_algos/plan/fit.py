@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from remat_algos.arguments import as_seed, checked_arguments
-from remat_algos.bounds.memory import least_peak_bound
+from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.context import Clock, Progress, Stop, until_stopped
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
@@ -20,6 +20,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import answered
 from remat_algos.solvers.registry import AUTO, BASELINE, default_solvers, get_solver
+from remat_algos.text.units import format_bytes
 
 CACHED_GRAPHS = 32
 MAX_VALUE = 4096
@@ -74,10 +75,11 @@ class Fit:
             kept: tuple[str, ...] = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead")
             kept += ("bound", "bound_scope", "bound_source", "gap", "compute_unit")
             record = self.plan.record()
-            kept += ("time", "overhead_in_time", "host_peak", "link") * (self.plan.link is not None)
+            if self.plan.link is not None:
+                kept += ("time", "overhead_in_time", "host_peak", "link")
             figures = {name: record[name] for name in kept}
             figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
-            figures["overhead_share"] = self.plan.overhead_in_time / max(1, self.plan.graph.needed_compute)
+            figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
         return {
             "solver": self.solver,
             "value": self.value,
@@ -124,7 +126,7 @@ def fit(
     time_limit : float, optional
         Seconds, shared by the solvers and the values that each tries; each tries one at least.
     seed : int
-    link : Link, Device, str or path, optional
+    link : Link, Device, mapping, str or path, optional
         As in `solve`: values may also be copied to the host and back.
     progress : callable, optional
         A `Progress`, as in `solve`.
@@ -256,6 +258,8 @@ def _plan(
     problem = request.problem()
     if link is None and problem.limit is not None and least_peak_bound(graph)[0] > problem.limit:
         return str(budget_error(problem, [], {}))
+    if link is not None and (bound := peak_bound_with_copies(graph)[0]) > (problem.limit or 0):
+        return f"no schedule goes below {format_bytes(bound)}, even with copies over {link}"
     try:
         return answered(request, clock.share(progress=clock.report))
     except (BudgetError, GraphError, ScheduleError) as error:

@@ -103,7 +103,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         bound_search=None,
         link=link,
     )
-    if found.figures[0] > limit or _over_host(found, link) or _violation(request, plan):
+    if found.figures[0] > limit or _violation(request, plan):
         raise _shortage(request, link, limit, plan, stop, failure) from failure
     return plan
 
@@ -223,16 +223,10 @@ def _shortage(
     """The error where nothing fits, even with copies; it also has the reasons of that without copies."""
     graph = request.graph
     bound, nodes = peak_bound_with_copies(graph)
-    reached, within, violation = lowest.peak_memory, exact_bytes(limit), _violation(request, lowest)
-    if reached <= limit and violation is None and link.host is not None:
-        host = f"takes at most {exact_bytes(link.host)} of the host"
-        message = (
-            f"no plan found within {within} that {host}; the best takes {exact_bytes(lowest.simulation.host_peak)}"
-        )
-    else:
-        missing = "exists" if bound > limit else "was found"
-        message = f"no plan within {within} {missing}, even with copies over {link}; the lowest peak is "
-        message += exact_bytes(reached)
+    violation, missing = _violation(request, lowest), "exists" if bound > limit else "was found"
+    host = "" if link.host is None or bound > limit else f" and at most {exact_bytes(link.host)} on the host"
+    message = f"no plan within {exact_bytes(limit)} {missing}, even with copies over {link}{host}; the lowest peak is "
+    message += exact_bytes(lowest.peak_memory)
     if violation is not None:
         message += f"; it violates a constraint: {violation}"
     reasons = () if alone is None else alone.reasons
@@ -242,4 +236,4 @@ def _shortage(
     recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))  # what must run once may be loaded
     message += f"; no schedule goes below {format_bytes(bound)}, needed while {forcing_nodes(recomputable, nodes)}"
     message += marks_kept(graph)
-    return BudgetError(message, reached, bound, nodes, lowest, graph.labels.names_of(nodes), reasons)
+    return BudgetError(message, lowest.peak_memory, bound, nodes, lowest, graph.labels.names_of(nodes), reasons)

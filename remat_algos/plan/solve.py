@@ -95,7 +95,7 @@ def solve(
         of up to 64 nodes, it ends only at the bound itself; the default of others is 0.005, with effort "fast" 0.1 from
         1,000 nodes on. It has no effect with `raw` or `cost_noise`, with an allocator that is a model of a pool, or
         where the peak is minimized.
-    link : Link, Device, str or path, optional
+    link : Link, Device, mapping, str or path, optional
         Values may then also be stored on the host over this link and loaded back, and the plan is the one that takes
         the least time. A name of the table, "pcie5"; rates, "50GB/s" or "50GB/s,25GB/s" out and into; a device that
         states a link, or its file; or a `cost.Link`, whose `host` limits the bytes on the host. The costs of the graph

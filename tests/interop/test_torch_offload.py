@@ -384,3 +384,10 @@ def test_on_a_gpu_all_values_may_leave():
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no CUDA device")
     check(Body(512).cuda(), (torch.randn(4096, 512, device="cuda"),))
+
+
+def test_a_device_without_streams_is_refused_when_the_plan_is_lowered(monkeypatch):
+    monkeypatch.setattr(torch, "get_device_module", lambda device: object())
+    with pytest.raises(GraphError, match="PyTorch has no streams for copies on device 'mps'; leave out the link"):
+        streams.check_streams(torch.device("mps"))
+    streams.check_streams(torch.device("cpu"))

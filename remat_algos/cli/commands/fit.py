@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from remat_algos.plan.fit import Fit
 
 HELP = "find the largest batch size or depth that fits in memory"
-COLUMNS = ("peak", "residents", "together", "overhead", "too large")
 MAX_VALUE = 4096
 
 
@@ -194,7 +193,9 @@ def _builder(
 
 
 def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:
-    print_table(("solver", f"largest {vary}", *COLUMNS), map(_row, fits))
+    overhead = "overhead in time" if any(entry.plan is not None and entry.plan.link for entry in fits) else "overhead"
+    columns = ("solver", f"largest {vary}", "peak", "residents", "together", overhead, "too large")
+    print_table(columns, map(_row, fits))
     print_reasons({entry.solver: entry.reason for entry in fits if entry.value is None and entry.reason})
     for value in sorted(refused.keys() & {entry.too_much for entry in fits}):
         print_text(f"{vary} {value} cannot be built: {refused[value]} (--values names the values to try)")

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
         raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
-    link = link_of(arguments) or (None if order is None else order.link)
+    link = link_of(arguments, None if order is None else order.link)
     check_timeline(arguments.picture, link)
     played = None if link is None else timeline(simulation, link)
     allocator = get_allocator(arguments.allocator)
@@ -150,6 +150,7 @@ def _copies(simulation: Any, played: Any) -> dict[str, Any]:
         "overhead_in_time": played.overhead,
         "waits": waits,
         "host_peak": simulation.host_peak,
+        "link": played.link.record(),
     }
 
 

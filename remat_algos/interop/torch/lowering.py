@@ -13,7 +13,7 @@ from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.private import Saved, SavedUnchecked, Tangent
 from remat_algos.interop.torch.storages import STORAGES, storages
-from remat_algos.interop.torch.streams import arrive, leave, load, store
+from remat_algos.interop.torch.streams import arrive, check_streams, leave, load, store
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, Step, simulate
 
@@ -209,7 +209,8 @@ class _Lowering:
         parts = self.captured.tensors[self.value[i]]
         tensors = [self.copies[part, (i,)] for part in parts if (part, (i,)) in self.copies]
         self.hosts[self.value[i]] = hosts = []
-        if tensors:  # else the state of a draw that does not run again
+        if len(tensors) == len(parts):  # none of them: the state of a draw that does not run again
+            check_streams(parts[0].meta["val"].device)
             stored = self.graph.call_function(store, tuple(tensors))
             for place, part in enumerate(parts):
                 there = part.meta["val"].to("cpu", copy=True)

@@ -264,9 +264,10 @@ class GraphReport:
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
         copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
         outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
+        overhead = "overhead" if plan.link is None else "overhead in time"
         return (
-            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{limit}, overhead "
-            f"{percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
+            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{limit}, "
+            f"{overhead} {percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
             f"{format_bytes(self.whole)}{outside}"
         )
 

@@ -1,5 +1,6 @@
 """Copies of storages to the host and back, on two streams beside compute; on the CPU at once."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,17 @@ def store(first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...
 
 def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Begin to copy a storage back from the host, after its store; the tensors may be read after `arrive`."""
-    _end_of_copy(first)  # an error if it is none
+    _check_copied(first)
     whole = _whole(first)
     found = torch.empty_like(whole, device=device, pin_memory=False)
     _begin(_INTO, device, whole, found)
     return _placed(found, first, *others)
+
+
+def check_streams(device: torch.device) -> None:
+    """Raise GraphError for a device on which copies cannot run beside compute."""
+    if device.type not in HOST and not hasattr(torch.get_device_module(device), "Stream"):
+        raise GraphError(f"PyTorch has no streams for copies on device {device.type!r}; leave out the link")
 
 
 @has_side_effect
@@ -51,7 +58,8 @@ def wait_for_copies() -> None:
     """Let compute wait for all copies: after an error the memory that they read and write is free at once."""
     for device, streams in list(_streams.items()):
         for stream in streams:
-            torch.get_device_module(device).current_stream(device).wait_stream(stream)
+            with suppress(RuntimeError):  # of the error before it, which is passed on
+                torch.get_device_module(device).current_stream(device).wait_stream(stream)
 
 
 def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Tensor) -> None:
@@ -74,19 +82,18 @@ def _begin(way: int, device: torch.device, source: torch.Tensor, into: torch.Ten
 
 
 def _wait(device: torch.device, copied: torch.Tensor) -> None:
-    ended = _end_of_copy(copied)
+    _check_copied(copied)
+    ended = copied.untyped_storage().copied  # None on the CPU
     if ended is not None:
         torch.get_device_module(device).current_stream(device).wait_event(ended)
 
 
-def _end_of_copy(copied: torch.Tensor) -> Any:
-    """The event at the end of the copy into a storage; None on the CPU."""
-    storage = copied.untyped_storage()
-    if not hasattr(storage, "copied"):
+def _check_copied(tensor: torch.Tensor) -> None:
+    """Raise GraphError if a tensor is not in a storage that was copied."""
+    if not hasattr(tensor.untyped_storage(), "copied"):
         raise GraphError(
             "a hook of torch.autograd on saved tensors has replaced a copy on the host; leave out the hook, or the link"
         )
-    return storage.copied
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -109,9 +116,11 @@ def _host_memory(size: int, device: torch.device) -> torch.Tensor:
             return torch.from_numpy(np.empty(size, np.uint8))
         with without_modes():  # those that count storages count the device's
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    except (MemoryError, RuntimeError):
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error).lower():  # of what ran before
+            raise
         raise OutOfMemoryError(
             f"a copy takes {size:,} bytes of the host, which it does not have; give the link a limit, as in "
             '{"out": "50GB/s", "into": "50GB/s", "host": "16GiB"}',
             requested=size,
-        ) from None
+        ) from error
