@@ -27,7 +27,7 @@ for size, sets in groupby(family.sets(), len):
     print(f"  {size}:", *("".join(graph.labels[v] for v in nodes) or "{}" for nodes in sets))
 
 overhead, peak, chain = min(ra.solvers.formula_frontier(training), key=lambda point: point[1])
-print(f"least budget {peak} B by formula (2), least overhead there {overhead} by formula (1), of the chain")
+print(f"least budget {peak} B by formula (2), least overhead there {overhead} by formula (1)")
 print("block adds    (i)  (ii) (iii)  (iv)   sum")
 block = chain.blocks(training).tolist()
 for i, terms in enumerate(chain.terms(training).tolist()):
