@@ -40,7 +40,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 60
+nb_execution_timeout = 180
 nb_merge_streams = True
 
 autodoc_typehints = "none"  # the docstrings say more
