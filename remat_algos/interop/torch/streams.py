@@ -10,6 +10,7 @@ from torch.fx.node import has_side_effect
 from remat_algos.errors import GraphError, OutOfMemoryError
 from remat_algos.interop.torch.private import without_modes
 from remat_algos.interop.torch.storages import HOST
+from remat_algos.text.wording import quoted
 
 _OUT, _INTO = 0, 1
 _streams: dict[torch.device, tuple[Any, Any]] = {}
@@ -38,7 +39,7 @@ def load(device: torch.device, first: torch.Tensor, *others: torch.Tensor) -> tu
 def check_streams(device: torch.device) -> None:
     """Raise GraphError for a device on which copies cannot run beside compute."""
     if device.type not in HOST and not hasattr(torch.get_device_module(device), "Stream"):
-        raise GraphError(f"PyTorch has no streams for copies on device {device.type!r}; leave out the link")
+        raise GraphError(f"PyTorch has no streams for copies on device {quoted(device.type)}; leave out the link")
 
 
 @has_side_effect
