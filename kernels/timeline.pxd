@@ -6,18 +6,19 @@ from remat_algos.kernels.types cimport ENDLESS, Int64s, int64_t
 
 @cython.final
 cdef class Engines:
-    cdef Int64s out_time, in_time, memory    # of each value
-    cdef int64_t clock                   # when compute has ended what it was given
-    cdef int64_t out_free, in_free       # when the copies each way have
-    cdef vector[int64_t] stored, arrived    # when the copies of each value end
-    cdef vector[int] lingers             # of each value: whether its memory is kept since its store still runs
-    cdef Py_ssize_t n_lingering          # how many do
-    cdef int64_t lingering_bytes         # bytes of these
-    cdef int64_t next_free               # when the first of their stores ends, or before
-    cdef vector[int] released            # lingerers that have been freed
-    cdef vector[int] sent                # values whose copies to the host have begun, in order: so do they end
-    cdef vector[int64_t] fetched         # and those back, as far as they are noted, each with its end
-    cdef Py_ssize_t n_sent, n_fetched    # how many of them have ended and do not linger, at least
+    # Arrays are over the values of a graph, or over those alone that are copied; the caller says which.
+    cdef Int64s out_time, in_time, memory
+    cdef int64_t clock                   # end of the last run
+    cdef int64_t out_free, in_free       # end of the last copy each way
+    cdef vector[int64_t] stored, arrived    # ends of the copies of each value
+    cdef vector[int] lingers             # 1: its memory is kept since its store still runs
+    cdef Py_ssize_t n_lingering          # number of values whose memory lingers
+    cdef int64_t lingering_bytes         # their bytes
+    cdef int64_t next_free               # end of the first of their stores, or less
+    cdef vector[int] released            # values whose memory no longer lingers
+    cdef vector[int] sent                # values whose stores have begun, in order; they end in this order
+    cdef vector[int64_t] fetched         # pairs of a value and the end of its load, as `note_load` was called
+    cdef Py_ssize_t n_sent, n_fetched    # number of both that are over, or less
 
     cdef int start(self) except -1 nogil
     cdef int release(self, int64_t live, int64_t limit) except -1 nogil

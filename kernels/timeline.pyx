@@ -139,7 +139,7 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
     cdef int[:, ::1] freed = lingering
     cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
     cdef int[::1] source = np.full(n_copied, -1, np.int32)              # the instance whose memory is stored
-    cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)    # the first of those that leave before a step
+    cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)    # lists by end step: the first of each, and the next
     cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
     with nogil:
         for i in range(n_copied):

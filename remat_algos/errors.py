@@ -82,7 +82,7 @@ class BudgetError(RematError):
     names : sequence of str
         The names of `nodes`; empty if the graph has only ids.
     reasons : sequence of str
-        Why solvers have no plan, as the message says it.
+        Why solvers have no plan, as in the message.
     """
 
     def __init__(

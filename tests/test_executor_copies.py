@@ -309,6 +309,18 @@ def test_a_gpu_host_without_pinned_memory_ends_the_run(monkeypatch):
         execute(simulation.graph, simulation, Filling(), backend="cupy")
 
 
+def test_an_earlier_fault_of_the_gpu_is_not_taken_for_a_full_host(monkeypatch):
+    def faulty(size):
+        raise RuntimeError("cudaErrorIllegalAddress: an illegal address was encountered")
+
+    stub = cuda_stub.module()
+    monkeypatch.setattr(stub.cuda, "alloc_pinned_memory", faulty)
+    monkeypatch.setitem(sys.modules, "cupy", stub)
+    simulation = chain()
+    with pytest.raises(RuntimeError, match="cudaErrorIllegalAddress"):
+        execute(simulation.graph, simulation, Filling(), backend="cupy")
+
+
 def test_synthetic_operators_see_what_was_loaded():
     """Bits of node 4 depend on all bytes of the value that came back."""
     simulation = chain()

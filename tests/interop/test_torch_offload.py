@@ -313,6 +313,17 @@ def test_a_hook_that_replaces_what_is_saved_is_refused():
 
 
 @pytest.mark.usefixtures("all_leave")
+def test_an_earlier_fault_is_not_taken_for_a_full_host(monkeypatch):
+    def empty(size, dtype):
+        raise RuntimeError("CUDA error: an illegal instruction was encountered")
+
+    call = remat.rematerialize(Body(), (X,), "100%", check=False)
+    monkeypatch.setattr(streams.np, "empty", empty)
+    with pytest.raises(RuntimeError, match="an illegal instruction"):
+        call(X)
+
+
+@pytest.mark.usefixtures("all_leave")
 def test_a_full_host_is_told(monkeypatch):
     def empty(size, dtype):
         raise MemoryError

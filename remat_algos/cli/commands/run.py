@@ -132,18 +132,24 @@ def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
+    from remat_algos.plan.request import check_link_goes_with
     from remat_algos.plan.solve import solve
 
     budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
     check_budget(budget, arguments.overhead, graph)
     link = link_of(arguments)
+    if link is not None:
+        try:
+            check_link_goes_with(budget)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
     with search_limits(arguments, keeps=False) as limits:
         try:
             plan = solve(graph, budget, solver=arguments.solver, link=link, **limits, **options)
         except (TypeError, ValueError) as error:
-            if not options and link is None:
+            if not options:
                 raise
-            solver = f"{shortened(arguments.solver)}: " if options else ""
-            raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # a value it cannot take
+            message = f"{shortened(arguments.solver)}: {error}"
+            raise argparse.ArgumentTypeError(message) from error  # a value it cannot take
     plan.report.stop.check("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan
