@@ -172,14 +172,14 @@ def section(name, record):
 
 ![Bytes and times on {record["device"]}](figures/{name}.svg)
 
-{table(("family", "validations", "as predicted", "peaks", "reserved beyond used"), by("family", results))}
+{table(("network", "validations", "as predicted", "peaks", "reserved beyond used"), by("network", results))}
 
 {table(("solver", "validations", "as predicted", "peaks", "reserved beyond used"), by("solver", results))}
 """
 
 
 def by(key, results):
-    """Rows for each family, or for each solver."""
+    """Rows for each network, or for each solver."""
     rows = []
     for name in sorted({result[key] for result in results}):
         some = [result for result in results if result[key] == name]

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from docs import validation as page_module
+from docs.zoo import SMALL
 from remat_algos import plot
 from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
@@ -102,20 +103,32 @@ def test_the_driver_is_noted_by_the_system(note, version, tmp_path, monkeypatch)
 
 def test_the_cases_are_enough_and_mixed():
     found = list(gpu_validation.cases("cupy"))
-    assert len(found) == len(set(found)) == len(list_families()) * len(list_solvers()) > 160
+    families = {family.name for family in list_families()}
+    assert len(found) == len(set(found)) == len(families) * len(list_solvers()) + 9 > 160
     first = found[:100]
-    assert {case.family for case in first} == {family.name for family in list_families()}
-    assert {case.solver for case in first} == {solver.name for solver in list_solvers()}
-    assert {case.budget for case in first} == set(gpu_validation.BUDGETS)
+    assert {case.network for case in first} == families | {"resnet50", "unet", "gpt2_small"}
+    assert found[len(families)] == gpu_validation.Case("resnet50", "auto", "70%", 64 * 10**9, whole=True)
+    assert {case.solver for case in first} == {solver.name for solver in list_solvers()} | {"auto"}
+    assert {case.budget for case in first} == {*gpu_validation.BUDGETS, *gpu_validation.SHARES}
     assert max(case.peak for case in first) >= 40 * 10**9
 
 
 @pytest.mark.parametrize(("family", "peak"), [("vgg", 3 * 10**8), ("lstm", 2 * 10**7), ("resnet", 40 * 10**9)])
 def test_a_network_is_about_as_large_as_asked(family, peak):
-    graph, batch, by = gpu_validation.sized(family, peak, 8 * 10**9)
+    graph, batch, by = gpu_validation.sized(family, SMALL[family], peak, 8 * 10**9)
     assert peak / 2.5 < gpu_validation.baseline_peak(graph) < 2 * peak
     assert batch == 1 or by == 1
-    assert gpu_validation.sized(family, peak, 10**5)[0].resident_memory <= 10**5 + 4 * 1000  # each rounded up
+    graph, _, _ = gpu_validation.sized(family, SMALL[family], peak, 10**5)
+    assert graph.resident_memory <= 10**5 + 4 * 1000  # each rounded up
+
+
+def test_whole_networks_fit_a_device_of_80_gigabytes_without_rematerialization():
+    for case in gpu_validation.whole_networks("cupy")[:3]:
+        graph, batch, by = gpu_validation.sized(case.network, {}, case.peak, gpu_validation.RESIDENTS["cupy"])
+        assert graph.n_nodes > 120
+        assert batch > 1
+        assert by == 1
+        assert 50 * 2**30 < gpu_validation.baseline_peak(graph) + graph.resident_memory < 70 * 2**30
 
 
 def test_a_run_on_a_gpu_is_recorded_and_shown(stub, tmp_path):
@@ -129,7 +142,7 @@ def test_a_run_on_a_gpu_is_recorded_and_shown(stub, tmp_path):
     assert "### a stub" in text
     assert "CUDA 13.2 (driver)" in text
     assert "| as predicted | 4 |" in text
-    assert all(f"| {result['family']} | 1 | 1 |" in text for result in record["validations"])
+    assert all(f"| {result['network']} | 1 | 1 |" in text for result in record["validations"])
     plot.save(page_module.figure(record), tmp_path / "both.svg")
     assert (tmp_path / "both.svg").stat().st_size > 1000
 

@@ -6,8 +6,9 @@ takes under eight minutes on a GPU with 80 GB or more; with `--backend numpy` it
 and with `--output -` it only prints its summary. Exit code 1 if a run was not what was predicted, or on a GPU a target
 was missed that is a claim; the other targets inform.
 
-Each round takes every family once, with another solver and budget and with a batch that makes the run without
-rematerialization hold about as much as the round says. Where a batch of one is too much, all sizes are divided.
+Each round takes a small network of every family once, with another solver and budget and with a batch that makes the
+run without rematerialization hold about as much as the round says. After the first round come whole networks, of 126 to
+627 nodes, which without rematerialization fill the device. Where a batch of one is too much, all sizes are divided.
 """
 
 import argparse
@@ -44,6 +45,8 @@ PEAKS = {  # bytes of each round without rematerialization
     "numpy": (2_000_000, 500_000),
     "cupy": (2 * 10**9, 2 * 10**7, 45 * 10**9, 2 * 10**8, 10**10, 10**9, 2 * 10**10, 5 * 10**8, 5 * 10**9),
 }
+NETWORKS, SHARES = ("resnet50", "unet", "gpt2_small"), ("70%", "50%", "35%")
+FULL = {"numpy": 4_000_000, "cupy": 64 * 10**9}  # bytes of each of the networks without rematerialization
 RESIDENTS = {"numpy": 10**7, "cupy": 8 * 10**9}  # bytes of parameters and inputs, at most
 COMPARED = 3 * 10**7  # bytes up to which NumPy does the same
 LONG = 100e-6  # seconds of a node, from which times can be predicted
@@ -61,12 +64,18 @@ KEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network, who plans it, and how large it is to be."""
+    """A small network of a family, or a whole one; who plans it, within what; bytes without rematerialization."""
 
-    family: str
+    network: str
     solver: str
     budget: str
     peak: int
+    whole: bool = False
+
+
+def whole_networks(backend):
+    """Each of the networks at each share, the highest budgets first."""
+    return [Case(network, "auto", share, FULL[backend], whole=True) for share in SHARES for network in NETWORKS]
 
 
 def cases(backend):
@@ -77,13 +86,15 @@ def cases(backend):
         for i, family in enumerate(families):
             solver, budget = solvers[(i + turn) % len(solvers)], BUDGETS[(i + turn) % len(BUDGETS)]
             yield Case(family, solver, budget, PEAKS[backend][turn % len(PEAKS[backend])])
+        if not turn:
+            yield from whole_networks(backend)
 
 
-def sized(family, peak, residents):
+def sized(network, settings, peak, residents):
     """(training graph, batch, divisor): about so many bytes without rematerialization; residents of so many at most."""
 
     def graph(batch):
-        return differentiate(build(family, **{**SMALL[family], "batch": batch}).graph)
+        return differentiate(build(network, **{**settings, "batch": batch}).graph)
 
     one, three = baseline_peak(graph(1)), baseline_peak(graph(3))
     batch = max(1, round((peak - one) / max(1, (three - one) / 2)) + 1)
@@ -105,13 +116,14 @@ def planned(graph, case):
 
 def result(case, backend):
     """What one validation found."""
-    graph, batch, by = sized(case.family, case.peak, RESIDENTS[backend])
+    settings = {} if case.whole else SMALL[case.network]
+    graph, batch, by = sized(case.network, settings, case.peak, RESIDENTS[backend])
     plan, budget = planned(graph, case)
     found = validate(plan.graph, plan.schedule, backend, repeats=REPEATS)
     record = {key: value for key, value in found.record().items() if key in KEPT}
     predicted, measured = found.overhead_times(LONG)
     return {
-        "family": case.family,
+        "network": case.network + (", whole" if case.whole else ""),
         "solver": case.solver,
         "budget": budget,
         "nodes": graph.n_nodes,
@@ -160,7 +172,7 @@ def summary(results, skipped, seconds):
         "replay_exact": count(r["replay_exact"] for r in results),
         "same_as_numpy": count(r["same_as_numpy"] for r in results),
         "highest_peak": max((r["measured_peak"] for r in results), default=0),
-        "families": len({r["family"] for r in results}),
+        "networks": len({r["network"] for r in results}),
         "solvers": len({r["solver"] for r in results}),
         "long_overheads": len(apart),
         "long_overheads_within_10_percent": sum(share <= 0.1 for share in apart),
@@ -261,7 +273,7 @@ def run(backend, most, limit, say=print):
             continue
         last = results[-1]
         verdict = "holds" if last["holds"] else "PARTS"
-        say(f"{len(results):4} {verdict} {case.family} {case.solver} {last['budget']} {last['measured_peak']:,} bytes")
+        say(f"{len(results):4} {verdict} {case.network} {case.solver} {last['budget']} {last['measured_peak']:,} bytes")
     whole = summary(results, skipped, time.perf_counter() - started)
     whole["targets"] = targets(whole, backend)
     return {
