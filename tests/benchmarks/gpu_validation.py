@@ -37,8 +37,8 @@ from remat_algos.models.registry import build, list_families
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_solvers
+from tests.benchmarks.occasion import RESULTS, Occasion
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BUDGETS = ("50%", "70%", "least", "90%", "30%")
 PEAKS = {  # bytes of each round without rematerialization
     "numpy": (2_000_000, 500_000),
@@ -248,6 +248,8 @@ def noted_driver():
 
 def run(backend, most, limit, say=print):
     """Validate cases one after the other, until there are so many or the time is over."""
+    command = f"python -m tests.benchmarks.gpu_validation --backend {backend} --most {most} --seconds {limit:g}"
+    measured_on = Occasion.now().record(command)
     device, started = backend_of(backend), time.perf_counter()
     costs = mixing_costs(backend)
     results, skipped = [], []
@@ -267,6 +269,7 @@ def run(backend, most, limit, say=print):
     return {
         "format": "remat-validation",
         "version": 1,
+        "measured_on": measured_on,
         **environment(device),
         "node_costs": {name: getattr(costs, name) for name in costs.__slots__},
         "summary": whole,

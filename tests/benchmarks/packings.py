@@ -7,7 +7,6 @@ is and with values written in place, for at most 5 seconds each.
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from remat_algos.allocate.buffers import Buffers
@@ -19,8 +18,10 @@ from remat_algos.models.registry import build, list_models
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import default_solvers
+from tests.benchmarks.occasion import RESULTS as FOLDER
+from tests.benchmarks.occasion import Occasion
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "packings.json"
+RESULTS = FOLDER / "packings.json"
 BUDGET = "60%"  # where a solver does not reach it, its lowest peak
 SOLVER_SECONDS, PACKING_SECONDS = 3.0, 5.0
 MOST_NODES = 20_000  # of the training graphs; deepspeech2_gru has 47,659
@@ -85,7 +86,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Pack, print, write."""
-    rows = []
+    measured_on, rows = Occasion.now().record("python -m tests.benchmarks.packings"), []
     for name in list_models():
         for solver, simulation in schedules(name):
             for in_place_too in (False, True):
@@ -96,7 +97,8 @@ def main() -> None:
             print(f"{name:<24}{len(told):4} packings, at most {worst:.4f} of max live", flush=True)
     found = summary(rows)
     lines = ",\n".join(json.dumps(row) for row in rows)
-    RESULTS.write_text(f'{{"summary": {json.dumps(found)},\n"packings": [\n{lines}\n]}}\n', encoding="utf-8")
+    head = f'"measured_on": {json.dumps(measured_on)},\n"summary": {json.dumps(found)}'
+    RESULTS.write_text(f'{{{head},\n"packings": [\n{lines}\n]}}\n', encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 
