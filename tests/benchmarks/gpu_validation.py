@@ -288,7 +288,7 @@ def main(arguments=None):
     found = run(given.backend, given.most, given.seconds)
     print(json.dumps(found["summary"], indent=1))
     if given.output != "-":
-        name = re.sub(r"\W+", "_", found["device"]).strip("_").lower()
+        name = "numpy" if given.backend == "numpy" else re.sub(r"\W+", "_", found["device"]).strip("_").lower()
         file = Path(given.output) if given.output else RESULTS / f"validation_{name}.json"
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(f"written {file}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
-from remat_algos.solvers.registry import AUTO, default_solvers
+from remat_algos.solvers.registry import AUTO, default_solvers, list_solvers
 from tests.benchmarks.occasion import RESULTS as FOLDER
 from tests.benchmarks.occasion import Occasion
 from tests.oracles.live_sets import least_peak
@@ -81,6 +81,17 @@ def rows(family: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
+def without_rows() -> dict[str, str]:
+    """Why solvers of the registry have none."""
+    graphs = [graph for family in FAMILIES for graph in random_dags(family)]
+    default = {solver.name for solver in default_solvers()}
+    return {
+        solver.name: reason or "only where it is named"
+        for solver in list_solvers()
+        if (reason := next(filter(None, map(solver.needs, graphs)), "")) or solver.name not in default
+    }
+
+
 def write(file: Path, content: dict[str, Any]) -> None:
     file.parent.mkdir(exist_ok=True)
     text = re.sub(r",\n +(?=\d)", ", ", json.dumps(content, indent=1))  # numbers side by side
@@ -93,7 +104,7 @@ def main() -> None:
         search()
     print(*(f"{title:>16}" for title in ("family", "solver", "exact", "mean ratio", "max ratio")), f"of {COUNT} graphs")
     found = [row for family in FAMILIES for row in rows(family)]
-    write(RESULTS, {"measured_on": measured_on, "graphs": COUNT, "rows": found})
+    write(RESULTS, {"measured_on": measured_on, "graphs": COUNT, "rows": found, "without_rows": without_rows()})
 
 
 if __name__ == "__main__":
