@@ -9,7 +9,7 @@ import pytest
 
 from tests.benchmarks import page as pages
 from tests.benchmarks import quality
-from tests.benchmarks.page import COPIES, PAGE, QUALITY, Row, occasion, own_sections, page, write_section
+from tests.benchmarks.page import COPIES, PAGE, QUALITY, Row, own_sections, page, write_section
 from tests.benchmarks.wanted import SECONDS
 
 ROOT = Path(__file__).parent.parent
@@ -194,20 +194,3 @@ def test_the_command_prints_records_and_compares_with_earlier_ones(capsys, tmp_p
     with pytest.raises(SystemExit):
         quality.main(["--rows", "nmz"])
     assert "no row matches 'nmz'; give a graph" in capsys.readouterr().err
-
-
-def test_a_busy_machine_is_named(monkeypatch):
-    monkeypatch.setattr(pages, "commit", lambda: "0123456789ab with changes")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d at commit 0123456789ab with changes, on .+ cores; Python .+", occasion(0.1))
-    assert "other processes" not in occasion(0.4)
-    assert occasion(3.21).endswith(
-        "; other processes ran beside it (load average 3.2 before), which makes caches and times worse"
-    )
-
-
-def test_the_commit_counts_as_changed_where_a_file_is_other_than_the_page(monkeypatch):
-    printed = {"rev-parse": "0123456789ab\n", "status": " M docs/benchmarks.md\n"}
-    monkeypatch.setattr(pages, "_git", lambda command, *words: printed[command])
-    assert pages.commit() == "0123456789ab"
-    printed["status"] += " M remat_algos/text.py\n"
-    assert pages.commit() == "0123456789ab with changes"

@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks.page import line, occasion
+from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.page import line
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "compiled.md"
@@ -202,9 +203,9 @@ def first_call(program: str, *words: str, cache: Path | None = None) -> float:
 
 def tables(folder: Path) -> str:
     """Both tables, as Markdown."""
-    load, found = os.getloadavg()[0], libraries(folder)
+    occasion, found = Occasion.now(), libraries(folder)
     columns = [*found, "Numba"]
-    lines = [f"Measured on {occasion(load)}. CPU nanoseconds for an entry:", ""]
+    lines = [f"Measured on {occasion}. CPU nanoseconds for an entry:", ""]
     lines += [line(["loop", "entries", *columns]), line(["---"] * (2 + len(columns)))]
     for loop, title in TITLES.items():
         for n in [128] if loop in ("fold", "excess") else [4096] if loop == "gather" else LENGTHS:

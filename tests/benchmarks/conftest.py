@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import quality
-from tests.benchmarks.page import PAGE, Row, occasion, own_sections, page, write_section
+from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.page import PAGE, Row, own_sections, page, write_section
 
 ROWS = pytest.StashKey[list[Row]]()
 SKIPPED_FILES = pytest.StashKey[dict[str, str]]()
@@ -78,7 +79,7 @@ def pytest_terminal_summary(terminalreporter, exitstatus, config):
     for record in records:
         terminalreporter.write_line(quality.text(record))
     if exitstatus == 0 and quality.is_whole(records):
-        write_section(quality.section(records, occasion(config.stash[LOAD])))
+        write_section(quality.section(records, str(Occasion.now(config.stash[LOAD]))))
         terminalreporter.write_line(f"written to {PAGE}")
 
 
@@ -92,4 +93,4 @@ def pytest_sessionfinish(session, exitstatus):
     stash = session.config.stash
     if session.config.getoption("--write-benchmarks-page") and exitstatus == 0 and stash[ROWS]:
         kept = own_sections(PAGE.read_text(encoding="utf-8"))
-        PAGE.write_text(page(stash[ROWS], occasion(stash[LOAD]), stash[SKIPPED_FILES], kept), encoding="utf-8")
+        PAGE.write_text(page(stash[ROWS], str(Occasion.now(stash[LOAD])), stash[SKIPPED_FILES], kept), encoding="utf-8")

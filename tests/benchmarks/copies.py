@@ -19,7 +19,8 @@ from typing import Any
 import remat_algos as ra
 from remat_algos.cost.links import Link
 from remat_algos.schedule.baseline import baseline_peak
-from tests.benchmarks.page import COPIES, line, occasion, write_section
+from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.page import COPIES, line, write_section
 
 DEVICE = "cost=roofline&device=h100-sxm&dtype=bfloat16"
 BUDGETS = (50, 35, 25)
@@ -155,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = cases([word.strip() for word in words.rows.split(",")] if words.rows else [""])
     if not chosen:
         parser.error(f"no graph is called {words.rows!r}; there are {', '.join(WANTED)}")
-    load, records = os.getloadavg()[0], list[Record]()
+    occasion, records = Occasion.now(), list[Record]()
     print(line(COLUMNS), flush=True)
     with ProcessPoolExecutor(words.jobs, mp_context=get_context("spawn")) as pool:
         for found in pool.map(measure, chosen):
@@ -163,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
             for record in found:
                 print(line(cells(record)), flush=True)
     if not words.rows:
-        write_section(section(records, occasion(load)))
+        write_section(section(records, str(occasion)))
     return int(any(map(missed, records)))
 
 

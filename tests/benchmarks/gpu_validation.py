@@ -38,8 +38,8 @@ from remat_algos.models.registry import build, list_families
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_solvers
+from tests.benchmarks.occasion import RESULTS, Occasion
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BUDGETS = ("50%", "70%", "least", "90%", "30%")
 PEAKS = {  # bytes of each round without rematerialization
     "numpy": (2_000_000, 500_000),
@@ -260,6 +260,8 @@ def noted_driver():
 
 def run(backend, most, limit, say=print):
     """Validate cases one after the other, until there are so many or the time is over."""
+    command = f"python -m tests.benchmarks.gpu_validation --backend {backend} --most {most} --seconds {limit:g}"
+    measured_on = Occasion.now().record(command)
     device, started = backend_of(backend), time.perf_counter()
     costs = mixing_costs(backend)
     results, skipped = [], []
@@ -279,6 +281,7 @@ def run(backend, most, limit, say=print):
     return {
         "format": "remat-validation",
         "version": 1,
+        "measured_on": measured_on,
         **environment(device),
         "node_costs": {name: getattr(costs, name) for name in costs.__slots__},
         "summary": whole,
@@ -297,7 +300,7 @@ def main(arguments=None):
     found = run(given.backend, given.most, given.seconds)
     print(json.dumps(found["summary"], indent=1))
     if given.output != "-":
-        name = re.sub(r"\W+", "_", found["device"]).strip("_").lower()
+        name = "numpy" if given.backend == "numpy" else re.sub(r"\W+", "_", found["device"]).strip("_").lower()
         file = Path(given.output) if given.output else RESULTS / f"validation_{name}.json"
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(f"written {file}")

@@ -6,8 +6,8 @@ is and with values written in place, for at most 5 seconds each.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from remat_algos.allocate.buffers import Buffers
@@ -18,24 +18,24 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build, list_models
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.solvers.registry import default_solvers
+from remat_algos.solvers.registry import list_solvers
+from tests.benchmarks.occasion import RESULTS as FOLDER
+from tests.benchmarks.occasion import Occasion
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "packings.json"
+RESULTS = FOLDER / "packings.json"
 BUDGET = "60%"  # where a solver does not reach it, its lowest peak
 SOLVER_SECONDS, PACKING_SECONDS = 3.0, 5.0
 MOST_NODES = 20_000  # of the training graphs; deepspeech2_gru has 47,659
 FEW = 300  # buffers
 
 
-def schedules(name: str) -> Iterator[tuple[str, Simulation]]:
-    """Each solver's schedule for a model, those that another one gave already left out."""
+def schedules(name: str, counts: dict[str, Counter[str]]) -> Iterator[tuple[str, Simulation]]:
+    """Each solver's schedule for a model, those that another one gave already left out; `counts` says what came."""
     graph = differentiate(build(name).graph)
     if graph.n_nodes > MOST_NODES:
         return
     seen = set()
-    for solver in default_solvers():
-        if solver.needs(graph) is not None:
-            continue
+    for solver in list_solvers():
         try:
             given = {"solver": solver.name, "raw": True, "time_limit": SOLVER_SECONDS}
             try:
@@ -43,8 +43,10 @@ def schedules(name: str) -> Iterator[tuple[str, Simulation]]:
             except BudgetError:
                 plan = solve(graph, **given)
         except (BudgetError, GraphError):
+            counts[solver.name]["no schedule"] += 1
             continue
         key = plan.schedule.order.tobytes()
+        counts[solver.name]["same as another" if key in seen else "packed"] += 1
         if key not in seen:
             seen.add(key)
             yield solver.name, plan.simulation
@@ -70,8 +72,8 @@ def packed(model: str, solver: str, simulation: Simulation, *, in_place_too: boo
     }
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The figures that are asked for."""
+def summary(rows: list[dict[str, Any]], counts: dict[str, Counter[str]]) -> dict[str, Any]:
+    """The figures that are asked for, and how many models have what of each solver."""
     few = [row for row in rows if row["buffers"] <= FEW]
     return {
         "packings": len(rows),
@@ -80,23 +82,26 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "slowest_seconds": max(row["seconds"] for row in rows),
         f"of_{FEW}_buffers_or_fewer": len(few),
         "proven_of_these": sum(row["size"] == row["bound"] for row in few),
+        "solvers": counts,
     }
 
 
 def main() -> None:
     """Pack, print, write."""
-    rows = []
+    measured_on, rows = Occasion.now().record("python -m tests.benchmarks.packings"), []
+    counts: dict[str, Counter[str]] = {solver.name: Counter() for solver in list_solvers()}
     for name in list_models():
-        for solver, simulation in schedules(name):
+        for solver, simulation in schedules(name, counts):
             for in_place_too in (False, True):
                 rows.append(packed(name, solver, simulation, in_place_too=in_place_too))
         told = [row for row in rows if row["model"] == name]
         if told:
             worst = max(row["size"] / row["max_live"] for row in told)
             print(f"{name:<24}{len(told):4} packings, at most {worst:.4f} of max live", flush=True)
-    found = summary(rows)
+    found = summary(rows, counts)
     lines = ",\n".join(json.dumps(row) for row in rows)
-    RESULTS.write_text(f'{{"summary": {json.dumps(found)},\n"packings": [\n{lines}\n]}}\n', encoding="utf-8")
+    head = f'"measured_on": {json.dumps(measured_on)},\n"summary": {json.dumps(found)}'
+    RESULTS.write_text(f'{{{head},\n"packings": [\n{lines}\n]}}\n', encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 

@@ -1,12 +1,7 @@
 """The page docs/benchmarks.md, from what the benchmarks measured."""
 
-import datetime
-import os
-import platform
-import subprocess
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +23,6 @@ apart.
 """
 SIZES = {"nodes", "reads", "cores", "wanted_s", "not_run_here"}  # of `extra_info`, those that are no notes
 AT_LEAST = {"times_faster", "overhead_percent"}  # figures that should be high
-BUSY = 0.5  # load average from which on the machine was shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,34 +128,6 @@ def write_section(section: str) -> None:
     rest = f"\n## {rest}" if mark else ""
     text = f"{before if found else text}".rstrip("\n")
     PAGE.write_text(f"{text}\n\n{section}{rest}", encoding="utf-8")
-
-
-def occasion(load: float) -> str:
-    """Date, commit, processor, cores, versions, and how busy it was; nothing that names the machine."""
-    import cpuinfo  # comes with pytest-benchmark
-
-    processor = cpuinfo.get_cpu_info().get("brand_raw") or platform.machine()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "numba"))
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    shared = f"; other processes ran beside it (load average {load:.1f} before), which makes caches and times worse"
-    return (
-        f"{today} at commit {commit()}, on {processor}, {os.cpu_count()} cores; Python {platform.python_version()}, "
-        f"{packages}{shared if load > BUSY else ''}"
-    )
-
-
-def commit() -> str:
-    """The commit that is checked out, and whether files differ from it."""
-    try:
-        name = _git("rev-parse", "--short=12", "HEAD").strip()
-        changed = [line[3:] for line in _git("status", "--porcelain", "--untracked-files=no").splitlines()]
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return name + (" with changes" if set(changed) - {"docs/benchmarks.md"} else "")
-
-
-def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=PAGE.parent, check=True, capture_output=True, text=True).stdout
 
 
 def line(cells: Iterable[str]) -> str:

@@ -27,6 +27,7 @@ from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.joint import read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.private import export_joint
+from tests.benchmarks.occasion import RESULTS, Occasion
 from tests.interop.torch_models import MODELS, make
 
 BUDGETS = (1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0)
@@ -175,7 +176,7 @@ def draw(rows):
 
 def main(names):
     """Measure, print and write."""
-    rows = {}
+    measured_on, rows = Occasion.now().record("python -m tests.benchmarks.torch_budget"), {}
     for name in names or MODELS:
         warnings.simplefilter("ignore")
         model, rows[name] = row(name)
@@ -198,9 +199,7 @@ def main(names):
         print(f"  least {found['least'] / base:.3f}; CPU s of torch {spans[0]}, ours {spans[1]},", end=" ")
         print(f"capture {seconds['capture']:.2f}, lowering {seconds['lowering']:.2f}", flush=True)
     if not names:
-        (DOCS / "results" / "torch_budget.json").write_text(
-            json.dumps({"torch": torch.__version__} | rows, indent=1) + "\n"
-        )
+        (RESULTS / "torch_budget.json").write_text(json.dumps({"measured_on": measured_on} | rows, indent=1) + "\n")
         draw(rows)
 
 

@@ -3,18 +3,14 @@
 `python -m tests.benchmarks.torch_llama` writes docs/results/torch_llama.txt, the table of docs/torch_training.md.
 """
 
-import datetime
-from pathlib import Path
-
 import torch
-import transformers
 from torch._functorch import config
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from remat_algos.interop.torch import backend
 from remat_algos.interop.torch.peaks import allocator_peak
+from tests.benchmarks.occasion import RESULTS, Occasion
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 SHARES = (1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0)  # of the saved bytes, for torch
 BUDGETS = ("100%", "80%", "60%", "50%", "40%", "least")
 BATCH, TOKENS, VOCABULARY = 8, 128, 256
@@ -96,8 +92,9 @@ def main():
     torch.set_num_threads(1)
     tokens = torch.randint(VOCABULARY, (BATCH, TOKENS), generator=torch.Generator().manual_seed(2))
     lines = [
-        f"PyTorch {torch.__version__}, transformers {transformers.__version__}, one thread of a CPU, float32, "
-        f"{datetime.date.today().isoformat()}.",
+        Occasion.now().paragraph("python -m tests.benchmarks.torch_llama"),
+        "",
+        "One thread, float32.",
         "",
         "| one step | allocator's peak | simulated | more compute | equal to eager |",
         "| --- | --- | --- | --- | --- |",

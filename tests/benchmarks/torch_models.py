@@ -7,7 +7,6 @@ tests/interop/torch_zoo it only prints.
 import sys
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed
@@ -16,10 +15,12 @@ from torch.utils._pytree import tree_leaves
 import remat_algos as ra
 from remat_algos.errors import GraphError
 from remat_algos.interop import torch as remat
+from tests.benchmarks.occasion import RESULTS as FOLDER
+from tests.benchmarks.occasion import Occasion
 from tests.interop.torch_zoo import CASES, make
 from tests.interop.torch_zoo.cases import AOT_EAGER, EAGER, WITHOUT_ONEDNN
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "torch_models.txt"
+RESULTS = FOLDER / "torch_models.txt"
 BUDGET = "50%"  # where none is that low, the lowest peak
 STEPS = 3
 LEARNING_RATE = 0.05
@@ -172,13 +173,13 @@ def main(names):
     """Run, print and write."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    lines = [HEAD]
+    measured_on, lines = Occasion.now().paragraph("python -m tests.benchmarks.torch_models"), [HEAD]
     print(HEAD)
     for name in names or CASES:
         lines.append(line(name))
         print(lines[-1], flush=True)
     if not names:
-        RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        RESULTS.write_text("\n".join([*lines, "", measured_on]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
