@@ -1,4 +1,4 @@
-"""The page docs/validation.md and its figures, from what docs/results/validation_*.json hold.
+"""The page docs/validation.md and its figures, from what docs/results/validation_*.json and gpu_run_*.json hold.
 
 Usage: python docs/validation.py
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import fill
 
 import remat_algos as ra
+from docs import gpu_parts
 from remat_algos.text.units import format_bytes
 
 DOCS = Path(__file__).resolve().parent
@@ -102,9 +103,9 @@ def table(columns, rows):
     return "\n".join([*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)])
 
 
-def recorded():
+def recorded(pattern="validation_*.json"):
     """(name of the file, what it holds) of every run."""
-    files = sorted(RESULTS.glob("validation_*.json"))
+    files = sorted(RESULTS.glob(pattern))
     return [(file.stem, json.loads(file.read_text("utf-8"))) for file in files]
 
 
@@ -113,11 +114,11 @@ def on_gpu(records):
     return [(name, record) for name, record in records if record["backend"] == "cupy"]
 
 
-def page(records):
-    """The whole page."""
+def page(records, runs=()):
+    """The whole page: of validations, and of runs in parts."""
     here = [times(record) for _, record in records if record["backend"] == "numpy"]
     sections = [section(name, record) for name, record in on_gpu(records)]
-    return HEAD + "".join(here) + ON_GPU + ("\n".join(sections) or NOTHING)
+    return HEAD + "".join(here) + ON_GPU + ("\n".join(sections) or NOTHING) + gpu_parts.section(runs, table)
 
 
 def times(record):
@@ -222,6 +223,7 @@ def figure(record):
 
 if __name__ == "__main__":
     found = recorded()
-    (DOCS / "validation.md").write_text(page(found), encoding="utf-8")
+    runs = [run for _, run in recorded("gpu_run_*.json")]
+    (DOCS / "validation.md").write_text(page(found, runs), encoding="utf-8")
     for name, record in on_gpu(found):
         ra.plot.save(figure(record), DOCS / "figures" / f"{name}.svg")

@@ -1,0 +1,126 @@
+"""The section "Ten minutes of a GPU" of docs/validation.md, from what docs/results/gpu_run_*.json hold."""
+
+from remat_algos.text.units import format_bytes
+
+HEAD = """
+## Ten minutes of a GPU
+
+`python -m tests.benchmarks.gpu_run` asks a GPU in ten minutes what these pages cannot say without one, the most valuable
+first, each part in a process of its own. What is found is written as it comes, so a run that is cut off keeps it.
+`--backend numpy` takes the same way on the processors, in small.
+
+"""
+PARTS = {
+    "small": "20 small plans: bytes beside CuPy's pool, values as on NumPy",
+    "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, time beside prediction",
+    "torch": "GPT, ResNet-50, U-Net trained by PyTorch within half: the allocator's peak, the time of a step",
+    "calibrate": "rates of the card and its link, saved as a device file",
+    "copies": "the link both ways at once; the networks with copies, beside the predicted timeline",
+}
+MISSING = """
+On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed link,
+and PyTorch's copies are synchronous. **Until a GPU has run these parts it is not known** whether CuPy's pool holds what is
+predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to the
+predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget` on a
+GPU, and whether copies hide behind compute as the timeline has it.
+"""
+
+
+def section(records, table):
+    """The whole section; `table` writes one."""
+    by = {record["backend"]: record for record in records}
+    rows = [(name, what, _ran(by.get("numpy"), name), _ran(by.get("cupy"), name)) for name, what in PARTS.items()]
+    text = HEAD + table(("part", "what it settles", "on the processors", "on a GPU"), rows) + "\n"
+    for record in records:
+        text += "\n".join(["", *_found(record, table)])
+    return text + ("" if "cupy" in by else MISSING)
+
+
+def _ran(record, name):
+    if record is None:
+        return "not run"
+    part = record["parts"][name]
+    return f"{part['outcome'].partition(':')[0]}, {part['seconds']:.0f} s"
+
+
+def _found(record, table):
+    """Of one run what each part has found."""
+    on = record["measured_on"]
+    where = "On a GPU" if record["backend"] == "cupy" else "On the processors"
+    about = (
+        f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores, load average {on['load']:.1f}"
+    )
+    yield f"### {where}"
+    yield ""
+    yield f"{about} before."
+    yield ""
+    parts = {name: part["records"] for name, part in record["parts"].items()}
+    small = [r for r in parts["small"] if "holds" in r]
+    held = f"{sum(r['holds'] for r in small)} of {len(small)}"
+    yield f"{held} small plans took the predicted bytes at every step, and made equal values."
+    for shown, rows in ((_network, parts["networks"]), (_trained, parts["torch"]), (_copied, parts["copies"])):
+        cells = [shown(row) for row in rows]
+        some = [row for row in cells if row is not None]
+        if some:
+            yield ""
+            yield table(list(some[0]), [row.values() for row in some])
+    yield from _rates(parts)
+
+
+def _network(row):
+    return {
+        "network": row["network"].partition(",")[0],
+        "budget": row["budget"],
+        "nodes": row["nodes"],
+        "peak": format_bytes(row["measured_peak"]),
+        "as predicted": "yes" if row["holds"] else "no",
+        "overhead, predicted": _ms(row["long_overhead_predicted"]),
+        "overhead, measured": _ms(row["long_overhead_measured"]),
+    }
+
+
+def _trained(row):
+    if "model" not in row:
+        return None
+    if "error" in row:
+        return dict(zip(_TRAINED, (row["model"], row["way"], "", row["error"], "", ""), strict=True))
+    way = row["way"] + (f" {row['share']:.3g}" if "activation" in row["way"] else "")
+    predicted = format_bytes(row["predicted_peak"]) if "predicted_peak" in row else ""
+    longer = f"{row['times_as_long']:.2f}" if "times_as_long" in row else ""
+    cells = row["model"], way, predicted, format_bytes(row["peak"]), _ms(row["seconds"]), longer
+    return dict(zip(_TRAINED, cells, strict=True))
+
+
+_TRAINED = "model", "way", "peak, predicted", "peak of the allocator", "step", "times as long"
+
+
+def _copied(row):
+    if "network" not in row:
+        return None
+    return {
+        "network with copies": row["network"],
+        "budget": row["budget"],
+        "loads": row["loads"],
+        "bytes as predicted": "yes" if row["bytes_as_predicted"] else "no",
+        "one pass, predicted": _ms(row["one_pass_predicted"]),
+        "one pass, measured": _ms(row["one_pass_measured"]),
+        "plan, predicted": _ms(row["plan_predicted"]),
+        "plan, measured": _ms(row["plan_measured"]),
+    }
+
+
+def _rates(parts):
+    """The card's rates, and those of its link."""
+    for device in parts["calibrate"]:
+        flops = ", ".join(f"{rate / 1e12:.3g} TFLOP/s in {dtype}" for dtype, rate in device["flops"].items())
+        yield ""
+        memory = f"{device['bandwidth'] / 1e9:.0f} GB/s, {1e6 * device['launch']:.1f} us a launch"
+        yield f"{device['name']}: {flops}, {memory}."
+    for row in parts["copies"]:
+        if "each_of_both" in row:
+            out, into, both = (row[key] / 1e9 for key in ("out", "into", "each_of_both"))
+            yield f"Its link: {out:.1f} GB/s out, {into:.1f} GB/s into, each {both:.1f} GB/s while the other runs."
+
+
+def _ms(seconds):
+    return f"{1000 * seconds:,.1f} ms"

@@ -1,0 +1,308 @@
+"""What ten minutes of a GPU settle, the most valuable first: docs/results/gpu_run_cupy.json.
+
+    python -m tests.benchmarks.gpu_run
+
+runs five parts, each in a process of its own, which is stopped when its time is over, and writes what each has found as
+soon as it is known:
+
+- small: twenty small plans, to the byte as predicted beside CuPy's pool, and their values as on NumPy;
+- networks: ResNet-50, U-Net and GPT-2 at 64 GB without rematerialization, within 70, 50 and 35 %: bytes, and time
+  beside the prediction from costs measured on that card;
+- torch: GPT, ResNet-50 and U-Net trained by PyTorch within half of their memory (tests/benchmarks/gpu_torch.py);
+- calibrate: the rates of the card and of its link to the host, saved as a device file;
+- copies: the link used both ways at once, and the three networks with copies over it, beside the predicted timeline.
+
+Then `python docs/validation.py` writes the page. With `--backend numpy` the same parts run small on the processors, and
+in PyTorch's build for the CPU: there is no pool and no link, so copies take as long as over an assumed one. A part that
+fails or is stopped keeps what it has found; exit code 1 if a part failed or a prediction of bytes did not hold.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from threading import Timer
+from typing import Any
+
+import numpy as np
+
+from remat_algos.cost.calibration import calibrate
+from remat_algos.cost.devices import get_device
+from remat_algos.cost.links import Link
+from remat_algos.errors import RematError
+from remat_algos.executor.array_backend import Array, Backend
+from remat_algos.executor.array_backend import backend as backend_of
+from remat_algos.executor.operators import SyntheticOperators
+from remat_algos.executor.run import execute
+from remat_algos.files import write_whole
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.solve import solve
+from tests.benchmarks.gpu_validation import NETWORKS, cases, environment, result, sized, whole_networks
+from tests.benchmarks.occasion import RESULTS, Occasion
+
+SMALL_CASES, SMALL_PEAK = 20, {"numpy": 500_000, "cupy": 20_000_000}
+COPIED_PEAK = {"numpy": 4_000_000, "cupy": 16 * 10**9}  # bytes of a network without rematerialization
+RESIDENTS = 8 * 10**9
+BURN = {"numpy": 40, "cupy": 1000}  # multiply-adds for each word, so that a copy can hide behind compute
+ASSUMED = Link(out=2e8, into=2e8, latency=1e-5, source="assumed")  # where there is none
+SOLVING = 5.0
+REPEATS = 3
+BOTH_WAYS, COPIES = 2**28, 8  # bytes of a copy, and how many follow each other
+
+Records = Iterator[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What is asked of a part: where it runs, how much of it, and where the device file lies."""
+
+    backend: str
+    quick: bool
+    device_file: Path
+
+
+# ---------------------------------------------------------------- parts
+
+
+def small(asked: Asked) -> Records:
+    """Small plans of all families: bytes, pool, values."""
+    yield environment(backend_of(asked.backend))
+    some = (case for case in cases(asked.backend) if not case.whole)
+    for case in islice(some, 2 if asked.quick else SMALL_CASES):
+        yield result(replace(case, peak=SMALL_PEAK[asked.backend]), asked.backend)
+
+
+def networks(asked: Asked) -> Records:
+    """Whole networks within 70, 50 and 35 %: bytes and time."""
+    for case in islice(whole_networks(asked.backend), 1 if asked.quick else None):
+        yield result(case, asked.backend)
+
+
+def torch(asked: Asked) -> Records:
+    """PyTorch's own training steps."""
+    if importlib.util.find_spec("torch") is None:
+        yield {"skipped": "PyTorch is not installed"}
+        return
+    from tests.benchmarks import gpu_torch
+
+    yield from gpu_torch.results(asked.quick)
+
+
+def calibration(asked: Asked) -> Records:
+    """The rates of the device, saved as a file that `cost="measured"` and `link=` take."""
+    effort = {"repeats": 1, "size": 256} if asked.quick else {}
+    device = calibrate(backend=asked.backend, dtype="float16" if asked.backend == "cupy" else "float64", **effort)
+    device.save(asked.device_file)
+    yield device.record()
+
+
+def copies(asked: Asked) -> Records:
+    """The link both ways at once; then plans with copies, as long as predicted or not."""
+    on = backend_of(asked.backend)
+    link = get_device(str(asked.device_file)).link if asked.device_file.exists() else None
+    if on.stream is None:
+        yield {"skipped": "the host has no link to itself; copies take as long as over an assumed one"}
+    else:
+        yield both_ways(on)
+    for network in NETWORKS[:1] if asked.quick else NETWORKS:
+        yield played(on, network, link or ASSUMED)
+
+
+PARTS: dict[str, tuple[Callable[[Asked], Records], float]] = {
+    "small": (small, 0.14),
+    "networks": (networks, 0.28),
+    "torch": (torch, 0.4),
+    "calibrate": (calibration, 0.06),
+    "copies": (copies, 0.12),
+}
+"""What a part does, and its share of the time. A part that ends early leaves its time to those behind it."""
+
+
+# ---------------------------------------------------------------- copies
+
+
+class Span(SyntheticOperators):
+    """Operators that mark when the first run begins, and when each ends."""
+
+    def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
+        """Prepare the operators, and forget earlier marks."""
+        super().prepare(backend, graph)
+        self.on, self.marks = backend, list[Any]()
+
+    def run(self, node: int, *arrays: Any) -> None:
+        """Run a node between marks."""
+        if not self.marks:
+            self.marks.append(self.on.mark())
+        super().run(node, *arrays)
+        self.marks[1:] = [self.on.mark()]
+
+    def seconds(self) -> float:
+        """From the first run to the end of the last."""
+        return float(self.on.seconds(self.marks)[0])
+
+
+def played(on: Backend, network: str, link: Link) -> dict[str, Any]:
+    """A network within 35 % with copies: its time as predicted, from costs measured here, and as it was."""
+    graph, batch, by = sized(network, {}, COPIED_PEAK[on.name], RESIDENTS)
+    burn = np.full(graph.n_nodes, BURN[on.name])
+    runs = (execute(graph, range(graph.n_nodes), Span(graph, burn=burn), backend=on.name, timed=True) for _ in range(4))
+    costs = np.median([found.seconds for found in runs][1:], axis=0)  # the first one compiles, and touches everything
+    graph = graph.with_costs(compute=np.rint(1e9 * costs).astype(np.int64))
+    graph = replace(graph, labels=replace(graph.labels, compute_unit="ns"))
+    plan = solve(graph, "35%", link=link, time_limit=SOLVING)
+    found = {}
+    for name, schedule, predicted in (
+        ("one_pass", range(graph.n_nodes), graph.needed_compute),
+        ("plan", plan.schedule, plan.time),
+    ):
+        operators = Span(graph, burn=burn)
+        seconds = []
+        for _ in range(REPEATS):
+            execution = execute(graph, schedule, operators, backend=on.name, link=link)
+            seconds.append(operators.seconds())
+        found |= {f"{name}_predicted": predicted / 1e9, f"{name}_measured": median(seconds)}
+    return {
+        "network": network,
+        "budget": "35%",
+        "nodes": graph.n_nodes,
+        "batch": batch,
+        "divided_by": by,
+        "loads": int(plan.schedule.loads.size),
+        "peak": plan.peak_memory,
+        "bytes_as_predicted": bool(np.array_equal(execution.used, execution.predicted)),
+        "host_peak": plan.simulation.host_peak,
+        "link": link.record(),
+        **found,
+    }
+
+
+def both_ways(on: Backend) -> dict[str, Any]:
+    """Bytes/s of large copies out alone, into alone, and of each while the other runs."""
+    size = BOTH_WAYS
+    device: list[Array] = [on.xp.zeros(size, "uint8") for _ in range(2)]
+    host = [on.xp.cuda.alloc_pinned_memory(size) for _ in range(2)]
+    streams = [on.xp.cuda.Stream(non_blocking=True) for _ in range(2)]
+    copy = device[0].data.copy_to_host_async, device[1].data.copy_from_host_async
+
+    def rate(ways: tuple[int, ...]) -> float:
+        start = time.perf_counter()
+        for _ in range(COPIES):
+            for way in ways:
+                copy[way](host[way].ptr, size, streams[way])
+        for way in ways:
+            streams[way].synchronize()
+        return COPIES * size / (time.perf_counter() - start)
+
+    on.synchronize()
+    for way in (0, 1):
+        rate((way,))  # pages are touched
+    out, into, both = (max(rate(ways) for _ in range(REPEATS)) for ways in ((0,), (1,), (0, 1)))
+    return {"out": out, "into": into, "each_of_both": both}
+
+
+# ---------------------------------------------------------------- processes
+
+
+@dataclass(slots=True)
+class Found:
+    """What a part has found so far, and how it ended."""
+
+    outcome: str = "not begun"
+    seconds: float = 0.0
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+def run_part(name: str, asked: Asked, limit: float, found: Found, keep: Callable[[], None]) -> None:
+    """Run a part in a process of its own for `limit` seconds at most, and keep each record as it comes."""
+    command = [sys.executable, "-m", "tests.benchmarks.gpu_run", "--part", name, "--backend", asked.backend]
+    command += ["--device-file", str(asked.device_file), *(["--quick"] if asked.quick else [])]
+    started, stopped = time.perf_counter(), []
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8") as process,
+    ):
+        timer = Timer(max(limit, 0.0), lambda: (stopped.append(True), process.kill()))
+        timer.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith("{"):
+                    found.records.append(json.loads(line))
+                    keep()
+            code = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+        errors.seek(0)
+        said = errors.read().strip().splitlines()
+    found.seconds = round(time.perf_counter() - started, 1)
+    found.outcome = "done" if code == 0 else "stopped" if stopped else f"failed: {said[-1][:300] if said else code}"
+    keep()
+
+
+def run(asked: Asked, seconds: float, keep: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> int:
+    """Run all parts within so many seconds; the exit code."""
+    command = f"python -m tests.benchmarks.gpu_run --backend {asked.backend}{' --quick' if asked.quick else ''}"
+    occasion = Occasion.now().record(command)
+    parts = {name: Found() for name in PARTS}
+    end, share = time.perf_counter(), 0.0
+    start = end
+
+    def keep_all() -> None:
+        head = {"format": "remat-gpu-run", "version": 1, "measured_on": occasion, "backend": asked.backend}
+        keep(head | {"parts": {name: dataclasses.asdict(found) for name, found in parts.items()}})
+
+    for name, found in parts.items():
+        share += PARTS[name][1]
+        end = start + share * seconds
+        run_part(name, asked, end - time.perf_counter(), found, keep_all)
+        say(f"{name}: {found.outcome}, {len(found.records)} records in {found.seconds} s")
+    return 1 if any(f.outcome.startswith("failed") for f in parts.values()) or wrong(parts) else 0
+
+
+def wrong(parts: dict[str, Found]) -> list[dict[str, Any]]:
+    """The records of runs that did not take the predicted bytes, or made other values."""
+    records = [record for found in parts.values() for record in found.records]
+    return [r for r in records if r.get("holds") is False or r.get("bytes_as_predicted") is False]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run all parts, or one and print what it finds."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--backend", choices=("cupy", "numpy"), default="cupy")
+    parser.add_argument("--seconds", type=float, default=600, help="for all parts (600)")
+    parser.add_argument("--quick", action="store_true", help="only the first of each part")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="docs/results/gpu_run_<backend>.json by default")
+    parser.add_argument("--device-file", type=Path, metavar="FILE", help="device_<backend>.json beside the output")
+    parser.add_argument("--part", choices=PARTS, help="run one part here, and print its records")
+    given = parser.parse_args(arguments)
+    output = given.output or RESULTS / f"gpu_run_{given.backend}.json"
+    asked = Asked(given.backend, given.quick, given.device_file or output.with_name(f"device_{given.backend}.json"))
+    if given.part is not None:
+        for record in PARTS[given.part][0](asked):
+            print(json.dumps(record), flush=True)
+        return 0
+
+    def keep(record: dict[str, Any]) -> None:
+        write_whole(output, f"{json.dumps(record, indent=1)}\n".encode())
+
+    code = run(asked, given.seconds, keep, print)
+    print(f"written {output}")
+    return code
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except RematError as error:
+        print(f"gpu_run: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,93 @@
+"""The run of a GPU in parts: tried small on the processors and on a stub; what stops a part, and what is kept."""
+
+import json
+import sys
+
+import pytest
+
+from remat_algos.executor import mixing_costs as costs_module
+from remat_algos.executor.mixing_costs import mixing_costs
+from tests import cuda_stub
+from tests.benchmarks import gpu_run
+from tests.benchmarks.gpu_run import PARTS, Asked, Found
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    """CuPy, played by the C++ compiler; sizes are small."""
+    module = cuda_stub.module()
+    module.cuda.runtime.driverGetVersion = module.cuda.runtime.runtimeGetVersion = lambda: 13020
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(costs_module.WORDS, "cupy", (2**4, 2**6))
+    for sizes in (gpu_run.SMALL_PEAK, gpu_run.COPIED_PEAK):
+        monkeypatch.setitem(sizes, "cupy", 60_000)
+    monkeypatch.setitem(gpu_run.BURN, "cupy", 1)
+    monkeypatch.setattr(gpu_run, "BOTH_WAYS", 2**12)
+    yield
+    mixing_costs.cache_clear()
+
+
+def test_the_parts_take_all_of_the_time():
+    assert sum(share for _, share in PARTS.values()) == pytest.approx(1)
+
+
+def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, capsys):
+    file = tmp_path / "run.json"
+    assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
+    record = json.loads(file.read_text())
+    assert record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --quick"
+    parts = record["parts"]
+    assert {name: part["outcome"] for name, part in parts.items()} == dict.fromkeys(PARTS, "done")
+    assert [r["holds"] for r in parts["small"]["records"][1:]] == [True, True]
+    (network,) = parts["networks"]["records"]
+    assert (network["network"], network["budget"], network["holds"]) == ("resnet50, whole", "70%", True)
+    assert json.loads((tmp_path / "device_numpy.json").read_text()) == parts["calibrate"]["records"][0]
+    assert "skipped" in parts["copies"]["records"][0]
+    copied = parts["copies"]["records"][1]
+    assert copied["bytes_as_predicted"]
+    assert copied["loads"] > 0
+    assert 0 < copied["one_pass_predicted"] <= copied["plan_predicted"]
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in printed] == [*PARTS, f"written {file}"]
+
+
+def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
+    asked = Asked("cupy", quick=True, device_file=tmp_path / "device.json")
+    about, *found = gpu_run.small(asked)
+    assert about["device"] == "a stub"
+    assert [(r["holds"], r["same_as_numpy"]) for r in found] == [(True, True)] * 2
+    both, copied = gpu_run.copies(asked)
+    assert min(both.values()) > 0
+    assert copied["bytes_as_predicted"]
+    assert copied["plan_measured"] > 0
+
+
+def part(name, tmp_path, backend="numpy", limit=60.0):
+    found, kept = Found(), []
+    asked = Asked(backend, quick=True, device_file=tmp_path / "device.json")
+    gpu_run.run_part(name, asked, limit, found, lambda: kept.append(len(found.records)))
+    return found, kept
+
+
+def test_a_part_whose_time_is_over_is_stopped_and_the_others_go_on(tmp_path):
+    found, kept = part("small", tmp_path, limit=0.2)
+    assert (found.outcome, found.records, kept) == ("stopped", [], [0])
+
+
+def test_a_part_that_fails_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    found, _ = part("small", tmp_path, backend="cupy")
+    assert found.outcome.startswith("failed: gpu_run: ")
+    assert found.records == []
+
+
+def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, capsys):
+    for faults, code in (([], 0), ([{"holds": False}], 1), ([{"bytes_as_predicted": False}], 1)):
+
+        def play(name, asked, limit, found, keep, faults=faults):
+            found.outcome, found.records = "done", list(faults)
+            keep()
+
+        monkeypatch.setattr(gpu_run, "run_part", play)
+        assert gpu_run.main(["--output", str(tmp_path / "run.json")]) == code
+    capsys.readouterr()
