@@ -5,9 +5,9 @@ from remat_algos.text.units import format_bytes
 HEAD = """
 ## Ten minutes of a GPU
 
-`python -m tests.benchmarks.gpu_run` asks a GPU in ten minutes what these pages cannot say without one, the most valuable
-first, each part in a process of its own. What is found is written as it comes, so a run that is cut off keeps it.
-`--backend numpy` takes the same way on the processors, in small.
+`python -m tests.benchmarks.gpu_run` asks a GPU in ten minutes what these pages cannot say without one, the most
+valuable first, each part in a process of its own. What is found is written as it comes, so a run that is cut off keeps
+it. `--backend numpy` takes the same way on the processors, in small.
 
 """
 PARTS = {
@@ -18,11 +18,11 @@ PARTS = {
     "copies": "the link both ways at once; the networks with copies, beside the predicted timeline",
 }
 MISSING = """
-On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed link,
-and PyTorch's copies are synchronous. **Until a GPU has run these parts it is not known** whether CuPy's pool holds what is
-predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to the
-predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget` on a
-GPU, and whether copies hide behind compute as the timeline has it.
+On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
+link, and PyTorch's copies are synchronous. **Until a GPU has run these parts it is not known** whether CuPy's pool holds
+what is predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to
+the predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget`
+on a GPU, and whether copies hide behind compute as the timeline has it.
 """
 
 
