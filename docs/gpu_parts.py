@@ -19,7 +19,7 @@ PARTS = {
 }
 MISSING = """
 On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
-link, and PyTorch's copies are synchronous. **Until a GPU has run these parts it is not known** whether CuPy's pool holds
+link, and PyTorch's copies are synchronous. **What a GPU has yet to show**: whether CuPy's pool holds
 what is predicted at 64 GB, how near times on a GPU come to their predictions, what PyTorch's caching allocator adds to
 the predicted peak, how long a step within half of the memory takes beside eager PyTorch and `activation_memory_budget`
 on a GPU, and whether copies hide behind compute as the timeline has it.
