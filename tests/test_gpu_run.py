@@ -2,9 +2,11 @@
 
 import json
 import sys
+from itertools import islice
 
 import pytest
 
+from remat_algos.errors import GraphError
 from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
 from tests import cuda_stub
@@ -60,6 +62,20 @@ def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
     assert min(both.values()) > 0
     assert copied["bytes_as_predicted"]
     assert copied["plan_measured"] > 0
+
+
+def test_small_plans_are_those_of_solvers_that_can_serve(monkeypatch):
+    def refuse_every_second(case, backend):
+        if asked.append(case) or len(asked) % 2:
+            raise GraphError("no")
+        return {"peak": case.peak}
+
+    asked = []
+    monkeypatch.setattr(gpu_run, "result", refuse_every_second)
+    found = list(islice(gpu_run.small_results("numpy"), 20))
+    assert (len(found), len(asked)) == (20, 40)
+    assert {record["peak"] for record in found} == {gpu_run.SMALL_PEAK["numpy"]}
+    assert not any(case.whole for case in asked)
 
 
 def part(name, tmp_path, backend="numpy", limit=60.0):

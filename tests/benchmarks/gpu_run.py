@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -38,7 +39,7 @@ import numpy as np
 from remat_algos.cost.calibration import calibrate
 from remat_algos.cost.devices import get_device
 from remat_algos.cost.links import Link
-from remat_algos.errors import RematError
+from remat_algos.errors import GraphError, RematError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.operators import SyntheticOperators
@@ -76,9 +77,15 @@ class Asked:
 def small(asked: Asked) -> Records:
     """Small plans of all families: bytes, pool, values."""
     yield environment(backend_of(asked.backend))
-    some = (case for case in cases(asked.backend) if not case.whole)
-    for case in islice(some, 2 if asked.quick else SMALL_CASES):
-        yield result(replace(case, peak=SMALL_PEAK[asked.backend]), asked.backend)
+    yield from islice(small_results(asked.backend), 2 if asked.quick else SMALL_CASES)
+
+
+def small_results(backend: str) -> Records:
+    """Of every small case whose solver can serve its graph."""
+    for case in cases(backend):
+        if not case.whole:
+            with suppress(GraphError):
+                yield result(replace(case, peak=SMALL_PEAK[backend]), backend)
 
 
 def networks(asked: Asked) -> Records:
