@@ -67,9 +67,12 @@ def _words_on_vgg19(cases: Sequence[Measured]) -> dict[str, str]:
     """The numbers of the paragraph on VGG19, by the names of the template; a quick page has no such paragraph."""
     case = next((each for each in cases if each.label == "VGG19"), cases[0])
     least, larger = _centric(case, 1), _centric(case, WIDER)
+    chen = [(each.label, each.totals[MEMORY_CENTRIC], each.totals[CHEN]) for each in cases]
+    above = [f"{label} by {percent(ours / theirs - 1)}" for label, ours, theirs in chen if ours > theirs]
     below = sum(_centric(each, WIDER).peak < each.plans[CHEN].peak for each in cases)
     kept = [int(case.graph.node_memory[plan.chain.kept(case.graph)].sum()) for plan in (least, larger)]
     return {
+        "above_chen": ", ".join(above) or "no network",
         "vgg19": percent(case.reduction(case.totals[MEMORY_CENTRIC])),
         "vgg19_chen": percent(case.reduction(case.totals[CHEN])),
         "vgg19_lowest": percent(case.reduction(case.totals[LIVENESS])),
