@@ -46,13 +46,12 @@ def _ran(record, name):
 def _found(record, table):
     """Of one run what each part has found."""
     on = record["measured_on"]
+    loads = [part["measured_on"]["load"] for part in record["parts"].values() if part["measured_on"]]
     where = "On a GPU" if record["backend"] == "cupy" else "On the processors"
-    about = (
-        f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores, load average {on['load']:.1f}"
-    )
+    about = f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores"
     yield f"### {where}"
     yield ""
-    yield f"{about} before."
+    yield f"{about}; load average {min(loads):.1f} to {max(loads):.1f} before the parts."
     yield ""
     parts = {name: part["records"] for name, part in record["parts"].items()}
     small = [r for r in parts["small"] if "holds" in r]
@@ -83,7 +82,7 @@ def _trained(row):
     if "model" not in row:
         return None
     if "error" in row:
-        return dict(zip(_TRAINED, (row["model"], row["way"], "", row["error"], "", ""), strict=True))
+        return dict(zip(_TRAINED, (row["model"], row["way"], "", f"none: {row['error']}", "", ""), strict=True))
     way = row["way"] + (f" {row['share']:.3g}" if "activation" in row["way"] else "")
     predicted = format_bytes(row["predicted_peak"]) if "predicted_peak" in row else ""
     longer = f"{row['times_as_long']:.2f}" if "times_as_long" in row else ""

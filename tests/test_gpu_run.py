@@ -107,3 +107,21 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
         monkeypatch.setattr(gpu_run, "run_part", play)
         assert gpu_run.main(["--output", str(tmp_path / "run.json")]) == code
     capsys.readouterr()
+
+
+def test_a_part_is_run_again_and_the_others_keep_what_they_found(monkeypatch, tmp_path, capsys):
+    played = []
+
+    def play(name, asked, limit, found, keep):
+        played.append(name)
+        found.outcome, found.records = "done", [{"at": len(played)}]
+        keep()
+
+    monkeypatch.setattr(gpu_run, "run_part", play)
+    output = tmp_path / "run.json"
+    gpu_run.main(["--output", str(output)])
+    gpu_run.main(["--output", str(output), "--only", "torch", "copies"])
+    capsys.readouterr()
+    assert played == [*PARTS, "torch", "copies"]
+    parts = json.loads(output.read_text())["parts"]
+    assert [part["records"][0]["at"] for part in parts.values()] == [1, 2, 6, 4, 7]

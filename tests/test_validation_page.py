@@ -179,7 +179,7 @@ def test_the_page_shows_what_each_part_of_a_run_found(tmp_path):
     assert "2 of 2 small plans took the predicted bytes" in text
     assert "| resnet50 | 70% | 368 |" in text
     assert "| gpt | remat 50% | 1 GiB | 1 GiB | 500.0 ms | 1.20 |" in text
-    assert "| unet | eager |  | out of memory |  |  |" in text
+    assert "| unet | eager |  | none: out of memory |  |  |" in text
     assert "50.0 GB/s out, 40.0 GB/s into, each 30.0 GB/s while the other runs" in text
     assert "| torch | GPT, ResNet-50, U-Net trained" in text
     missing = page_module.page([], [run])

@@ -14,7 +14,8 @@ soon as it is known:
 
 Then `python docs/validation.py` writes the page. With `--backend numpy` the same parts run small on the processors, and
 in PyTorch's build for the CPU: there is no pool and no link, so copies take as long as over an assumed one. A part that
-fails or is stopped keeps what it has found; exit code 1 if a part failed or a prediction of bytes did not hold.
+fails or is stopped keeps what it has found, and `--only PART` runs it again. Exit code 1 if a part failed or a
+prediction of bytes did not hold.
 """
 
 import argparse
@@ -225,6 +226,7 @@ class Found:
 
     outcome: str = "not begun"
     seconds: float = 0.0
+    measured_on: dict[str, Any] | None = None
     records: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -256,23 +258,24 @@ def run_part(name: str, asked: Asked, limit: float, found: Found, keep: Callable
     keep()
 
 
-def run(asked: Asked, seconds: float, keep: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> int:
-    """Run all parts within so many seconds; the exit code."""
+def run(asked: Asked, seconds: float, before: dict[str, Any], keep: Callable[[dict[str, Any]], None]) -> int:
+    """Run all parts within so many seconds, but for those found before; the exit code."""
     command = f"python -m tests.benchmarks.gpu_run --backend {asked.backend}{' --quick' if asked.quick else ''}"
     occasion = Occasion.now().record(command)
-    parts = {name: Found() for name in PARTS}
-    end, share = time.perf_counter(), 0.0
-    start = end
+    parts = {name: Found(**before.get(name, {})) for name in PARTS}
+    asked_for = [name for name in PARTS if name not in before]
+    start, share, whole = time.perf_counter(), 0.0, sum(PARTS[name][1] for name in asked_for)
 
     def keep_all() -> None:
         head = {"format": "remat-gpu-run", "version": 1, "measured_on": occasion, "backend": asked.backend}
         keep(head | {"parts": {name: dataclasses.asdict(found) for name, found in parts.items()}})
 
-    for name, found in parts.items():
-        share += PARTS[name][1]
-        end = start + share * seconds
-        run_part(name, asked, end - time.perf_counter(), found, keep_all)
-        say(f"{name}: {found.outcome}, {len(found.records)} records in {found.seconds} s")
+    for name in asked_for:
+        found = parts[name]
+        found.measured_on = occasion
+        share += PARTS[name][1] / whole
+        run_part(name, asked, start + share * seconds - time.perf_counter(), found, keep_all)
+        print(f"{name}: {found.outcome}, {len(found.records)} records in {found.seconds} s")
     return 1 if any(f.outcome.startswith("failed") for f in parts.values()) or wrong(parts) else 0
 
 
@@ -288,6 +291,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--backend", choices=("cupy", "numpy"), default="cupy")
     parser.add_argument("--seconds", type=float, default=600, help="for all parts (600)")
     parser.add_argument("--quick", action="store_true", help="only the first of each part")
+    parser.add_argument("--only", choices=PARTS, nargs="+", help="run these parts; keep what the others have found")
     parser.add_argument("--output", type=Path, metavar="FILE", help="docs/results/gpu_run_<backend>.json by default")
     parser.add_argument("--device-file", type=Path, metavar="FILE", help="device_<backend>.json beside the output")
     parser.add_argument("--part", choices=PARTS, help="run one part here, and print its records")
@@ -302,7 +306,9 @@ def main(arguments: list[str] | None = None) -> int:
     def keep(record: dict[str, Any]) -> None:
         write_whole(output, f"{json.dumps(record, indent=1)}\n".encode())
 
-    code = run(asked, given.seconds, keep, print)
+    before = json.loads(output.read_text("utf-8"))["parts"] if given.only and output.exists() else {}
+    before = {name: found for name, found in before.items() if name not in given.only}
+    code = run(asked, given.seconds, before, keep)
     print(f"written {output}")
     return code
 

@@ -14,10 +14,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config
-from torch._functorch.compilers import nop
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from remat_algos.interop import torch as remat
 from remat_algos.interop.torch.peaks import allocator_peak
@@ -69,7 +66,8 @@ class Training:
             peak = allocator_peak(step, known)
             seconds = [timed(step) for _ in range(STEPS)]
         except Exception as error:  # out of memory, or refused: what else is asked does not depend on it
-            return {"error": f"{type(error).__name__}: {error}".partition("\n")[0][:300]}
+            reason = getattr(error, "inner_exception", error)  # of a compiler
+            return {"error": f"{type(reason).__name__}: {reason}".partition("\n")[0].partition("; ")[0][:200]}
         return {"peak": peak, "seconds": statistics.median(seconds), "loss": losses[-1].item()}
 
 
@@ -97,9 +95,8 @@ def planned(training: Training, compiler: str) -> dict[str, Any]:
 
 
 def by_torch(training: Training, compiler: str, share: float) -> dict[str, Any]:
-    """By torch's own planner, for a share of the bytes that are saved."""
-    cut = partial(min_cut_rematerialization_partition, compiler="inductor")
-    backend = "inductor" if compiler == "inductor" else aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=cut)
+    """By torch's own planner, for a share of the bytes that are saved; without inductor by the backend that has it."""
+    backend = "inductor" if compiler == "inductor" else "aot_eager_decomp_partition"
     with config.patch(activation_memory_budget=share):
         found = training.measured(torch.compile(training.model, backend=backend, dynamic=False))
     return found | {"share": share}
