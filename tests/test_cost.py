@@ -453,6 +453,14 @@ def test_waves_of_one_element_are_a_roofline(name):
     assert steps[0] == steps[1]
 
 
+def test_no_node_of_a_network_gets_faster_with_the_batch():
+    steps = [
+        differentiate(build("resnet18", image=32, batch=batch, cost="occupancy", device="T4").graph).compute
+        for batch in (1, 2, 3, 5, 8, 13)
+    ]
+    assert (np.diff(steps, axis=0) >= 0).all()
+
+
 def test_gradients_of_values_compute_their_own_tiles_and_those_of_weights_none():
     """A layer of 4 x 6 = 24 outputs, two waves of 12 elements; the gradient of its 4 x 2 = 8 inputs is one wave."""
     net = Builder("small", Settings(cost="occupancy", device=SMALL))
