@@ -2,6 +2,7 @@
 
 from remat_algos.text.units import format_bytes
 
+BUSY = 0.5  # load average from which on the machine was shared
 HEAD = """
 ## Ten minutes of a GPU
 
@@ -51,7 +52,8 @@ def _found(record, table):
     about = f"{on['date']}, commit {on['commit']}, {on['processor']}, {on['cores']} cores"
     yield f"### {where}"
     yield ""
-    yield f"{about}; load average {min(loads):.1f} to {max(loads):.1f} before the parts."
+    busy = "; other processes ran beside it, so times say little" if max(loads) > BUSY else ""
+    yield f"{about}; load average {max(loads):.1f} before{busy}."
     yield ""
     parts = {name: part["records"] for name, part in record["parts"].items()}
     small = [r for r in parts["small"] if "holds" in r]
