@@ -6,12 +6,17 @@ A test compares the page with what this script writes.
 """
 
 import json
+import sys
 from pathlib import Path
 from textwrap import fill
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
 from docs import gpu_parts
 from remat_algos.text.units import format_bytes
+from tests.benchmarks.occasion import Occasion
 
 DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
@@ -122,16 +127,26 @@ def page(records, runs=()):
 
 
 def times(record):
-    """How well times were predicted on NumPy."""
+    """How well times were predicted on NumPy, and beside what."""
     summary = record["summary"]
     near = of((summary["long_overheads_within_10_percent"], summary["long_overheads"]))
     half, held = summary["long_overheads_median_apart"], of((summary["hold"], summary["validations"]))
+    absent = {words.partition(":")[0] for words in summary["skipped"]} - {r["solver"] for r in record["validations"]}
+    named = " and ".join(f"`{name}`" for name in sorted(absent))
+    without = f" There is no plan of {named}, which served no network that was tried." if absent else ""
     said = (
-        f"On {record['device']}, {near} overheads of a millisecond and more, in nodes of 100 us and more, were within "
-        f"10 % of the prediction, half of them within {100 * half:.0f} %; {held} plans passed "
-        "(`python -m tests.benchmarks.gpu_validation --backend numpy`)."
+        f"In one run, `{record['measured_on']['command']}`, {held} plans passed, of {summary['solvers']} solvers on "
+        f"{summary['networks']} networks.{without} {near} overheads of a millisecond "
+        f"and more, in nodes of 100 us and more, were within 10 % of the predicted time, half of them within "
+        f"{100 * half:.0f} %. Such shares depend on what else the machine does: it was {occasion(record)}."
     )
-    return f"\n{fill(said, 120, break_on_hyphens=False)}\n"
+    return f"\n{fill(said, 120, break_on_hyphens=False, break_long_words=False)}\n"
+
+
+def occasion(record):
+    """When and where it was measured, in words."""
+    fields = {name: value for name, value in record["measured_on"].items() if name != "command"}
+    return str(Occasion(**fields))
 
 
 def section(name, record):
@@ -165,7 +180,7 @@ def section(name, record):
     ]
     return f"""### {record["device"]}
 
-{format_bytes(record["memory"])}, {versions}, Python {record["python"]}.
+{format_bytes(record["memory"])}, {versions}, Python {record["python"]}; measured on {occasion(record)}.
 
 {table(("measured", ""), facts)}
 

@@ -30,3 +30,24 @@ def test_at_each_peak_of_torch_the_plan_computes_no_more(name):
         if compute > one_pass:
             ratios.append(max(plan.overhead, 1) / (compute - one_pass))
     assert statistics.geometric_mean(ratios) <= MEAN_RATIO
+
+
+TITLES = {"ResNet-50": "resnet50", "U-Net": "unet", "GPT": "gpt", "Mixture of experts": "moe", "LSTM": "lstm"}
+
+
+def test_the_page_says_what_is_recorded():
+    page = " ".join((ROOT / "docs" / "torch.md").read_text(encoding="utf-8").split())
+    for title, name in TITLES.items():
+        found = RECORDED[name]
+        base, one_pass = found["base"], found["one_pass"]
+        (peak, theirs), (_, ours, _) = found["torch_best"][-1], found["ours"][-1]
+        more = [f"{100 * (compute / one_pass - 1):.1f} %" for compute in (theirs, ours)]
+        shares = [f"{100 * amount / base:.1f} %" for amount in (peak, found["least"])]
+        row = f"| {title} | {shares[0]} | {more[0]} | {more[1]} | {found['mean_ratio']:.2f} | {shares[1]} |"
+        assert row in page
+    assert all(RECORDED[name]["never_above"] for name in NAMES)
+    blocks, base, one_pass = RECORDED["gpt"]["blocks"], RECORDED["gpt"]["base"], RECORDED["gpt"]["one_pass"]
+    peak, our_peak = (f"{100 * blocks[key] / base:.1f} %" for key in ("peak", "our_peak"))
+    more, our_more = (f"{100 * (blocks[key] / one_pass - 1):.1f} %" for key in ("compute", "our_compute"))
+    assert f"of the GPT reaches {peak} of the peak for {more} more compute; at that peak ours takes {our_more}" in page
+    assert f"and for that compute it reaches {our_peak}" in page

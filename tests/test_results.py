@@ -1,11 +1,14 @@
 """Every recorded result says when, at which commit, on what and beside what load it was measured."""
 
 import dataclasses
+import json
+import re
 
 import pytest
 
+from remat_algos.solvers.registry import AUTO, list_solvers
 from tests.benchmarks import occasion as occasions
-from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.occasion import BEGIN, RESULTS, ROOT, Occasion
 
 NOW = Occasion("2026-11-27", "0123456789ab", "a processor", 2, "3.11.7", {"numpy": "2.4.6", "scipy": "1.17.1"}, 0.1)
 SAID = (
@@ -63,3 +66,54 @@ def test_outside_a_repository_the_commit_is_the_one_given(monkeypatch, tmp_path)
     assert occasions.commit() == "unknown"
     monkeypatch.setenv("REMAT_COMMIT", "0123456789ab")
     assert occasions.commit() == "0123456789ab"
+
+
+# ---------------------------------------------------------------- what is recorded
+
+FILES = sorted(path.name for path in RESULTS.iterdir())
+EARLIER = {"torch_budget.json", "torch_llama.txt", "torch_models.txt"}
+"""Recorded before records said it: their commands, which need PyTorch, are to be run again."""
+SAYS = re.compile(
+    r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores; Python 3\.\d+\.\d+, "
+    r"numpy [\d.]+, .+; load average \d+\.\d before.* \(`python -m [\w. /-]+`\)\."
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.xfail(name in EARLIER, reason="recorded earlier")) for name in FILES],
+)
+def test_a_record_says_when_and_where_it_was_measured_and_by_which_command(name):
+    text = (RESULTS / name).read_text(encoding="utf-8")
+    if name.endswith(".json"):
+        fields = json.loads(text)["measured_on"]
+        command = fields.pop("command")
+        text = f"{BEGIN}{Occasion(**fields)} (`{command}`)."
+    assert SAYS.search(" ".join(text.split()))
+    module = re.search(r"\(`(python -m [\w.]+)[^`]*`\)\.$", " ".join(text.split()))
+    assert f"`{module[1]}" in (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+
+
+def of_validation(record):
+    """Solvers with a plan, and those of which it says that they could make none."""
+    skipped = {words.partition(":")[0] for words in record["summary"]["skipped"]}
+    return skipped | {each["solver"] for each in record["validations"]}
+
+
+def of_random_dags(record):
+    rows = {row["solver"].partition(",")[0] for row in record["rows"]} - {AUTO}
+    return rows | set(record["without_rows"])
+
+
+SOLVERS_OF = {
+    "packings.json": lambda record: set(record["summary"]["solvers"]),
+    "kumar2019_random_dags.json": of_random_dags,
+    **{name: of_validation for name in FILES if name.startswith("validation_")},
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS_OF)
+def test_a_record_of_all_solvers_has_those_of_the_registry(name):
+    """A new solver makes it fail: run the command of "measured_on" again."""
+    record = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    assert SOLVERS_OF[name](record) == {solver.name for solver in list_solvers()}

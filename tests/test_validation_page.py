@@ -15,6 +15,7 @@ from remat_algos.models.registry import list_families
 from remat_algos.solvers.registry import list_solvers
 from tests import cuda_stub
 from tests.benchmarks import gpu_run, gpu_validation
+from tests.benchmarks.occasion import Occasion
 
 SMALL_PEAKS = (60_000, 20_000)
 
@@ -157,10 +158,18 @@ def test_the_page_is_what_the_script_writes():
 
 def test_of_a_run_on_numpy_the_page_says_how_near_the_times_came():
     summary = {"long_overheads": 28, "long_overheads_within_10_percent": 9, "long_overheads_median_apart": 0.187}
-    record = {"backend": "numpy", "device": "a machine", "summary": summary | {"validations": 60, "hold": 60}}
+    summary |= {"validations": 60, "hold": 60, "networks": 22, "solvers": 2}
+    summary |= {"skipped": {"revolve: no chain": 3, "milp: 65 nodes": 1, "milp: 66 nodes": 1, "echo: none": 1}}
+    now = Occasion("2026-11-27", "0123456789ab", "a processor", 2, "3.11.7", {"numpy": "2.4.6"}, 3.1).record(
+        "python it"
+    )
+    record = {"backend": "numpy", "measured_on": now, "summary": summary, "validations": [{"solver": "echo"}]}
     text = page_module.page([("validation_here", record)])
-    assert "On a machine, 9 of 28 overheads" in text
-    assert "half of them within 19 %; 60 of 60 plans passed" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert "In one run, `python it`, 60 of 60 plans passed, of 2 solvers on 22 networks. There is" in words
+    assert "no plan of `milp` and `revolve`, which served no network that was tried. 9 of 28 overheads" in words
+    assert "half of them within 19 %. Such shares depend on what else the machine does: it was 2026-11-27 at" in words
+    assert "2 cores; Python 3.11.7, numpy 2.4.6; load average 3.1 before; other processes ran" in words
     assert page_module.NOTHING in text
     assert page_module.NOTHING in page_module.page([])
 

@@ -111,7 +111,7 @@ def row(name):
     """The captured model; points of torch, and ours at the same peaks."""
     net, inputs = make(name)
     with contextlib.ExitStack() as stack:
-        exported = export_joint(stack, net, inputs)
+        exported = export_joint(stack, net, tuple(inputs), {})
         joint, n_forward = exported.graph_module, _forward_outputs(exported.graph_module)
         counted = partial(price, cost="roofline", workspace=False)
         model, capturing = timed(lambda: read_joint_graph(tidy(joint, True), n_forward, counted))
