@@ -75,7 +75,7 @@ EARLIER = {"torch_budget.json", "torch_models.txt"}
 """Recorded before records said it: their commands, which need PyTorch, are to be run again."""
 SAYS = re.compile(
     r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores; Python 3\.\d+\.\d+, "
-    r"numpy [\d.]+, .+; load average \d+\.\d before.* \(`python -m [\w. /-]+`\)\."
+    r"numpy [\d.]+, .+; load average \d+\.\d before.* \(`(?P<command>python -m [\w.]+)[\w. /-]*`\)\."
 )
 
 
@@ -92,9 +92,9 @@ def test_a_record_says_when_and_where_it_was_measured_and_by_which_command(name)
         fields = json.loads(text)["measured_on"]
         command = fields.pop("command")
         text = f"{BEGIN}{Occasion(**fields)} (`{command}`)."
-    assert SAYS.search(" ".join(text.split()))
-    module = re.search(r"\(`(python -m [\w.]+)[^`]*`\)\.$", " ".join(text.split()))
-    assert f"`{module[1]}" in (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    said = SAYS.search(" ".join(text.split()))
+    assert said
+    assert f"`{said['command']}" in (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 
 
 def of_validation(record):
