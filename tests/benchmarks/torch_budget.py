@@ -69,9 +69,14 @@ def torch_partition(joint, n_forward, share, costs):
         return min_cut_rematerialization_partition(joint, None, num_fwd_outputs=n_forward)
 
 
+def places(model):
+    """Node of our graph by the name that torch's graph has for its operator."""
+    return {operator.name: v for v, operator in enumerate(model.operators) if operator is not None}
+
+
 def schedule_of(model, modules):
     """The runs of two modules as a schedule of our graph; what must run once is kept where torch would run it again."""
-    graph, place = model.graph, {model.graph.labels[v]: v for v in range(model.graph.n_nodes)}
+    graph, place = model.graph, places(model)
     state = {op.meta["draw"].name: v for v, op in enumerate(model.operators) if op is not None and "draw" in op.meta}
     order, seen = [], set()
 
@@ -117,7 +122,7 @@ def row(name):
         model, capturing = timed(lambda: read_joint_graph(tidy(joint, True), n_forward, counted))
         graph = model.graph
         base = ra.simulate(graph, range(graph.n_nodes)).peak_memory
-        costs = {graph.labels[v]: int(graph.compute[v]) for v in range(graph.n_nodes)}
+        costs = {name: int(graph.compute[v]) for name, v in places(model).items()}
         plain = tidy(joint, False)
         points, torch_seconds = [], []
         for share in BUDGETS:
