@@ -31,6 +31,7 @@ DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 PAGE = DOCS / "contributing.md"
 COPIED = ("remat_algos", "kernels", "docs", "tests", "examples", "README.md", "LICENSE", "pyproject.toml", "setup.py")
+COPIED += ("conftest.py",)
 NO_SOURCES = shutil.ignore_patterns(
     "__pycache__", "*.pyx", "*.cpp"
 )  # of kernels only what is compiled: a build is of new ones

@@ -1,9 +1,11 @@
 """README and the landing page: every block is run, every figure measured, every solver and paper named."""
 
 import ast
+import datetime
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ from docs import console, headlines
 from remat_algos.cli.main import main
 
 ROOT = Path(__file__).parent.parent
+CITATION = {
+    name: value.strip('" ')
+    for name, value in re.findall(r"^([\w-]+):(.*)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+}
 README = console.README.read_text(encoding="utf-8")
 COMMANDS = dict(re.findall(r"<!-- command: ([a-z ]+) -->\n```sh\n(.*?)```", README, re.DOTALL))
 PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
@@ -201,6 +207,15 @@ def test_errors_and_help_use_the_words_of_the_field():
     assert [(name, text) for name, text in found if re.search(PRIVATE, text)] == []
 
 
-def test_the_citation_has_the_version_of_the_package():
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.findall(r'^version: "(.*)"$', citation, re.MULTILINE) == [ra.__version__]
+def test_the_changelog_the_citation_and_the_package_agree_on_the_release():
+    changelog = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    version, date = re.search(r"^## (\S+) \((.*)\)$", changelog, re.MULTILINE).groups()  # of its first section
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {version, project["version"], CITATION["version"]} == {ra.__version__}
+    assert date == CITATION["date-released"]
+    assert datetime.date.fromisoformat(date)
+
+
+def test_the_citation_has_what_its_format_asks_for():
+    assert CITATION.keys() >= {"cff-version", "message", "title", "authors", "type", "license", "keywords"}
+    assert (CITATION["cff-version"], CITATION["type"], CITATION["license"]) == ("1.2.0", "software", "Apache-2.0")

@@ -1,0 +1,650 @@
+"""The page docs/artifact.md: what the project states, the commands that show it, and what these take.
+
+    python -m docs.artifact [--quick] [--write-page] [ITEM ...]
+
+Runs the commands of the page, or those of some items, one after the other, each in a copy of the project, and compares
+the files that it writes with those that are recorded. One line for each: the outcome, CPU seconds, and the peak memory
+of its largest process. Exit code 1 if something differs that is not a time. `--write-page` keeps both figures in
+docs/artifact.json, with the occasion, and writes the page; without ITEM and `--quick` it only writes the page.
+
+Bytes are compared. Where a command measures times, or notes when and where it ran, these are left out on both sides.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from textwrap import fill
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from docs import contributing
+from tests.benchmarks.occasion import Occasion, commit
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+PAGE, RECORD = DOCS / "artifact.md", DOCS / "artifact.json"
+BENCHMARKS = "docs/benchmarks.md"
+SAME, TIMES, DIFFERS = "same", "same but for times", "differs"
+
+OCCASION = r'\s*"measured_on": \{[^{}]*(?:\{[^{}]*\}[^{}]*)*\},?|^Measured on (?:.+\n?)+'
+SECONDS = r'"\w*seconds\w*": (?:-?[\d.e-]+|\[[^\]]*\]|\{[^{}]*\})'
+CELLS = r"(?<=\|)(?! *---).*$|^(?:Missed|Not run):.*$"  # of rows, all but nothing: how many there are
+ROWS = r"(?m)(^\| [^|]+\|).*$|^(?:Missed|Not run|Measured on).*$"  # their first cells stay
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A command, and what it shows.
+
+    `files` are patterns of what it writes alone: they are removed from the copy before. `pages` are renewed in part,
+    and `prints` is a page with what it prints. `times` is a pattern of what is a time, or says when; its groups stay.
+    `needs` are modules that must be installed.
+    """
+
+    name: str
+    claim: str
+    command: str
+    files: tuple[str, ...] = ()
+    pages: tuple[str, ...] = ()
+    prints: str = ""
+    times: str = ""
+    quick: bool = False
+    needs: tuple[str, ...] = ()
+
+    def written(self, folder: Path) -> set[str]:
+        """Paths of its files in a copy of the project."""
+        return {path.relative_to(folder).as_posix() for pattern in self.files for path in folder.glob(pattern)}
+
+    def missing(self) -> list[str]:
+        """What it needs and is not installed."""
+        return [name for name in self.needs if find_spec(name) is None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How an item compared, what differs, and what its processes took."""
+
+    outcome: str
+    differences: tuple[str, ...]
+    cpu_seconds: float
+    peak_bytes: int
+
+
+def example(script: str, claim: str, *figures: str, quick: bool = True) -> Item:
+    """A script of `examples`, and its figures."""
+    files = tuple(f"docs/figures/{figure}.svg" for figure in figures)
+    return Item(script.partition("_")[2], claim, f"python examples/{script}.py", files, quick=quick)
+
+
+def reproduction(paper: str, claim: str) -> Item:
+    """A page with its tables and figures."""
+    return Item(
+        paper, claim, f"remat reproduce {paper}", (f"docs/reproductions/{paper}.md", f"docs/reproductions/{paper}_*")
+    )
+
+
+def measured_pages() -> tuple[str, ...]:
+    """The pages of `SENTENCES` in docs/measured.py."""
+    names = re.findall(r'^        "([\w/]+\.md)",$', (DOCS / "measured.py").read_text("utf-8"), re.MULTILINE)
+    return tuple(f"docs/{name}" for name in dict.fromkeys(names))
+
+
+ITEMS = (
+    reproduction("chen2016", "the memory of ResNets and of an LSTM under the plans of chen2016, beside its numbers"),
+    reproduction("echo2020", "footprints and overheads under the plans of echo2020, beside its numbers"),
+    reproduction("kumar2019", "peaks and lengths of the schedules of kumar2019, beside its numbers"),
+    reproduction("kusumoto2019", "seven networks under the strategies of kusumoto2019, beside its numbers"),
+    Item(
+        "headlines",
+        "the figures that the first page leads with, and its picture",
+        "python docs/headlines.py",
+        ("docs/figures/before_and_after.svg",),
+        ("README.md", "docs/index.md"),
+    ),
+    Item(
+        "measured",
+        "numbers in the sentences of pages on solvers and algorithms",
+        "python docs/measured.py",
+        pages=measured_pages(),
+    ),
+    Item(
+        "console",
+        "what commands print on pages",
+        "python docs/console.py",
+        pages=("README.md", "docs/cli.md", "docs/start.md"),
+        times=r"(?m)\b\d+\.\d\d(?= *$)",  # the last column of `remat compare`
+    ),
+    Item(
+        "zoo",
+        "the networks of the zoo, and their drawings",
+        "python docs/zoo.py",
+        ("docs/zoo.md", "docs/layers.md", "docs/figures/zoo_*.svg"),
+        quick=True,
+    ),
+    Item(
+        "validation",
+        "executed on NumPy, plans of all solvers take the predicted bytes at each step, with the same values",
+        "python -m tests.benchmarks.gpu_validation --backend numpy --output docs/results/validation_numpy.json",
+        ("docs/results/validation_numpy.json",),
+        times=rf'(?m){OCCASION}|{SECONDS}|"node_costs": \{{[^}}]*\}}|"(?:time|long_overhead)_\w+": [\d.e-]+'
+        r'|"(?:device|python|numpy|remat_algos)": ".*"|"long_overheads\w*": (?:[\d.]+|\{[^}]*\})',
+    ),
+    Item(
+        "validation_page",
+        "the page on validation says what is recorded",
+        "python docs/validation.py",
+        ("docs/validation.md",),
+        quick=True,
+    ),
+    Item(
+        "random_graphs",
+        "how near solvers come to the optimum of 300 small random graphs",
+        "python -m tests.benchmarks.random_dags",
+        ("docs/results/kumar2019_random_dags.json",),
+        times=rf"(?m){OCCASION}",
+    ),
+    Item(
+        "packings",
+        "schedules of all solvers on the zoo pack into at most 0.1 % more than they need",
+        "python -m tests.benchmarks.packings",
+        ("docs/results/packings.json",),
+        times=rf"(?m){OCCASION}|{SECONDS}",
+    ),
+    Item(
+        "golden_optima",
+        "optima of 77 small graphs, on which two methods agree",
+        "python -m tests.benchmarks.optima --golden",
+        ("tests/golden/optima.json",),
+    ),
+    Item(
+        "benchmarks",
+        "seconds of",
+        "python -m pytest tests/benchmarks --benchmark-only --write-benchmarks-page",
+        pages=(BENCHMARKS,),
+        times=ROWS,
+    ),
+    Item(
+        "quality",
+        "overhead, bound and gap of `solve` on networks, layered graphs and golden optima",
+        "python -m pytest tests/benchmarks -k quality",
+        pages=(f"{BENCHMARKS}#quality",),
+        times=ROWS,
+    ),
+    Item(
+        "copies",
+        "overhead in time and bound of `solve` with copies to the host",
+        "python -m tests.benchmarks.copies",
+        pages=(f"{BENCHMARKS}#copies",),
+        times=ROWS,
+    ),
+    Item(
+        "compiled",
+        "dense loops for each kind of vector unit, beside Numba",
+        "python -m tests.benchmarks.compiled --write",
+        pages=("docs/algorithms/compiled.md",),
+        times=ROWS,
+        needs=("numba",),
+    ),
+    Item(
+        "pages",
+        "cells of pages run, and links and references lead somewhere",
+        "python -m sphinx -q -W --keep-going -b html docs build/docs",
+        needs=("sphinx", "myst_nb"),
+    ),
+    example("1_first_plan", "a U-Net within 70 % of its memory", "first_plan"),
+    example("2_own_edge_list", "decisions of one's own, simulated", "own_edge_list"),
+    example(
+        "3_compare_and_frontier",
+        "the solvers and the frontier of a transformer block",
+        "compare_and_frontier",
+        quick=False,
+    ),
+    example("4_from_another_framework", "arrays in, an order of actions out", "from_another_framework"),
+    example("5_lower_sets", "lower sets and formula (2) by hand", "lower_sets_lattice", "lower_sets_terms"),
+    example("6_tree_decompositions", "bags and separators by hand", "twremat_decomposition", "twremat_schedule"),
+    example("7_addresses", "addresses of a plan, as small as its live bytes allow", "addresses"),
+    example("8_train_a_network", "bit-identical losses and parameters under three plans", "training", quick=False),
+    example("9_own_operators", "a framework's own functions executed by a plan", "own_operators"),
+    Item(
+        "torch_gpt",
+        "transformer blocks of PyTorch within half of their memory, with the same gradients",
+        "python -m tests.benchmarks.occasion torch_gpt",
+        ("docs/results/torch_gpt.txt", "docs/figures/torch_gpt.svg"),
+        times=rf"(?m){OCCASION}|^seconds .*",
+        needs=("torch",),
+    ),
+    Item(
+        "torch_offload",
+        "the same with copies to the host",
+        "python -m tests.benchmarks.occasion torch_offload",
+        ("docs/results/torch_offload.txt",),
+        times=rf"(?m){OCCASION}|^seconds .*",
+        needs=("torch",),
+    ),
+    Item(
+        "torch_models",
+        "models of many kinds within half of their memory, compared with eager",
+        "python -m tests.benchmarks.torch_models",
+        ("docs/results/torch_models.txt",),
+        times=rf"(?m){OCCASION}",
+        needs=("torch",),
+    ),
+    Item(
+        "torch_budget",
+        "plans beside those of PyTorch's planner, on the same graphs",
+        "python -m tests.benchmarks.torch_budget",
+        ("docs/results/torch_budget.json", "docs/figures/torch_budget.svg", "tests/golden/torch/*"),
+        times=rf"(?m){OCCASION}|{SECONDS}",
+        needs=("torch",),
+    ),
+    Item(
+        "torch_llama",
+        "bytes of one step of a Llama: eager, checkpointed, by PyTorch's planner, by ours",
+        "python -m tests.benchmarks.torch_llama",
+        ("docs/results/torch_llama.txt",),
+        times=rf"(?m){OCCASION}|^PyTorch .*",
+        needs=("torch", "transformers"),
+    ),
+    Item(
+        "jax_mlp",
+        "bytes of a function of JAX by plans, and by XLA",
+        "python examples/jax_mlp.py",
+        prints="docs/jax.md",
+        needs=("jax",),
+    ),
+    Item(
+        "jax_scan",
+        "bytes of a scan of JAX by plans, and by XLA",
+        "python examples/jax_scan.py",
+        prints="docs/jax.md",
+        times=r"(?m)(?<=gradients within )\S+$",  # XLA adds in another order
+        needs=("jax",),
+    ),
+    Item(
+        "onnx_order",
+        "the order of execution of an ONNX model, within 60 % of its memory",
+        "python -m tests.benchmarks.occasion onnx_order",
+        ("docs/results/onnx_order.txt",),
+        times=rf"(?m){OCCASION}",
+        needs=("onnx",),
+    ),
+)
+
+MEASURE = """\
+import resource, subprocess, sys
+with open(sys.argv[2], "wb") as out, open(sys.argv[3], "wb") as err:
+    code = subprocess.call(sys.argv[1], shell=True, stdout=out, stderr=err)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(code, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+"""A process of its own: the peak of a child is never below that of its parent."""
+
+
+def project(folder: Path) -> Path:
+    """A copy of the project, the files shared with other projects beside it."""
+    copied = folder / "project"
+    copied.mkdir()
+    beside = next((place / "shared" for place in ROOT.parents if (place / "shared").is_dir()), None)
+    if beside is not None:
+        (folder / "shared").symlink_to(beside)
+    return contributing.copy(copied)
+
+
+def run(item: Item) -> Run:
+    """Run an item in a copy of the project, and compare."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = project(Path(name))
+        for path in item.written(folder):
+            (folder / path).unlink()
+        out, err = Path(name, "out"), Path(name, "err")
+        environment = contributing.environment(folder) | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "REMAT_COMMIT": commit(),
+        }
+        command = [sys.executable, "-c", MEASURE, item.command, str(out), str(err)]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, encoding="utf-8"
+        )
+        code, seconds, peak = done.stdout.split()
+        found = list(compared(item, folder, out.read_text("utf-8", "replace")))
+        if code != "0":
+            last = [*out.read_text("utf-8", "replace").splitlines(), *err.read_text("utf-8", "replace").splitlines()]
+            found.insert(0, f"exit code {code}: {' / '.join(last[-3:])[-300:]}")
+    wrong = tuple(line for line in found if line)
+    unit = 1 if sys.platform == "darwin" else 1024
+    outcome = DIFFERS if wrong else TIMES if found else SAME
+    return Run(outcome, wrong, float(seconds), int(peak) * unit)
+
+
+def compared(item: Item, folder: Path, printed: str = "") -> Iterator[str]:
+    """What differs between a copy of the project in which an item has run and the project; "" for times alone."""
+    after = contributing.files(folder)
+    own = {path.relative_to(ROOT).as_posix() for path in (DOCS / "artifact.md", DOCS / "artifact.json")}
+    for path in sorted((after.keys() | item.written(ROOT)) - own):
+        recorded = (ROOT / path).read_bytes() if (ROOT / path).is_file() else None
+        if recorded is None or path not in after:
+            yield f"{path} is new" if recorded is None else f"{path} is not written"
+        elif recorded != after[path]:
+            yield difference(path, recorded, after[path], item.times)
+    if item.prints:
+        page = (ROOT / item.prints).read_text("utf-8")
+        said, shown = (timeless(text, item.times).rstrip() for text in (printed, page))
+        if said not in shown:
+            other = next((line for line in said.splitlines() if line not in shown), "lines in another order")
+            yield f"{item.prints} does not show what is printed: {other}"
+        elif printed.rstrip() not in page:
+            yield ""
+
+
+def difference(path: str, recorded: bytes, written: bytes, times: str) -> str:
+    """The first line that differs, "" if only times do."""
+    try:
+        texts = [timeless(content.decode("utf-8"), times) for content in (recorded, written)]
+    except UnicodeDecodeError:
+        return f"{path} has other bytes"
+    if texts[0] == texts[1]:
+        return ""
+    old, new = (text.split("\n") for text in texts)
+    line = next((i for i, pair in enumerate(zip(old, new, strict=False)) if len({*pair}) > 1), min(len(old), len(new)))
+    was, now = (text[line][:160] if line < len(text) else "no line" for text in (old, new))
+    return f"{path}, line {line + 1}: recorded {was!r}, now {now!r}"
+
+
+def timeless(text: str, times: str) -> str:
+    """A text without what a pattern finds, but for its groups, and without empty lines at its end."""
+    if not times:
+        return text
+    return re.sub(times, lambda found: "".join(group or "" for group in found.groups()), text).rstrip()
+
+
+# the page
+
+
+HEAD = """\
+# For artifact evaluation
+
+What the project states in figures and tables, the command that shows each, what it writes, and what it takes. The
+tables of this page are written by `python -m docs.artifact --write-page`, from the list of commands in
+`docs/artifact.py` and from the last run of each (`docs/artifact.json`).
+
+## Getting started
+
+From a checkout, on Linux, with a C++ compiler and the Python that `docs/constraints.txt` names:
+
+```
+python -m venv artifact && . artifact/bin/activate
+python -m pip install -c docs/constraints.txt -e '.[test,docs]'
+python -m docs.artifact --quick
+```
+
+`docs/constraints.txt` has the versions with which the pages were made. The last command runs {n_quick} items, {quick}
+CPU minutes in all, and prints a line for each: the outcome, CPU seconds, and peak memory. It ends with exit code 0 if
+all is as it is recorded, else with 1, and says what differs.
+
+| command | what it does |
+| --- | --- |
+| `python -m docs.artifact --quick` | the quick items |
+| `python -m docs.artifact` | all items; those whose libraries are not installed are named |
+| `python -m docs.artifact kusumoto2019 zoo` | some of them |
+| `python -m docs.artifact --write-page kusumoto2019` | the same, and this page has what it took |
+
+## What is needed
+
+- **Processor**: x86-64 with two cores, as below. Whether all bytes are the same on other processors has not been tried.
+  Searches have no limit of time but those of `packings`, whose sizes may differ on a slower machine.
+- **Memory**: {memory} for the largest process of those that were measured.
+- **Time**: {all_minutes} CPU minutes for the {n_measured} items that were measured, and
+  {others}.
+- **PyTorch, JAX, ONNX**: in an environment of their own, from the same file of versions:
+  `python -m pip install -c docs/constraints.txt -e '.[test,torch,jax,onnx]' transformers`. The items that need them are
+  marked.
+- **GPU**: none. Nothing of what is stated here was measured on one; [validation](validation.md#on-a-gpu) has the
+  command for whoever has one, and what is missing until then.
+
+## What is compared
+
+Each command runs in a copy of the project, from which the files that it writes alone are removed before. Afterwards
+every file of the copy is compared with the project's:
+
+- **bytes**: every byte, of figures too;
+- **but for times**: every byte but those of measured times, of the date, the commit and the machine, and the last digit
+  of a difference of gradients;
+- **rows**: the rows of a table, by their first cells; all else in them are times, or depends on them. What is asked of
+  these figures stands in the table itself, under `wanted`.
+
+A figure made with another version of matplotlib differs in its bytes, as texts are drawn as outlines.
+
+## Commands
+
+CPU minutes and memory (of the largest process) are those of the run that is named; all were as recorded in the way that
+is named.
+
+"""
+
+
+FIGURES = """\
+## Figures and tables
+
+The claim of a table or a figure is its title on the page that shows it; how a paper's own numbers and claims came out
+is in its tables `claims` and `order`. CPU minutes and memory are those of the whole command, which writes all files
+that stand beside it."""
+
+
+def compares(item: Item) -> str:
+    """How its files are compared."""
+    if item.times == ROWS:
+        return "rows"
+    if not (item.files or item.pages or item.prints):
+        return "exit code"
+    return "but for times" if item.times else "bytes"
+
+
+def titles() -> dict[str, str]:
+    """The title of each table and figure, by its path, from the first page that shows it."""
+    found: dict[str, str] = {}
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text("utf-8")
+        shown = re.findall(r"!\[([^\]]*)\]\(([^)]*\.svg)\)", text)
+        shown += re.findall(r"^\*\*(.*)\*\* \(\[CSV\]\((.*)\)\)$", text, re.MULTILINE)
+        for title, link in shown:
+            path = Path(os.path.normpath(page.parent / link))
+            found.setdefault(path.relative_to(ROOT).as_posix(), title)
+    return found
+
+
+def sections() -> list[str]:
+    """Headings of the page of benchmarks that one command writes."""
+    headings = re.findall(r"^## (.*)$", (ROOT / BENCHMARKS).read_text("utf-8"), re.MULTILINE)
+    return [heading for heading in headings if heading not in ("quality", "copies")]
+
+
+def outputs(item: Item, known: dict[str, str]) -> list[tuple[str, str]]:
+    """What an item shows: a claim and where it stands, for each table and figure."""
+    files = sorted(item.written(ROOT))
+    shown = [path for path in files if path in known or path.startswith("docs/results/") or path.endswith(".md")]
+    shown = shown or files[:1]
+    rows = [(claim(item, known.get(path, "")), link(path)) for path in shown]
+    if item.pages == (BENCHMARKS,):
+        return [(f"{item.claim} {name}", link(f"{BENCHMARKS}#{name}")) for name in sections()]
+    pages = [*item.pages, *([item.prints] if item.prints else [])]
+    if pages:
+        rows.append((item.claim, ", ".join(map(link, pages))))
+    return rows or [(item.claim, "exit code 0")]
+
+
+def claim(item: Item, title: str) -> str:
+    """The title of a table or figure, with the item's claim where it is a name alone."""
+    return title if " " in title else f"{title}: {item.claim}" if title else item.claim
+
+
+def link(path: str) -> str:
+    """A link from the page, to what is part of these pages."""
+    inside = path.removeprefix("docs/")
+    return f"`{path}`" if inside == path else f"[{inside.rpartition('/')[2]}]({inside})"
+
+
+def minutes(seconds: float) -> str:
+    """CPU minutes, two digits."""
+    return "below 0.01" if seconds < 0.6 else f"{seconds / 60:.2f}" if seconds < 600 else f"{seconds / 60:.0f}"
+
+
+def mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"
+
+
+def own_seconds(item: Item) -> float:
+    """The sum of the seconds that its result states for its rows, 0 if it states none."""
+    if item.name == "packings":
+        return sum(
+            packed["seconds"] for packed in json.loads((DOCS / "results" / "packings.json").read_text())["packings"]
+        )
+    _, _, heading = "".join(item.pages).partition("#")
+    section = (ROOT / BENCHMARKS).read_text("utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    column = next((cells.index("CPU s") for cells in rows if "CPU s" in cells), None) if heading else None
+    if column is None:
+        return 0.0
+    amounts = [cells[column] for cells in rows if len(cells) > column] + re.findall(r"\| ([\d.]+) CPU s \|", section)
+    return sum(float(amount) for amount in amounts if re.fullmatch(r"[\d.]+", amount))
+
+
+def took(item: Item, record: dict[str, dict]) -> tuple[str, str, str]:
+    """CPU minutes, memory, and the occasion, as the page says them."""
+    if found := record.get(item.name):
+        where = found["measured_on"]
+        occasion = f"{where['date']}, {where['commit']}, load {where['load']}"
+        return minutes(found["cpu_seconds"]), mebibytes(found["peak_bytes"]), occasion
+    own = own_seconds(item)
+    return (f"at least {minutes(own)}", "not measured", "the sum of its rows") if own else ("not measured",) * 3
+
+
+def row(cells: list[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def table(heads: list[str], rows: list[list[str]]) -> str:
+    return "\n".join(map(row, [heads, ["---"] * len(heads), *rows]))
+
+
+def page(record: dict[str, dict]) -> str:
+    """The whole page."""
+    known = titles()
+    commands, claims = [], []
+    for item in ITEMS:
+        cpu, memory, occasion = took(item, record)
+        name = item.name + (" (quick)" if item.quick else "")
+        needs = ", ".join(item.needs)
+        commands.append([name, f"`{item.command}`", needs, compares(item), cpu, memory, occasion])
+        claims += [[said, f"`{item.command}`", output, cpu, memory] for said, output in outputs(item, known)]
+    return (
+        text_of(record)
+        + "\n\n".join(
+            [
+                table(["item", "command", "needs", "compared", "CPU minutes", "memory", "measured"], commands),
+                f"Measured on {'; and on '.join(machines(record))}.",
+                FIGURES,
+                table(["claim", "command", "expected output", "CPU minutes", "memory"], claims),
+            ]
+        )
+        + "\n"
+    )
+
+
+def machines(record: dict[str, dict]) -> list[str]:
+    """Processor, cores and versions of the runs, each once."""
+    found = []
+    for took in record.values():
+        where = took["measured_on"]
+        packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
+        found.append(f"{where['processor']}, {where['cores']} cores, Python {where['python']}, {packages}")
+    return list(dict.fromkeys(found))
+
+
+def text_of(record: dict[str, dict]) -> str:
+    """The first part of the page."""
+    quick = [item.name for item in ITEMS if item.quick]
+    return HEAD.format(
+        n_quick=len(quick),
+        quick=f"{sum(record[name]['cpu_seconds'] for name in quick if name in record) / 60:.1f}",
+        n_measured=len(record),
+        others=others(record),
+        memory=mebibytes(max((took["peak_bytes"] for took in record.values()), default=0)),
+        all_minutes=f"{sum(took['cpu_seconds'] for took in record.values()) / 60:.0f}",
+    )
+
+
+def others(record: dict[str, dict]) -> str:
+    """The items that were not measured, with the least that they take where that is known."""
+    rest = {item.name: own_seconds(item) for item in ITEMS if item.name not in record}
+    known = [f"at least {minutes(own)} for `{name}`" for name, own in rest.items() if own]
+    unknown = [f"`{name}`" for name, own in rest.items() if not own]
+    said = "; ".join([*known, *([f"not measured: {', '.join(unknown)}"] if unknown else [])]) or "nothing else"
+    return fill(said, 118, break_long_words=False, break_on_hyphens=False).replace("\n", "\n  ")
+
+
+def recorded() -> dict[str, dict]:
+    """The last run of each item that was as recorded."""
+    return json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+
+
+def keep(item: Item, found: Run, measured_on: Occasion) -> None:
+    """Record a run."""
+    record = recorded() | {
+        item.name: {
+            "measured_on": measured_on.record(item.command),
+            "outcome": found.outcome,
+            "cpu_seconds": round(found.cpu_seconds, 1),
+            "peak_bytes": found.peak_bytes,
+        }
+    }
+    in_order = {item.name: record[item.name] for item in ITEMS if item.name in record}
+    RECORD.write_text(json.dumps(in_order, indent=1) + "\n", "utf-8")
+
+
+def chosen(names: list[str], quick: bool) -> list[Item]:
+    """The items of these names, or the quick ones, or all."""
+    known = {item.name: item for item in ITEMS}
+    for name in names:
+        if name not in known:
+            sys.exit(f"there is no item {name!r}; there are {', '.join(known)}")
+    return [item for item in ITEMS if (item.name in names if names else item.quick or not quick)]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, compare, print; write the page if asked."""
+    parser = argparse.ArgumentParser(prog="python -m docs.artifact", description=__doc__.partition("\n")[0])
+    parser.add_argument("items", nargs="*", metavar="ITEM", help="which commands (all)")
+    parser.add_argument("--quick", action="store_true", help="the quick ones")
+    parser.add_argument("--write-page", action="store_true", help="keep what they took, and write docs/artifact.md")
+    given = parser.parse_args(arguments)
+    wrong = 0
+    only_page = given.write_page and not (given.items or given.quick)
+    for item in [] if only_page else chosen(given.items, given.quick):
+        if missing := item.missing():
+            print(f"{item.name:<22} not run: needs {', '.join(missing)}", flush=True)
+            continue
+        occasion = Occasion.now()
+        found = run(item)
+        took = f"{found.cpu_seconds:8.1f} CPU s {mebibytes(found.peak_bytes):>10}"
+        print(f"{item.name:<22} {found.outcome:<18} {took}", flush=True)
+        for line in found.differences:
+            print(f"    {line}", flush=True)
+        wrong += found.outcome == DIFFERS
+        if given.write_page and found.outcome != DIFFERS:
+            keep(item, found, occasion)
+    if given.write_page:
+        PAGE.write_text(page(recorded()), "utf-8")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
