@@ -139,6 +139,15 @@ ITEMS = (
         r'|"(?:device|python|numpy|remat_algos)": ".*"|"long_overheads\w*": (?:[\d.]+|\{[^}]*\})',
     ),
     Item(
+        "gpu_run",
+        "what a GPU will be asked, tried small on the processors: each part ends, and its bytes are as predicted",
+        "python -m tests.benchmarks.gpu_run --backend numpy --seconds 2400",
+        ("docs/results/gpu_run_numpy.json", "docs/results/device_numpy.json"),
+        times=rf'(?m){OCCASION}|{SECONDS}|(?s:"records": \[.*?^   \])|-?\d+\.\d+(?:e[-+]?\d+)?'
+        r'|"(?:name|source)": ".*"|"memory": \d+',
+        needs=("torch",),
+    ),
+    Item(
         "validation_page",
         "the page on validation says what is recorded",
         "python docs/validation.py",
