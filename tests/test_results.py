@@ -100,7 +100,7 @@ def test_a_record_says_when_and_where_it_was_measured_and_by_which_command(name)
 def of_validation(record):
     """Solvers with a plan, and those of which it says that they could make none."""
     skipped = {words.partition(":")[0] for words in record["summary"]["skipped"]}
-    return skipped | {each["solver"] for each in record["validations"]}
+    return (skipped | {each["solver"] for each in record["validations"]}) - {AUTO}
 
 
 def of_random_dags(record):

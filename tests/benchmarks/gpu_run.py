@@ -8,7 +8,7 @@ soon as it is known:
 - small: twenty small plans, to the byte as predicted beside CuPy's pool, and their values as on NumPy;
 - networks: ResNet-50, U-Net and GPT-2 at 64 GB without rematerialization, within 70, 50 and 35 %: bytes, and time
   beside the prediction from costs measured on that card;
-- torch: GPT, ResNet-50 and U-Net trained by PyTorch within half of their memory (tests/benchmarks/gpu_torch.py);
+- torch: GPT, ResNet-50 and U-Net trained by PyTorch within half of their memory (tests/benchmarks/torch_steps.py);
 - calibrate: the rates of the card and of its link to the host, saved as a device file;
 - copies: the link used both ways at once, and the three networks with copies over it, beside the predicted timeline.
 
@@ -100,9 +100,9 @@ def torch(asked: Asked) -> Records:
     if importlib.util.find_spec("torch") is None:
         yield {"skipped": "PyTorch is not installed"}
         return
-    from tests.benchmarks import gpu_torch
+    from tests.benchmarks import torch_steps
 
-    yield from gpu_torch.results(asked.quick)
+    yield from torch_steps.results(asked.quick)
 
 
 def calibration(asked: Asked) -> Records:

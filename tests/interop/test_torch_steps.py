@@ -4,11 +4,11 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
 
-from tests.benchmarks import gpu_torch
+from tests.benchmarks import torch_steps
 
 
 def test_a_model_is_trained_in_three_ways():
-    about, eager, ours, theirs = gpu_torch.results(quick=True)
+    about, eager, ours, theirs = torch_steps.results(quick=True)
     assert set(about) == {"torch", "cuda"}
     assert [r["way"] for r in (eager, ours, theirs)] == ["eager", "remat 50%", "activation_memory_budget"]
     assert ours["loss"] == eager["loss"]
@@ -19,13 +19,13 @@ def test_a_model_is_trained_in_three_ways():
 
 
 def test_what_cannot_run_says_why(monkeypatch):
-    training = gpu_torch.Training.of("small gpt")
+    training = torch_steps.Training.of("small gpt")
 
     def refuse(*inputs):
         raise RuntimeError("no memory\nat all")
 
     assert training.measured(refuse) == {"error": "RuntimeError: no memory"}
-    assert gpu_torch.recorded("small gpt", "eager", lambda training: {"error": "no"}, {"seconds": 1.0}) == {
+    assert torch_steps.recorded("small gpt", "eager", lambda training: {"error": "no"}, {"seconds": 1.0}) == {
         "model": "small gpt",
         "way": "eager",
         "error": "no",
