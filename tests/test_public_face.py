@@ -135,6 +135,7 @@ BOUND = {
     "graph": lambda w: w.graph,
     "simulation": lambda w: w.simulation,
     "plan": lambda w: w.plan,
+    "beside": lambda w: w.plan,
     "constraints": lambda w: w.constraints,
     "schedule": lambda w: w.schedule,
     "start": lambda w: w.schedule,
@@ -204,7 +205,7 @@ FREE = """
     node of once one_pass only options other outputs overhead parameter_gradients path peak
     model picture place points polish progress raw readers reads record recompute reduced repeats resident residents
     rounds rows rule scale seed seeds shortest size solver solvers source start step steps subjects
-    table tables text ties time_limit timed nodes gap tree value values vertex width workspace output mark labels
+    table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""

@@ -355,7 +355,7 @@ class Plan:
         return read_plan(path, graph)[0]
 
     def __str__(self) -> str:
-        return "\n".join([printable(_headline(self)), *labelled(_rows(self))])
+        return "\n".join([printable(_headline(self)), *labelled(plan_rows(self))])
 
 
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
@@ -431,7 +431,7 @@ def _headline(plan: Plan) -> str:
     return f"best plan: {plan.method}{count}"
 
 
-def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
+def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
     """Label and text of each line below the headline."""
     graph, simulation = plan.graph, plan.simulation
     labels, base = graph.labels, baseline_peak(graph)

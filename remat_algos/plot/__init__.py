@@ -19,5 +19,6 @@ __all__, __getattr__, __dir__ = namespace(
         "pictures.timeline": "timeline timeline_text",
         "pictures.validation": "validation validation_text",
         "picture_file": "save",
+        "stepping.report_page": "report",
     },
 )

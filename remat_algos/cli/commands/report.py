@@ -1,0 +1,39 @@
+"""remat report: a page on which a plan is stepped through."""
+
+import argparse
+from pathlib import Path
+
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import add_graph, read_source
+from remat_algos.cli.output import add_json, print_json, print_row, writable
+from remat_algos.text.units import format_bytes
+
+HELP = "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept or recomputed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments: the graph, one or two plans, the file."""
+    add_graph(parser)
+    parser.add_argument("plan", metavar="PLAN", help="a plan of the graph, written by remat solve -o")
+    parser.add_argument("--beside", metavar="PLAN", help="another plan of the graph (default: no rematerialization)")
+    where = "the page, one file that needs no network (report.html)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="report.html", help=where)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Write the page."""
+    from remat_algos.files import write_whole
+    from remat_algos.plan.plan import Plan
+    from remat_algos.plot.stepping.report_page import report
+
+    source = read_source(arguments)
+    plan = Plan.load(arguments.plan, source)
+    beside = None if arguments.beside is None else Plan.load(arguments.beside, source)
+    page = report(plan, beside, title=f"{arguments.graph}: {plan.method}").encode()
+    write_whole(Path(arguments.output), page)
+    if arguments.json:
+        print_json({"written": str(arguments.output), "bytes": len(page), "steps": len(plan.schedule)})
+    else:
+        print_row("written", f"{arguments.output}, {format_bytes(len(page))}; open it in a browser")
+    return ExitCode.DONE

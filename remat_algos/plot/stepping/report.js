@@ -1,0 +1,418 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const { graph, layout, texts } = data;
+  const n = graph.names.length;
+  const plans = data.plans.filter((plan) => plan.order.length);
+  const steps = Math.max(1, ...plans.map((plan) => plan.order.length));
+  const ROLES = ["kept", "recomputed", "gradient", "loaded"];
+  const NS = "http://www.w3.org/2000/svg";
+  let now = 0, chosen = -1, playing = false, spoken = 0;
+
+  // ------------------------------------------------------------ elements
+
+  const make = (tag, attributes = {}, ...children) => {
+    const found = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+    found.append(...children);
+    return found;
+  };
+  const drawn = (tag, attributes, text) => {
+    const found = document.createElementNS(NS, tag);
+    for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
+    if (text !== undefined) found.textContent = text;
+    return found;
+  };
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  let colours = {};
+  const readColours = () => {
+    for (const name of ["paper", "ink", "soft", "line", "edge", "kept", "again", "loaded", "grad", "span", "now"]) colours[name] = colour(name);
+  };
+
+  const previous = make("button", { type: "button", "aria-label": "one step back" }, "◀");
+  const play = make("button", { type: "button", id: "play" }, "Play");
+  const next = make("button", { type: "button", "aria-label": "one step on" }, "▶");
+  const scrub = make("input", { type: "range", id: "scrub", min: 0, max: steps - 1, value: 0, "aria-label": "step" });
+  const field = make("input", { type: "number", id: "step", min: 0, max: steps - 1, value: 0, "aria-label": "number of the step" });
+  const speed = make("select", { id: "speed", "aria-label": "steps in a second" });
+  for (const rate of [1, 4, 12, 30, 60]) speed.append(make("option", { value: rate }, `${rate} steps/s`));
+  speed.value = steps > 400 ? "60" : steps > 60 ? "12" : "4";
+  const names = make("datalist", { id: "names" });
+  for (const name of graph.names) names.append(make("option", { value: name }));
+  const finder = make("input", { id: "node", list: "names", placeholder: "a node", "aria-label": "name of a node" });
+  const zoom = [make("button", { type: "button", "aria-label": "draw the graphs smaller" }, "−"), make("button", { type: "button", "aria-label": "draw the graphs larger" }, "+")];
+  const title = make("h1", {}, document.title);
+  const bar = make("div", { id: "bar", role: "toolbar", "aria-label": "steps" }, previous, play, next, scrub, field, speed, finder, ...zoom);
+  const grid = make("div", { id: "plans" });
+  const about = make("div", { id: "about", role: "region", "aria-label": "the chosen node" });
+  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; Page Up and Page Down: a tenth; Home and End; space: play. Point at a node, a step of the curve or a cell, or type a name.");
+  document.body.append(make("main", {}, title, bar, help, grid, about));
+
+  // ------------------------------------------------------------ graph
+
+  const xs = [], ys = [];
+  for (let v = 0; v < n; v++) { xs.push(layout.points[2 * v + 1]); ys.push(layout.points[2 * v]); } // layers from left to right
+  const spans = (all) => [Math.min(...all), Math.max(...all)];
+  const flat = (pieces, at) => pieces.filter((_, i) => i % 2 === at);
+  const [left, right] = spans([...xs, 0]);
+  const [top, bottom] = spans([...ys, ...flat(layout.inside, 0), 0]);
+  const margin = n <= 25 ? 40 : 20; // names need room
+  let scale = 1;
+
+  function sizeOf(canvas, width, height) {
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
+    canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return context;
+  }
+
+  class View {
+    constructor(plan, place) {
+      Object.assign(this, { plan, place, m: plan.order.length, live: new Set(), at: 0, from: [], until: [] });
+      this.again = new Set(plan.again);
+      this.instances = Array.from({ length: n }, () => []);
+      for (let s = 0; s <= this.m; s++) { this.from.push([]); this.until.push([]); }
+      plan.value.forEach((x, i) => {
+        this.from[plan.made[i]].push(i); this.until[plan.end[i]].push(i);
+        this.instances[graph.producer[x]].push(i);
+      });
+      this.runs = Array.from({ length: n }, () => []);
+      plan.order.forEach((v, s) => this.runs[v].push(s));
+      this.build();
+      this.jump(0);
+    }
+
+    build() {
+      const { plan } = this;
+      const facts = make("dl");
+      for (const [word, said] of plan.facts) facts.append(make("dt", {}, word), make("dd", {}, said));
+      this.status = make("p", { class: "status" });
+      if (!this.place) this.status.setAttribute("role", "status");
+      this.graph = make("canvas", { role: "img", "aria-label": `graph of ${plan.title}; the table of live values says the same` });
+      this.matrix = make("canvas", { role: "img", "aria-label": `schedule of ${plan.title}: steps down, nodes across` });
+      this.curve = this.drawCurve();
+      const lines = make("ul", { class: "legend" });
+      for (const name of ["limit", "floor"]) if (plan[name]) lines.append(make("li", {}, make("i", { class: `rule ${name}`, "aria-hidden": "true" }), texts[plan[name][1]]));
+      this.rows = make("tbody");
+      const head = make("thead", {}, make("tr", {}, ...["value", "bytes", "made at step", "live to step", "kind"].map((word) => make("th", { scope: "col" }, word))));
+      this.count = make("h3", {}, "live values");
+      const region = (name, child) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name}, ${plan.title}` }, child);
+      this.section = make("section", { "aria-label": plan.title }, make("h2", {}, plan.title), facts, this.status,
+        make("h3", {}, "graph"), legend(), region("graph", this.graph), make("h3", {}, `memory, steps 0 to ${this.m - 1}`), this.curve, lines);
+      if (plan.engines) {
+        const lanes = make("ul", { class: "legend" });
+        for (const [at, name] of [...plan.engines.names, "bytes on the host"].entries()) {
+          lanes.append(make("li", {}, make("i", { class: `rule ${["compute", "out", "into", "host"][at]}`, "aria-hidden": "true" }), name));
+        }
+        this.section.append(make("h3", {}, "engines over time, and the host"), this.drawEngines(), lanes);
+      }
+      this.section.append(make("h3", {}, "schedule"), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
+      grid.append(this.section);
+      this.graph.addEventListener("pointermove", (event) => this.overGraph(event));
+      this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.runs[v][0]); });
+      this.matrix.addEventListener("pointermove", (event) => choose(this.cellAt(event)[1]));
+      this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(s); choose(v); });
+      const over = (event) => { if (event.buttons || event.type === "click") go(this.stepAt(event)); };
+      for (const kind of ["pointermove", "pointerdown", "click"]) this.curve.addEventListener(kind, over);
+    }
+
+    // -------------------------------------------------------- the curve
+
+    drawCurve() {
+      const { plan, m } = this;
+      const svg = drawn("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": `memory of ${plan.title} by step` });
+      this.highest = Math.max(1, ...plan.trace, plan.limit ? plan.limit[0] : 0, plan.floor[0]) * 1.08;
+      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 195 * amount / this.highest).toFixed(1);
+      let path = "M0 200";
+      plan.trace.forEach((amount, s) => { path += `V${y(amount)}H${x(s + 1)}`; });
+      svg.append(drawn("path", { d: `${path}V200Z`, class: "area" }));
+      for (const [name, line] of [["limit", plan.limit], ["floor", plan.floor]]) {
+        if (!line) continue;
+        svg.append(drawn("line", { x1: 0, x2: 1000, y1: y(line[0]), y2: y(line[0]), class: name }));
+      }
+      this.cursor = drawn("line", { y1: 0, y2: 200, class: "cursor" });
+      svg.append(this.cursor);
+      return svg;
+    }
+
+    stepAt(event) {
+      const box = this.curve.getBoundingClientRect();
+      return Math.floor(this.m * (event.clientX - box.left) / box.width);
+    }
+
+    // -------------------------------------------------------- engines
+
+    drawEngines() {
+      const { engines } = this.plan;
+      const svg = drawn("svg", { viewBox: "0 0 1000 100", preserveAspectRatio: "none", role: "img", "aria-label": `compute and copies of ${this.plan.title} over time` });
+      engines.names.forEach((name, lane) => {
+        let path = "";
+        engines.begin[lane].forEach((begin, i) => {
+          const from = 1000 * begin / engines.time, to = 1000 * engines.end[lane][i] / engines.time;
+          path += `M${from.toFixed(1)} ${4 + 22 * lane}H${to.toFixed(1)}v16H${from.toFixed(1)}Z`;
+        });
+        svg.append(drawn("path", { d: path, class: `lane ${["compute", "out", "into"][lane]}` }));
+      });
+      const most = Math.max(1, ...engines.host_trace);
+      let path = "";
+      engines.host_trace.forEach((amount, s) => { path += `${s ? "L" : "M"}${(1000 * engines.begin[0][s] / engines.time).toFixed(1)} ${(97 - 28 * amount / most).toFixed(1)}`; });
+      svg.append(drawn("path", { d: path, class: "host" }));
+      this.moment = drawn("line", { y1: 0, y2: 100, class: "cursor" });
+      svg.append(this.moment);
+      return svg;
+    }
+
+    // -------------------------------------------------------- the graph
+
+    lay() {
+      const wide = Math.max(240, this.graph.parentElement.clientWidth - 2) * scale;
+      const unit = Math.min((wide - 2 * margin) / Math.max(1, right - left), 0.5);
+      const tall = Math.min(Math.max(bottom - top, 1) * Math.max(unit, 0.12) + 2 * margin, 900 * scale);
+      this.unit = [unit, (tall - 2 * margin) / Math.max(1, bottom - top)];
+      this.context = sizeOf(this.graph, Math.max((right - left) * unit + 2 * margin, 120), tall);
+      this.radius = Math.max(1.5, Math.min(9, 34 * Math.min(this.unit[0], this.unit[1])));
+      const edges = new Path2D();
+      for (const pieces of [layout.inside, layout.across]) {
+        for (let i = 0; i < pieces.length; i += 4) {
+          edges.moveTo(...this.point(pieces[i + 1], pieces[i]));
+          edges.lineTo(...this.point(pieces[i + 3], pieces[i + 2]));
+        }
+      }
+      this.edges = make("canvas");
+      const paper = sizeOf(this.edges, this.graph.clientWidth || parseFloat(this.graph.style.width), tall);
+      paper.lineWidth = 0.6; paper.strokeStyle = colours.edge;
+      paper.stroke(edges);
+      this.drawMatrix();
+    }
+
+    shape(path, v, radius) {
+      const [x, y] = this.point(xs[v], ys[v]);
+      if (radius < 4) return path.rect(x - radius, y - radius, 2 * radius, 2 * radius);
+      path.moveTo(x + radius, y);
+      path.arc(x, y, radius, 0, 7);
+    }
+
+    point(x, y) { return [margin + (x - left) * this.unit[0], margin + (y - top) * this.unit[1]]; }
+
+    nodeAt(event) {
+      const box = this.graph.getBoundingClientRect();
+      let found = -1, least = 14 ** 2;
+      for (let v = 0; v < n; v++) {
+        const [x, y] = this.point(xs[v], ys[v]);
+        const far = (x - event.clientX + box.left) ** 2 + (y - event.clientY + box.top) ** 2;
+        if (far < least) { least = far; found = v; }
+      }
+      return found;
+    }
+
+    overGraph(event) { const v = this.nodeAt(event); if (v >= 0) choose(v); }
+
+    drawGraph() {
+      const { context, plan } = this;
+      const holds = new Int8Array(n).fill(-1);
+      for (const i of this.live) holds[graph.producer[plan.value[i]]] = Math.max(holds[graph.producer[plan.value[i]]], plan.role[i]);
+      context.clearRect(0, 0, this.graph.width, this.graph.height);
+      context.drawImage(this.edges, 0, 0, parseFloat(this.graph.style.width), parseFloat(this.graph.style.height));
+      const fills = [colours.kept, colours.again, colours.grad, colours.loaded, colours.paper];
+      const shapes = fills.map(() => new Path2D());
+      const current = plan.order[this.at];
+      for (let v = 0; v < n; v++) this.shape(shapes[holds[v] < 0 ? 4 : holds[v]], v, this.radius);
+      context.lineWidth = 1; context.strokeStyle = colours.edge;
+      shapes.forEach((shape, kind) => { context.fillStyle = fills[kind]; context.fill(shape); context.stroke(shape); });
+      for (const [v, ink, size] of [[chosen, colours.ink, 1.2], [current, colours.now, 1.6]]) {
+        if (v < 0) continue;
+        const shape = new Path2D();
+        this.shape(shape, v, this.radius * size + 1);
+        context.fillStyle = holds[v] < 0 ? colours.paper : fills[holds[v]];
+        context.fill(shape);
+        context.lineWidth = 3; context.strokeStyle = ink;
+        context.stroke(shape);
+      }
+      if (n > 25) return;
+      context.fillStyle = colours.ink; context.font = "11px system-ui, sans-serif"; context.textAlign = "center";
+      for (let v = 0; v < n; v++) { const [x, y] = this.point(xs[v], ys[v]); context.fillText(graph.names[v].slice(0, 14), x, y - this.radius * 1.5 - 3); }
+    }
+
+    // -------------------------------------------------------- the schedule
+
+    drawMatrix() {
+      const { plan, m } = this;
+      const across = Math.ceil(n / 1200), down = Math.ceil(m / 1200); // nodes and steps of a pixel
+      this.cells = [Math.ceil(n / across), Math.ceil(m / down)];
+      const [columns, lines] = this.cells;
+      const state = new Uint8Array(columns * lines);
+      plan.value.forEach((x, i) => {
+        const column = Math.floor(graph.producer[x] / across), last = Math.floor((plan.end[i] - 1) / down);
+        for (let line = Math.floor(plan.made[i] / down); line <= last; line++) state[line * columns + column] = Math.max(state[line * columns + column], 1);
+        if (plan.role[i] === 3) state[Math.floor(plan.made[i] / down) * columns + column] = 4;
+      });
+      plan.order.forEach((v, s) => { state[Math.floor(s / down) * columns + Math.floor(v / across)] = this.again.has(s) ? 3 : 2; });
+      const inks = ["paper", "span", "kept", "again", "loaded"].map((name) => parsed(colours[name]));
+      const image = new ImageData(columns, lines);
+      state.forEach((kind, at) => { image.data.set(inks[kind], 4 * at); });
+      this.image = make("canvas", { width: columns, height: lines });
+      this.image.getContext("2d").putImageData(image, 0, 0);
+      const width = Math.max(160, this.matrix.parentElement.clientWidth - 2);
+      this.tall = Math.min(360, Math.max(120, Math.round(width * lines / columns)));
+      this.sheet = sizeOf(this.matrix, width, this.tall);
+      this.wide = width;
+      const scaled = make("canvas"), paper = sizeOf(scaled, width, this.tall);
+      paper.imageSmoothingEnabled = false;
+      paper.drawImage(this.image, 0, 0, width, this.tall);
+      this.image = scaled;
+    }
+
+    drawCursor() {
+      const { sheet } = this;
+      const y = this.tall * (Math.min(this.at, this.m - 1) + 0.5) / this.m;
+      sheet.drawImage(this.image, 0, 0, this.wide, this.tall);
+      sheet.strokeStyle = colours.now; sheet.lineWidth = 1.5;
+      sheet.beginPath(); sheet.moveTo(0, y); sheet.lineTo(this.wide, y); sheet.stroke();
+      if (chosen >= 0) { const x = this.wide * (chosen + 0.5) / n; sheet.strokeStyle = colours.soft; sheet.beginPath(); sheet.moveTo(x, 0); sheet.lineTo(x, this.tall); sheet.stroke(); }
+    }
+
+    cellAt(event) {
+      const box = this.matrix.getBoundingClientRect();
+      const part = (at, size, count) => Math.max(0, Math.min(count - 1, Math.floor(count * at / size)));
+      return [part(event.clientY - box.top, box.height, this.m), part(event.clientX - box.left, box.width, n)];
+    }
+
+    // -------------------------------------------------------- steps
+
+    jump(step) {
+      const to = Math.min(step, this.m - 1);
+      if (to === this.at + 1) {
+        for (const i of this.until[to]) this.live.delete(i);
+        for (const i of this.from[to]) this.live.add(i);
+      } else {
+        this.live.clear();
+        this.plan.made.forEach((made, i) => { if (made <= to && to < this.plan.end[i]) this.live.add(i); });
+      }
+      this.at = to;
+    }
+
+    draw() {
+      this.drawGraph(); this.drawCursor();
+      const x = 1000 * (this.at + 0.5) / this.m;
+      this.cursor.setAttribute("x1", x); this.cursor.setAttribute("x2", x);
+      if (this.moment) {
+        const time = 1000 * this.plan.engines.begin[0][this.at] / this.plan.engines.time;
+        this.moment.setAttribute("x1", time); this.moment.setAttribute("x2", time);
+      }
+    }
+
+    speak() {
+      const { plan, at } = this;
+      const node = plan.order[at];
+      const action = this.again.has(at) ? "recomputes" : "computes";
+      const freed = at + 1 <= this.m ? this.until[at + 1].map((i) => graph.values[plan.value[i]]) : [];
+      let said = `Step ${at} of ${this.m - 1} ${action} ${graph.names[node]} (${texts[graph.costs[node]]}); ${this.live.size} values, ${texts[plan.bytes[at]]} live`;
+      if (at === plan.peak_step) said += ", the peak";
+      if (freed.length) said += `; frees ${freed.slice(0, 4).join(", ")}${freed.length > 4 ? ` and ${freed.length - 4} more` : ""}`;
+      if (plan.engines) {
+        const loads = plan.engines.loads.filter((_, i) => plan.engines.load_step[i] === at).map((x) => graph.values[x]);
+        if (loads.length) said += `; loads ${loads.join(", ")}`;
+        said += `; compute waits ${texts[plan.engines.waits[at]]}; ${texts[plan.engines.host[at]]} on the host`;
+      }
+      this.status.textContent = `${said}.`;
+      if (playing) return; // the table follows when it stops
+      const live = [...this.live].sort((a, b) => plan.made[a] - plan.made[b]);
+      this.count.textContent = `live values: ${live.length}`;
+      this.rows.replaceChildren(...live.slice(-200).reverse().map((i) => make("tr", {},
+        ...[graph.values[plan.value[i]], texts[graph.sizes[plan.value[i]]], plan.made[i], plan.end[i] - 1, ROLES[plan.role[i]]].map((cell) => make("td", {}, String(cell))))));
+      if (live.length > 200) this.rows.append(make("tr", {}, make("td", { colspan: 5 }, `and ${live.length - 200} older values`)));
+    }
+  }
+
+  function legend() {
+    const list = make("ul", { class: "legend" });
+    const entries = [["kept", "kept"], ["again", "recomputed"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
+    if (plans.some((plan) => plan.engines)) entries.splice(2, 0, ["loaded", "loaded from the host"]);
+    for (const [name, word] of entries) {
+      const box = make("i", { "aria-hidden": "true" });
+      if (name === "now") box.style.border = "3px solid var(--now)"; else box.style.background = `var(--${name})`;
+      list.append(make("li", {}, box, word));
+    }
+    return list;
+  }
+
+  function parsed(text) {
+    const whole = parseInt(text.slice(1), 16);
+    return [whole >> 16, (whole >> 8) & 255, whole & 255, 255];
+  }
+
+  // ------------------------------------------------------------ what is chosen
+
+  function choose(v) {
+    if (v === chosen || v < 0) return;
+    chosen = v;
+    const reads = [...new Set(graph.read_indices.slice(graph.read_indptr[v], graph.read_indptr[v + 1]))].map((x) => graph.values[x]);
+    about.replaceChildren(make("h2", {}, graph.names[v]),
+      make("p", {}, `Cost ${texts[graph.costs[v]]}; reads ${reads.length ? reads.slice(0, 12).join(", ") + (reads.length > 12 ? ` and ${reads.length - 12} more` : "") : "nothing"}.`));
+    for (const view of views) {
+      about.append(make("h3", {}, view.plan.title), make("pre", {}, view.plan.why[v].map((place) => texts[place]).join("\n")));
+    }
+    remember(); draw();
+  }
+
+  function go(step) {
+    now = Math.max(0, Math.min(steps - 1, step));
+    for (const view of views) view.jump(now);
+    scrub.value = now; field.value = now;
+    scrub.setAttribute("aria-valuetext", `step ${now}`);
+    draw();
+    const moment = performance.now();
+    if (!playing || moment - spoken > 250) { spoken = moment; speak(); }
+  }
+
+  function speak() { for (const view of views) view.speak(); remember(); }
+  function draw() { for (const view of views) view.draw(); }
+  function remember() {
+    if (!playing) history.replaceState(null, "", `#step=${now}${chosen < 0 ? "" : `&node=${encodeURIComponent(graph.names[chosen])}`}`);
+  }
+
+  // ------------------------------------------------------------ playing
+
+  let begun = 0, first = 0;
+  function frame(moment) {
+    if (!playing) return;
+    const step = first + Math.floor((moment - begun) / 1000 * Number(speed.value));
+    if (step > now) go(step);
+    if (now >= steps - 1) return stop();
+    requestAnimationFrame(frame);
+  }
+  function start() {
+    if (now >= steps - 1) go(0);
+    playing = true; begun = performance.now(); first = now; play.textContent = "Pause";
+    requestAnimationFrame(frame);
+  }
+  function stop() { playing = false; play.textContent = "Play"; speak(); }
+
+  play.addEventListener("click", () => (playing ? stop() : start()));
+  previous.addEventListener("click", () => { stop(); go(now - 1); });
+  next.addEventListener("click", () => { stop(); go(now + 1); });
+  speed.addEventListener("change", () => { begun = performance.now(); first = now; });
+  for (const input of [scrub, field]) input.addEventListener("input", () => { if (input.value !== "") { if (playing) stop(); go(Number(input.value)); } });
+  finder.addEventListener("change", () => choose(graph.names.indexOf(finder.value)));
+  zoom.forEach((button, larger) => button.addEventListener("click", () => { scale = Math.max(1, Math.min(16, larger ? 2 * scale : scale / 2)); lay(); }));
+  document.addEventListener("keydown", (event) => {
+    if (event.target.matches("input:not([type=range]), select, button") && event.key !== "Escape") return;
+    const tenth = Math.max(1, Math.round(steps / 10));
+    const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: tenth, PageUp: -tenth, Home: -steps, End: steps }[event.key];
+    if (by !== undefined) { event.preventDefault(); if (playing) stop(); go(now + by); }
+    if (event.key === " ") { event.preventDefault(); play.click(); }
+  });
+
+  function lay() { readColours(); for (const view of views) view.lay(); draw(); }
+  readColours();
+  const views = plans.map((plan, place) => new View(plan, place));
+  const asked = new URLSearchParams(location.hash.slice(1));
+  lay();
+  go(Number(asked.get("step")) || 0);
+  if (asked.get("node")) choose(graph.names.indexOf(asked.get("node")));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
+  window.addEventListener("resize", lay);
+  window.remat = { go, choose, start, stop, draw, get step() { return now; }, get playing() { return playing; } }; // for tests
+})();

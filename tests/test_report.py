@@ -1,0 +1,113 @@
+"""The page on which plans are stepped through: its data, its text, its command."""
+
+import json
+import re
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.errors import PlanError
+from remat_algos.plan.explain import explain
+from remat_algos.plot.stepping import report_page
+from remat_algos.plot.stepping.report_page import report
+from remat_algos.schedule.baseline import baseline
+from remat_algos.text.units import format_bytes
+from tests.small_graphs import small_graphs
+
+
+@pytest.fixture(scope="module")
+def plan():
+    chain = ra.differentiate(ra.ComputationGraph.from_edges([(f"n{i}", f"n{i + 1}") for i in range(9)], memory=1000))
+    return ra.solve(chain, "60%")
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def live(found, step):
+    """Values that the page shows as live at a step."""
+    spans = zip(found["value"], found["made"], found["end"], strict=True)
+    return sorted(x for x, made, end in spans if made <= step < end)
+
+
+@pytest.mark.parametrize(("name", "graph"), list(small_graphs(12, 8, 16)))
+def test_what_is_live_at_a_step_are_the_bytes_of_the_step(name, graph):
+    graph = graph.with_costs(workspace=0)
+    data = data_of(report(ra.solve(graph, "least", effort="fast")))
+    memory = graph.memory.tolist()
+    for found in data["plans"]:
+        assert [sum(memory[x] for x in live(found, step)) for step in range(len(found["order"]))] == found["trace"]
+        assert [data["texts"][place] for place in found["bytes"]] == [format_bytes(each) for each in found["trace"]]
+        assert set(found["role"]) <= {0, 1, 2, 3}
+
+
+def test_what_is_said_is_what_explain_and_the_plan_say(plan):
+    data = data_of(report(plan))
+    ours, plain = data["plans"]
+    for v in range(plan.graph.n_nodes):
+        lines = [data["texts"][place] for place in ours["why"][v]]
+        assert "\n".join(lines) == "\n".join(
+            line
+            for decision in explain(plan, plan.graph.value_name(int(plan.graph.value_indptr[v]))).decisions
+            for line in decision.lines()
+        )
+    assert [": ".join(fact).removeprefix(": ") in " ".join(str(plan).split()) for fact in ours["facts"] if not fact[0]]
+    assert {"peak", "compute", "schedule"} <= {label for label, _ in ours["facts"]}
+    assert (plain["title"], plain["order"]) == ("no rematerialization", baseline(plan.graph).schedule.order.tolist())
+    assert ours["limit"][0] == plan.limit
+    assert plain["limit"] is None
+    assert ours["floor"][0] <= min(ours["trace"][ours["peak_step"]], plain["trace"][plain["peak_step"]])
+
+
+def test_with_copies_the_page_has_the_engines():
+    graph = ra.differentiate(ra.models.build("unet", cost="roofline", batch=8).graph)
+    found = data_of(report(ra.solve(graph, "50%", link="pcie5", effort="fast")))["plans"][0]
+    engines = found["engines"]
+    assert engines["names"] == ["compute", "out", "in"]
+    assert len(engines["loads"]) == len(engines["load_step"]) > 0
+    assert max(map(max, engines["end"])) == engines["time"]
+    assert found["role"].count(3) == len(engines["loads"])
+
+
+def test_no_name_ends_the_script_and_nothing_is_fetched():
+    name = '</script><img src=x onerror="alert(1)">'
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(name, "b"), ("b", "c")]))
+    page = report(ra.solve(graph, "100%"), title=name)
+    assert page.count("</script>") == page.count("<script") == 2
+    assert "<img" not in page
+    assert data_of(page)["graph"]["names"][0] == name
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_pages_of_networks_are_small():
+    graph = ra.differentiate(ra.models.build("resnet50").graph)
+    page = report(ra.solve(graph, "50%", effort="fast"))
+    assert len(page.encode()) <= 300_000
+
+
+def test_what_cannot_be_shown_is_refused(plan, monkeypatch):
+    other = ra.differentiate(ra.ComputationGraph.from_edges([(0, 1)]))
+    with pytest.raises(PlanError, match="of different graphs; give two plans of one graph"):
+        report(plan, ra.solve(other, "100%"))
+    with pytest.raises(TypeError, match="plan is a"):
+        report(plan.graph)
+    monkeypatch.setattr(report_page, "MAX_NODES", 5)
+    with pytest.raises(PlanError, match="at most, and the graph has 20 nodes; make a coarser graph"):
+        report(plan)
+
+
+def test_the_command_writes_the_page(remat, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    remat("solve", "model:unet", "--budget", "50%", "-o", "plan.json", "--effort", "fast")
+    assert "open it in a browser" in remat("report", "model:unet", "plan.json").out
+    found = data_of((tmp_path / "report.html").read_text("utf-8"))
+    assert len(found["plans"]) == 2
+    record = remat("report", "model:unet", "plan.json", "--beside", "plan.json", "-o", "two.html", "--json").record
+    assert record == {"written": "two.html", "bytes": (tmp_path / "two.html").stat().st_size, "steps": record["steps"]}
+    before = (tmp_path / "two.html").read_bytes()
+    failed = remat("report", "model:vgg19", "plan.json", "-o", "two.html")
+    assert failed.code != 0
+    assert "made for another graph" in failed.err
+    assert (tmp_path / "two.html").read_bytes() == before
