@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,17 +18,22 @@ from remat_algos.cost import calibration
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import Library, Timings, calibrate, measure
 from remat_algos.cost.compute import COSTS, DEFAULT_DEVICE, compute_costs
-from remat_algos.cost.devices import LAUNCH, Device, get_device, list_devices
+from remat_algos.cost.devices import LAUNCH, TILE, Device, get_device, list_devices
 from remat_algos.cost.links import Link
 from remat_algos.cost.roofline import operator_costs
 from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.executor.array_backend import backend
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.builder import Builder
+from remat_algos.models.registry import build
+from remat_algos.models.settings import Settings
 from tests import cuda_stub
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")
 DEVICES = {device.name: device for device in list_devices()}
 SLOW = Device("slow", {"float32": 2e9, "float16": 8e9}, bandwidth=1e9, launch=1e-6, memory=1000)
+SMALL = Device("small", {"float32": 1e9}, bandwidth=1e9, launch=1e-6, memory=1000, multiprocessors=3, tile=2)
 counts = st.integers(0, 2**50)
 
 
@@ -89,6 +95,7 @@ def test_every_device_of_the_table_has_all_numbers(device):
     assert 1e11 < device.bandwidth < 1e13  # GPUs: hundreds of GB/s to some TB/s
     assert device.memory % 2**30 == 0
     assert device.launch == LAUNCH
+    assert device.wave == device.multiprocessors * TILE**2
     assert re.match(r"NVIDIA, .*, 20[12]\d", device.source)
 
 
@@ -133,10 +140,11 @@ def test_a_rate_of_an_unknown_type_is_an_error():
     rates=st.dictionaries(st.sampled_from(sorted(DTYPES)), st.floats(1e-3, 1e20)),
     numbers=st.tuples(st.floats(1e-3, 1e20), st.floats(0, 1e3), st.integers(1, 2**62)),
     texts=st.tuples(st.text(), st.text()),
+    tiles=st.just(()) | st.tuples(st.integers(1, 2**20 - 1), st.integers(1, 2**20 - 1)),
 )
-def test_a_device_comes_back_from_its_file(rates, numbers, texts, tmp_path_factory):
+def test_a_device_comes_back_from_its_file(rates, numbers, texts, tiles, tmp_path_factory):
     file = tmp_path_factory.getbasetemp() / "device.json"
-    device = Device(texts[0], {"float32": 1.0} | rates, *numbers, texts[1])
+    device = Device(texts[0], {"float32": 1.0} | rates, *numbers, texts[1], None, *tiles)
     device.save(file)
     assert get_device(file) == get_device(str(file)) == device
     assert hash(get_device(file)) == hash(device)
@@ -280,7 +288,7 @@ def test_a_roofline_is_exact_to_a_nanosecond(flops, moved, name, dtype):
 def test_costs_of_nothing_and_of_many_are_whole_read_only_numbers(cost):
     device = SLOW if cost == "measured" else None
     for n in (0, 3):
-        costs, _ = compute_costs(["Add"] * n, [5] * n, [5] * n, cost=cost, device=device)
+        costs, _ = compute_costs(["Add"] * n, [5] * n, [5] * n, cost=cost, device=device, products=[5] * n)
         assert (costs.dtype, costs.shape, costs.flags.writeable) == (np.int64, (n,), False)
 
 
@@ -328,6 +336,141 @@ def test_faulty_wishes_are_told_with_the_remedy(options, sentence):
 def test_faulty_counts_are_told_with_their_place(flops, moved, sentence):
     with pytest.raises(GraphError, match=sentence):
         compute_costs(["Add", "Add"], flops, moved, cost="roofline")
+
+
+# ---------------------------------------------------------------- occupancy
+
+
+def both_costs(flops, moved, products, device):
+    """By the roofline, and with occupancy."""
+    return (
+        compute_costs([""] * len(flops), flops, moved, cost=cost, device=device, products=products)[0].tolist()
+        for cost in ("roofline", "occupancy")
+    )
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "elements", "roofline", "occupied"),
+    [
+        # a launch of 1,000 ns each; 1 FLOP and 1 byte in a ns; a wave is 3 tiles of 2 x 2
+        (1200, 0, 12, 2200, 2200),  # one wave
+        (1200, 0, 24, 2200, 2200),  # two
+        (1200, 0, 4, 2200, 4600),  # one tile: a third of the device works
+        (1200, 0, 1, 2200, 15400),  # a part of a tile takes as long as a tile
+        (1300, 0, 13, 2300, 3400),  # two waves for one element more
+        (400, 1000, 4, 2000, 2200),
+        (400, 2000, 4, 3000, 3000),  # bound by memory
+        (1200, 0, 0, 2200, 2200),  # no product
+        (0, 0, 4, 0, 0),
+        (0, 5, 4, 1005, 1005),
+    ],
+)
+def test_products_compute_whole_waves_by_hand(flops, moved, elements, roofline, occupied):
+    assert [*both_costs([flops], [moved], [elements], SMALL)] == [[roofline], [occupied]]
+
+
+devices_with_tiles = st.builds(
+    lambda device, multiprocessors, tile: replace(device, multiprocessors=multiprocessors, tile=tile),
+    st.sampled_from(list_devices()),
+    st.integers(1, 200),
+    st.integers(1, 300),
+)
+
+
+@given(counts, counts, st.integers(0, 2**40), devices_with_tiles)
+def test_occupancy_never_makes_an_operation_faster(flops, moved, elements, device):
+    [roofline], [occupied] = both_costs([flops], [moved], [elements], device)
+    assert roofline <= occupied
+    assert occupied == roofline or elements % device.wave
+
+
+@given(counts, counts, st.integers(1, 1000), devices_with_tiles)
+def test_whole_waves_take_the_time_of_the_roofline(flops, moved, waves, device):
+    roofline, occupied = both_costs([flops], [moved], [waves * device.wave], device)
+    assert roofline == occupied
+
+
+@given(
+    st.lists(st.integers(1, 4096), min_size=2, max_size=6),
+    *[st.integers(1, 2**20)] * 3,
+    devices_with_tiles,
+)
+def test_a_larger_batch_never_takes_less_time(batches, flops, moved, elements, device):
+    """Per sample a product has the same FLOPs, bytes and elements."""
+    rows = [[each * batch for batch in sorted(batches)] for each in (flops, moved, elements)]
+    _, occupied = both_costs(*rows, device)
+    assert occupied == sorted(occupied)
+
+
+@given(st.integers(1, 2**30), st.integers(1, 2**30), devices_with_tiles)
+def test_a_larger_tile_never_takes_less_time_for_one_tile(flops, elements, device):
+    [_, occupied], [_, larger] = (
+        [*both_costs([flops], [0], [min(elements, device.tile**2)], each)]
+        for each in (device, replace(device, tile=2 * device.tile))
+    )
+    assert occupied <= larger
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"device": SLOW, "products": [1]}, "device 'slow' states no multiprocessors; give its file the key \"multi"),
+        (
+            {"products": None},
+            'cost "occupancy" was given no products; give the elements of each, and 0 for other nodes',
+        ),
+        ({"products": [-1]}, "products[0] is -1; give 0 or more"),
+        ({"products": [1, 2]}, "products has 2 entries, expected 1"),
+    ],
+)
+def test_occupancy_without_its_numbers_is_told_with_the_remedy(options, sentence):
+    with pytest.raises(GraphError) as error:
+        compute_costs(["Add"], [1], [1], cost="occupancy", **options)
+    assert said(error).startswith(sentence)
+
+
+@pytest.mark.parametrize("key", ["multiprocessors", "tile"])
+@pytest.mark.parametrize("number", [0, -1, 1.5, "80", True, 2**20])
+def test_impossible_numbers_of_tiles_are_told(key, number):
+    with pytest.raises(GraphError, match=rf'^"{key}" of \'small\' is .*; give a whole number above 0, or leave it out'):
+        replace(SMALL, **{key: number})
+
+
+def test_a_file_without_multiprocessors_is_told_where_a_model_is_built(tmp_path):
+    SLOW.save(tmp_path / "slow.json")
+    with pytest.raises(GraphError, match="device 'slow' states no multiprocessors; give its file the key"):
+        build("feed_forward", cost="occupancy", device=str(tmp_path / "slow.json"))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "transformer_base", "nmt"])
+def test_waves_of_one_element_are_a_roofline(name):
+    """Gradients too: two products of the FLOPs of a product are twice its cost."""
+    options = {"nmt": {"steps": 3}, "resnet18": {"image": 32}}.get(name, {})
+    one = replace(get_device("T4"), multiprocessors=1, tile=1)
+    roofline, occupied = (build(name, cost=cost, device=one, **options).graph for cost in ("roofline", "occupancy"))
+    assert roofline.compute.tolist() == occupied.compute.tolist()
+    steps = [differentiate(graph, parameter_gradients=True).compute.tolist() for graph in (roofline, occupied)]
+    assert steps[0] == steps[1]
+
+
+def test_no_node_of_a_network_gets_faster_with_the_batch():
+    steps = [
+        differentiate(build("resnet18", image=32, batch=batch, cost="occupancy", device="T4").graph).compute
+        for batch in (1, 2, 3, 5, 8, 13)
+    ]
+    assert (np.diff(steps, axis=0) >= 0).all()
+
+
+def test_gradients_of_values_compute_their_own_tiles_and_those_of_weights_none():
+    """A layer of 4 x 6 = 24 outputs, two waves of 12 elements; the gradient of its 4 x 2 = 8 inputs is one wave."""
+    net = Builder("small", Settings(cost="occupancy", device=SMALL))
+    hidden = net.run("ReLU", [net.input("x", (4, 2))], (4, 2), name="hidden")
+    weight = net.parameter("weight", (6, 2))
+    net.run("Linear", [hidden, weight], (4, 6), name="layer", macs=1200, bytes_moved=0)
+    backward = net.network().graph.backward
+    # the product takes 1,000 + 2,400 ns, the gradient of its input 1,000 + 2,400 * 12 / 8, that of the weight 3,400
+    assert net.network().graph.compute.tolist()[1] == 3400
+    assert backward.grad_compute.tolist() == [-1, 4600 + 3400]
 
 
 # ---------------------------------------------------------------- calibration
@@ -419,7 +562,7 @@ def test_this_machine_can_be_measured(dtype, small):
 
 
 def fake_cupy(devices):
-    properties = {"name": b"Some GPU", "totalGlobalMem": 2**34}
+    properties = {"name": b"Some GPU", "totalGlobalMem": 2**34, "multiProcessorCount": 46}
     runtime = SimpleNamespace(
         getDeviceCount=lambda: devices,
         getDevice=lambda: 0,
@@ -439,7 +582,7 @@ def fake_cupy(devices):
 def test_a_gpu_is_measured_through_cupy(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(devices=1))
     device = calibrate(backend="cupy", repeats=1, size=8)
-    assert (device.name, device.memory) == ("Some GPU", 2**34)
+    assert (device.name, device.memory, device.multiprocessors) == ("Some GPU", 2**34, 46)
     assert device.source == device.link.source == "measured by remat calibrate with CuPy 13.0"
 
 
@@ -520,6 +663,7 @@ def test_the_page_shows_every_device_as_it_is():
             *(f"{device.flops[dtype] / 1e12:g}" if dtype in device.flops else "" for dtype in types),
             f"{device.bandwidth / 1e9:g}",
             f"{device.memory // 2**30}",
+            f"{device.multiprocessors}",
             device.source,
         ]
         for device in list_devices()
@@ -542,7 +686,7 @@ def test_the_file_on_the_page_is_read_and_its_keys_are_described(tmp_path):
     (tmp_path / "card.json").write_text(text, "utf-8")
     device = get_device(tmp_path / "card.json")
     rates, link = {"float32": 15e12, "float16": 60e12}, Link(26e9, 24e9, 8e-6, 2**36)
-    assert device == Device("my card", rates, 5e11, 4e-6, 2**34, "its data sheet", link)
+    assert device == Device("my card", rates, 5e11, 4e-6, 2**34, "its data sheet", link, 46, 128)
     keys = {key for row in rows("A device of your own") for key in re.findall(r"`(\w+)`", row[0])}
     assert keys == set(json.loads(text)) == set(device.record())
 
@@ -551,28 +695,35 @@ def test_the_file_on_the_page_is_read_and_its_keys_are_described(tmp_path):
 
 
 def test_operators_cost_what_a_function_gives_in_whole_nanoseconds():
-    costs, unit = operator_costs(lambda flops, moved: flops / 4 + moved, [10, 11, 0], [1, 2, 0])
+    costs, unit = operator_costs(lambda flops, moved: flops / 4 + moved, [10, 11, 0], [1, 2, 0], [0, 1, 0])
     assert (costs.tolist(), unit) == ([4, 5, 0], "ns")
 
 
 def test_operators_are_counted_in_flops():
-    costs, unit = operator_costs("flops", [10, 0], [1, 2])
+    costs, unit = operator_costs("flops", [10, 0], [1, 2], [5, 0])
     assert (costs.tolist(), unit) == ([10, 0], "FLOPs")
 
 
 @pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), "3", None])
 def test_a_cost_function_that_gives_no_cost_is_refused(amount):
     with pytest.raises(GraphError, match=r"cost function gave .*; give ns, a number of 0 or more"):
-        operator_costs(lambda flops, moved: amount, [1], [1])
+        operator_costs(lambda flops, moved: amount, [1], [1], [0])
 
 
 @pytest.mark.parametrize(
     ("cost", "error", "message"),
     [
         ("rofline", GraphError, "no cost is called 'rofline'; did you mean roofline?"),
-        (3, TypeError, 'cost is a int; give "roofline", "flops" or a function of FLOPs and bytes'),
+        (3, TypeError, 'cost is a int; give "roofline", "occupancy", "flops" or a function of FLOPs and bytes'),
     ],
 )
 def test_an_unknown_cost_of_operators_is_refused(cost, error, message):
     with pytest.raises(error, match=re.escape(message)):
-        operator_costs(cost, [1], [1])
+        operator_costs(cost, [1], [1], [0])
+
+
+def test_operators_compute_whole_waves_of_an_a100():
+    """A product of 64 x 64 elements is one tile of 108."""
+    flops = [10**9, 10**9, 0]
+    costs, unit = operator_costs("occupancy", flops, [0, 0, 1500], [64 * 64, 108 * 64 * 64, 0])
+    assert (costs.tolist(), unit) == ([4000 + 108 * 100_000, 4000 + 100_000, 4001], "ns")

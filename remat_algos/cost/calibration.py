@@ -52,7 +52,7 @@ class Timings:
     launches: Seconds
     copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]] | None = None
 
-    def device(self, name: str, memory: int, source: str) -> Device:
+    def device(self, name: str, memory: int, source: str, multiprocessors: int | None = None) -> Device:
         """The device with these times: the best rates, the median launch, and the link that fits the copies best.
 
         The link has one latency and a rate each way, by least squares of the relative errors, so that copies of all
@@ -63,6 +63,7 @@ class Timings:
         name : str
         memory : int
         source : str
+        multiprocessors : int, optional
 
         Returns
         -------
@@ -83,7 +84,8 @@ class Timings:
         }
         bandwidth = max(moved / _fastest(seconds) for moved, seconds in self.streams)
         link = None if self.copies is None else _link(self.copies, source)
-        return Device(name, flops, bandwidth, statistics.median(self.launches), memory, source, link)
+        launch = statistics.median(self.launches)
+        return Device(name, flops, bandwidth, launch, memory, source, link, multiprocessors)
 
 
 def _link(copies: tuple[Mapping[int, Seconds], Mapping[int, Seconds]], source: str) -> Link:
@@ -118,7 +120,8 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
     Device
         Its bandwidth is the better of a copy and an element-wise operation on arrays larger than any cache; its launch
         is the time of one of many consecutive operations on one element. With "cupy" it has a `link`, unless the host
-        pins no memory: copies of 4 KiB to 64 MiB each way, many in a row.
+        pins no memory: copies of 4 KiB to 64 MiB each way, many in a row; and the multiprocessors that the driver
+        states.
 
     Raises
     ------
@@ -150,7 +153,12 @@ def calibrate(*, dtype: str = "float32", backend: str = "numpy", repeats: int = 
             raise
         message = f"{shortened(library.version)} cannot be measured here ({first_line(error)}); {CUDA_PARTS}"
         raise BackendError(message) from error
-    return timings.device(library.name, library.memory, f"measured by remat calibrate with {library.version}")
+    return timings.device(
+        library.name,
+        library.memory,
+        f"measured by remat calibrate with {library.version}",
+        library.multiprocessors,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +179,8 @@ class Library:
         Name and version of the library.
     pinned : callable, optional
         Takes bytes of host memory that copies to and from the device may use without a detour.
+    multiprocessors : int, optional
+        Number of multiprocessors of the device.
     """
 
     arrays: Any
@@ -179,6 +189,7 @@ class Library:
     memory: int
     version: str
     pinned: Callable[[int], Any] | None = None
+    multiprocessors: int | None = None
 
 
 def _numpy() -> Library:
@@ -191,7 +202,8 @@ def _cupy() -> Library:
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.runtime.getDevice())
     name, memory = properties["name"].decode(), int(properties["totalGlobalMem"])
     finish, pinned = cupy.cuda.runtime.deviceSynchronize, cupy.cuda.alloc_pinned_memory
-    return Library(cupy, finish, name, memory, f"CuPy {cupy.__version__}", pinned)
+    multiprocessors = int(properties["multiProcessorCount"])
+    return Library(cupy, finish, name, memory, f"CuPy {cupy.__version__}", pinned, multiprocessors)
 
 
 def measure(library: Library, dtypes: Iterable[str], repeats: int, size: int) -> Timings:

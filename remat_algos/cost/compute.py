@@ -9,17 +9,17 @@ from numpy.typing import ArrayLike
 from remat_algos.cost.devices import Device, get_device, named_device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.arrays import Float64, Int64, frozen
 from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
-COSTS = ("flops", "paper", "unit", "roofline", "measured")
+COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")
 """Methods of counting."""
 
 DEFAULT_DEVICE = "A100 80GB"
 """The default device of a roofline."""
 
-TIMED = ("roofline", "measured")  # methods that need a device
+TIMED = ("roofline", "occupancy", "measured")  # methods that need a device
 _HEAVY, _LIGHT = 10, 1  # kusumoto2019, section 3
 
 
@@ -31,6 +31,7 @@ def compute_costs(
     cost: str = "flops",
     device: Device | str | os.PathLike[str] | None = None,
     dtype: str = "float32",
+    products: ArrayLike | None = None,
 ) -> tuple[Int64, str]:
     """The cost of running each node once, and its unit.
 
@@ -42,16 +43,19 @@ def compute_costs(
         FLOPs of each node, a multiplication and an addition counted as two.
     bytes_moved : array_like of int
         Bytes that each node reads and writes.
-    cost : {"flops", "paper", "unit", "roofline", "measured"}, optional
+    cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}, optional
         "flops": FLOPs. "paper": 10 for the operation Convolution, 1 for all others, transposed convolution too
         (kusumoto2019, section 3). "unit": 1. "roofline": the launch and the longer of computing and moving bytes, in
-        ns, at least 1; 0 without FLOPs and bytes, since nothing is launched. "measured": the
-        same, on a device that was measured.
+        ns, at least 1; 0 without FLOPs and bytes, since nothing is launched. "occupancy": the same, but products
+        compute whole waves of tiles. "measured": a roofline on a device that was measured.
     device : Device, str or path, optional
-        For "roofline" a name of the table, "A100 80GB" by default, or a file; for "measured" the file that
-        `remat calibrate` wrote.
+        For "roofline" and "occupancy" a name of the table, "A100 80GB" by default, or a file; for "measured" the file
+        that `remat calibrate` wrote.
     dtype : str, optional
         The type of the elements, on which the FLOP/s of the device depend.
+    products : array_like of int, optional
+        Number of elements of the result of each node that is a product of matrices or a convolution, 0 for other nodes;
+        for "occupancy".
 
     Returns
     -------
@@ -62,7 +66,8 @@ def compute_costs(
     Raises
     ------
     GraphError
-        For an unknown cost, device or dtype, or a device with a cost that needs no device.
+        For an unknown cost, device or dtype, a device with a cost that needs no device, or one without
+        multiprocessors, or no products, for "occupancy".
 
     Examples
     --------
@@ -72,12 +77,19 @@ def compute_costs(
     >>> costs, unit = compute_costs(ops, flops, moved, cost="roofline", device="V100 16GB")
     >>> costs.tolist(), unit
     ([68694, 13889], 'ns')
+
+    A result of 400,000 elements takes two waves of 80 tiles of 64 x 64, as one of 655,360 would:
+
+    >>> compute_costs(ops, flops, moved, cost="occupancy", device="V100 16GB", products=[400_000, 0])[0].tolist()
+    [109357, 13889]
     """
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
     work, moved = _counts(flops, "flops", len(ops)), _counts(bytes_moved, "bytes_moved", len(ops))
     if cost in TIMED:
-        return _roofline(work, moved, _chosen(cost, device), dtype), "ns"
+        chosen = _chosen(cost, device)
+        amount = _in_waves(work, products, chosen.wave) if cost == "occupancy" else work
+        return _roofline(amount, moved, chosen, dtype), "ns"
     if device is not None:
         raise GraphError(f'cost "{shortened(cost)}" needs no device; leave it out, or use cost "roofline"')
     if cost == "flops":
@@ -114,7 +126,20 @@ def _chosen(cost: str, device: Device | str | os.PathLike[str] | None) -> Device
     return get_device(DEFAULT_DEVICE if device is None else device)
 
 
-def _roofline(flops: Int64, moved: Int64, device: Device, dtype: str) -> Int64:
+def _in_waves(flops: Int64, products: ArrayLike | None, wave: int) -> Float64:
+    """FLOPs, those of products with their results padded to whole waves.
+
+    The quotient of two of Python's integers is the float nearest to the exact one. So neither padding nor a larger
+    batch ever makes a product faster, and whole waves have the FLOPs of the product.
+    """
+    if products is None:
+        raise GraphError('cost "occupancy" was given no products; give the elements of each, and 0 for other nodes')
+    sizes = _counts(products, "products", flops.size)
+    each = zip(flops.tolist(), sizes.tolist(), strict=True)
+    return np.array([work * (-(-size // wave) * wave) / size if size else work for work, size in each], np.float64)
+
+
+def _roofline(flops: Int64 | Float64, moved: Int64, device: Device, dtype: str) -> Int64:
     seconds = device.launch + np.maximum(flops / device.rate(dtype), moved / device.bandwidth)
     launched = (flops > 0) | (moved > 0)
     return frozen(np.where(launched, np.maximum(np.rint(1e9 * seconds), 1), 0), np.int64, "roofline")

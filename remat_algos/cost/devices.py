@@ -1,4 +1,4 @@
-"""Devices that run networks: FLOP/s, bytes/s and launch time."""
+"""Devices that run networks: FLOP/s, bytes/s, launch time and multiprocessors."""
 
 import json
 import os
@@ -21,10 +21,14 @@ FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
 """Assumed seconds per launch of the GPUs in the table, which data sheets lack: the order of back-to-back launches
 from a framework. `remat calibrate` measures it."""
+TILE = 64
+"""Assumed side of a tile, in elements: of the square tiles that NVIDIA lists for cuBLAS, 64 and 128, the smaller, which
+leaves fewer multiprocessors idle (Matrix Multiplication Background User's Guide, 2023, section 2.3)."""
 
 _KEYS = ("name", "flops", "bandwidth", "launch", "memory")
 _MISSING = "; name a device of the table, or a file that `remat calibrate -o FILE` wrote"
 _MAX_RATE = 1e30  # larger rates would overflow sums
+_MAX_COUNT = 2**20  # of multiprocessors, and elements along a tile: a wave then has less than 2**60
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,10 @@ class Device:
         Where the numbers come from.
     link : Link, optional
         Its link to the host.
+    multiprocessors : int, optional
+        Number of its multiprocessors, each of which computes one tile of a product at a time.
+    tile : int
+        Side of a tile, in elements of the result.
 
     Raises
     ------
@@ -66,6 +74,8 @@ class Device:
     memory: int
     source: str = ""
     link: Link | None = None
+    multiprocessors: int | None = None
+    tile: int = TILE
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -84,8 +94,13 @@ class Device:
         object.__setattr__(self, "flops", MappingProxyType(rates))
         object.__setattr__(self, "bandwidth", self._positive(self.bandwidth, "bandwidth"))
         object.__setattr__(self, "launch", self._positive(self.launch, "launch", or_zero=True))
-        if not isinstance(self.memory, int) or isinstance(self.memory, bool) or not 0 < self.memory < 2**63:
+        if not _is_count(self.memory, 2**63):
             raise GraphError(f'"memory" of {quoted(self.name)} is {_shown(self.memory)}; give whole bytes, above 0')
+        for key in ("multiprocessors", "tile"):
+            number = getattr(self, key)
+            if not _is_count(number, _MAX_COUNT) and not (key == "multiprocessors" and number is None):
+                fault = f'"{key}" of {quoted(self.name)} is {_shown(number)}'
+                raise GraphError(f"{fault}; give a whole number above 0, or leave it out")
         if self.link is not None and not isinstance(self.link, Link):
             raise GraphError(f'"link" of {quoted(self.name)} is {_shown(self.link)}; give a Link')
 
@@ -122,11 +137,39 @@ class Device:
         wider = "float16" if dtype.startswith("float8") else "float32"
         return next(self.flops[name] for name in (dtype, wider, "float32") if name in self.flops)
 
+    @property
+    def wave(self) -> int:
+        """Elements of a product that all multiprocessors compute at a time, a tile each.
+
+        Raises
+        ------
+        GraphError
+            If the number of multiprocessors is not stated.
+
+        Examples
+        --------
+        >>> get_device("A100 80GB").wave == 108 * 64 * 64
+        True
+        """
+        if self.multiprocessors is None:
+            remedy = 'give its file the key "multiprocessors", or use cost "roofline" or "measured"'
+            raise GraphError(f"device {quoted(self.name)} states no multiprocessors; {remedy}")
+        return self.multiprocessors * self.tile**2
+
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
         numbers = {"flops": dict(self.flops), "bandwidth": self.bandwidth, "launch": self.launch, "memory": self.memory}
         link = {} if self.link is None else {"link": self.link.record()}
-        return {"format": FORMAT, "version": VERSION, "name": self.name, **numbers, "source": self.source, **link}
+        tiles = {} if self.multiprocessors is None else {"multiprocessors": self.multiprocessors, "tile": self.tile}
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            **numbers,
+            "source": self.source,
+            **link,
+            **tiles,
+        }
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -141,41 +184,55 @@ class Device:
         write_whole(Path(path), (json.dumps(self.record(), indent=1) + "\n").encode())
 
 
+def _is_count(number: object, limit: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 < number < limit
+
+
 def _shown(number: object) -> str:
     return "missing" if number is None else quoted(number)
 
 
-# TFLOP/s by type, GB/s, GiB and the source at NVIDIA. Rates are of dense matrix products: not sparse (half of the
-# sparse rates, where a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as in training.
-# float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives for their
-# compute capability, 1/32 or 1/64.
+# TFLOP/s by type, GB/s, GiB, multiprocessors and the source at NVIDIA. Rates are of dense matrix products: not sparse
+# (half of the sparse rates, where a data sheet has only these), float32 without TF32, 16 bits with sums in float32, as
+# in training. float64 of the GeForce cards, T4 and L4 is the share of float32 that the CUDA C++ Programming Guide gives
+# for their compute capability, 1/32 or 1/64. Multiprocessors are those of the architecture's white paper; on the Titan
+# X, GTX 1080 Ti, K40c, T4 and L4 the cores of the card (3072, 3584, 2880, 2560, 7424) divided by those of one
+# multiprocessor, which the Programming Guide gives too (128, 128, 192, 64, 128).
 _TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3", "int8")
 _TABLE = """
-Titan_X     0.206  6.6     -     -      -      - 336.5  12 GTX TITAN X specifications, 2015 (3072 x 2 x 1075 MHz)
-GTX_1080_Ti 0.354 11.3     -     -      -      -   484  11 GTX 1080 Ti specifications, 2017 (3584 x 2 x 1582 MHz)
-RTX_2080_Ti  0.42 13.4  53.8     -      -  215.2   616  11 Turing GPU Architecture (white paper), 2018, reference card
-K40c         1.43 4.29     -     -      -      -   288  12 Tesla K40 (board specification), 2013, base clock
-P100          5.3 10.6  21.2     -      -      -   732  16 Tesla P100 (data sheet), 2016, for NVLink
-V100_16GB     7.8 15.7   125     -      -      -   900  16 Tesla V100 (data sheet), 2018, for NVLink
-T4          0.253  8.1    65     -      -    130   320  16 T4 (product brief), 2019
-A100_40GB    19.5 19.5   312   312      -    624  1555  40 A100 (data sheet), 2021, SXM
-A100_80GB    19.5 19.5   312   312      -    624  2039  80 A100 (data sheet), 2021, SXM
-RTX_3090    0.556 35.6    71    71      -    284   936  24 Ampere GA102 GPU Architecture (white paper), 2021
-RTX_4090     1.29 82.6 165.2 165.2  330.3  660.6  1008  24 Ada GPU Architecture (white paper), 2023
-L4          0.473 30.3   121   121  242.5  242.5   300  24 L4 (data sheet), 2023, half of the sparse rates
-H100_SXM     66.9 66.9 989.4 989.4 1978.9 1978.9  3350  80 H100 Architecture (white paper), 2023, SXM5
-H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 H200 (data sheet), 2024, SXM; rates of the H100
+Titan_X     0.206  6.6     -     -      -      - 336.5  12  24 GTX TITAN X specifications, 2015 (3072 x 2 x 1075 MHz)
+GTX_1080_Ti 0.354 11.3     -     -      -      -   484  11  28 GTX 1080 Ti specifications, 2017 (3584 x 2 x 1582 MHz)
+RTX_2080_Ti  0.42 13.4  53.8     -      -  215.2   616  11  68 Turing Architecture (white paper), 2018, reference card
+K40c         1.43 4.29     -     -      -      -   288  12  15 Tesla K40 (board specification), 2013, base clock
+P100          5.3 10.6  21.2     -      -      -   732  16  56 Tesla P100 (data sheet), 2016, for NVLink
+V100_16GB     7.8 15.7   125     -      -      -   900  16  80 Tesla V100 (data sheet), 2018, for NVLink
+T4          0.253  8.1    65     -      -    130   320  16  40 T4 (product brief), 2019
+A100_40GB    19.5 19.5   312   312      -    624  1555  40 108 A100 (data sheet), 2021, SXM
+A100_80GB    19.5 19.5   312   312      -    624  2039  80 108 A100 (data sheet), 2021, SXM
+RTX_3090    0.556 35.6    71    71      -    284   936  24  82 Ampere GA102 GPU Architecture (white paper), 2021
+RTX_4090     1.29 82.6 165.2 165.2  330.3  660.6  1008  24 128 Ada GPU Architecture (white paper), 2023
+L4          0.473 30.3   121   121  242.5  242.5   300  24  58 L4 (data sheet), 2023, half of the sparse rates
+H100_SXM     66.9 66.9 989.4 989.4 1978.9 1978.9  3350  80 132 H100 Architecture (white paper), 2023, SXM5
+H200         66.9 66.9 989.4 989.4 1978.9 1978.9  4800 141 132 H200 (data sheet), 2024, SXM; rates of the H100
 """
 
 
 def _of_row(row: str) -> Device:
     """Read a row of the table; both kinds of float8 are equally fast."""
-    name, *numbers, source = row.split(maxsplit=len(_TYPES) + 3)
-    *rates, bandwidth, gib = numbers
+    name, *numbers, source = row.split(maxsplit=len(_TYPES) + 4)
+    *rates, bandwidth, gib, multiprocessors = numbers
     flops = {dtype: float(rate) * 1e12 for dtype, rate in zip(_TYPES, rates, strict=True) if rate != "-"}
     if "float8_e4m3" in flops:
         flops["float8_e5m2"] = flops["float8_e4m3"]
-    return Device(name.replace("_", " "), flops, float(bandwidth) * 1e9, LAUNCH, int(gib) * 2**30, f"NVIDIA, {source}")
+    return Device(
+        name.replace("_", " "),
+        flops,
+        float(bandwidth) * 1e9,
+        LAUNCH,
+        int(gib) * 2**30,
+        f"NVIDIA, {source}",
+        multiprocessors=int(multiprocessors),
+    )
 
 
 _DEVICES = {device.name: device for device in map(_of_row, _TABLE.strip().splitlines())}
@@ -304,4 +361,5 @@ def _device(record: Any) -> Device:
         except ValueError as error:
             raise GraphError(f'"memory": {error}') from error
     link = record.get("link")
-    return Device(**fields, source=record.get("source", ""), link=None if link is None else Link.of(link))
+    tiles = {key: record[key] for key in ("multiprocessors", "tile") if key in record}
+    return Device(**fields, source=record.get("source", ""), link=None if link is None else Link.of(link), **tiles)

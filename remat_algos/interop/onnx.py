@@ -77,10 +77,11 @@ def capture(
     model : path, bytes or onnx.ModelProto
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, `{"batch": 8}`; axis 0 of a tensor x without a symbol there is "x[0]".
-    cost : {"roofline", "flops"} or callable, optional
-        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of products of matrices, convolutions, Einsum, RNN, GRU, LSTM and attention,
-        also in the bodies of If, Loop and Scan; other operators have none.
+    cost : {"roofline", "occupancy", "flops"} or callable, optional
+        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operator. "occupancy": the same, with products in whole
+        waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are those of products of
+        matrices, convolutions, Einsum, RNN, GRU, LSTM and attention, also in the bodies of If, Loop and Scan; other
+        operators have none.
 
     Returns
     -------
@@ -341,15 +342,19 @@ class _OnnxRows:
         self.rows: list[NodeRow] = []
         self.flops: list[int] = []
         self.moved: list[int] = []
+        self.products: list[int] = []
         shapes = ChainMap({name: extent.shape for name, extent in self.extents.items()})
         for node in self.graph.node:
             if node.op_type != "Constant" and any(node.output):
                 self._add(node)
                 self.flops.append(self._flops(node, shapes, ChainMap(self.constants)))
+                self.products.append(
+                    self._result_size(node) if self.flops[-1] and next(_bodies(node), None) is None else 0
+                )
 
     def tables(self, cost: Cost) -> Tables:
         """The rows, costs among them."""
-        costs, unit = operator_costs(cost, self.flops, self.moved)
+        costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
         parts = self.rows, self.residents
@@ -395,6 +400,10 @@ class _OnnxRows:
         inputs, output = kind.saved(alone=alone)
         extra = values[1:] if kind.extra and op != "BatchNormalization" else []  # those are its running statistics
         return [*(reads if inputs else discrete), *(values[:1] if output else []), *extra]
+
+    def _result_size(self, node: Any) -> int:
+        """Number of elements of the first value of an operator."""
+        return prod(next(self.extents[name].shape for name in node.output if name in self.extents))
 
     def _flops(self, node: Any, shapes: ChainMap[str, tuple[int, ...]], constants: ChainMap[str, Any]) -> int:
         """FLOPs of an operator, with its bodies as often as they run."""

@@ -38,6 +38,9 @@ _SHAPE = re.compile(r"\.shape = \(([^'\"\[\]]*)\)(?=,|$)")
 VIEWS = frozenset(("reshape", "optimization_barrier"))
 """Operations whose values are their reads, in another shape at most."""
 
+PRODUCTS = frozenset(("dot_general", "convolution"))
+"""Operations with FLOPs."""
+
 EFFECTS = frozenset(("rng", "infeed", "outfeed", "send", "recv"))
 """Operations that must not run a second time, beside calls that are marked with a side effect."""
 
@@ -65,10 +68,10 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
     dims : mapping of str to int, optional
         Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
         "arg1[0]" if the module has no symbol for it.
-    cost : {"roofline", "flops"} or callable, optional
-        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "flops": FLOPs. A callable gives the ns of
-        (FLOPs, bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations
-        have none.
+    cost : {"roofline", "occupancy", "flops"} or callable, optional
+        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "occupancy": the same, with products in whole
+        waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are those of dot_general and
+        convolution, also in branches and loops; other operations have none.
 
     Returns
     -------
@@ -296,6 +299,7 @@ class _HloRows:
         self.residents: list[ResidentRow] = []
         self.flops: list[int] = []
         self.moved: list[int] = []
+        self.products: list[int] = []
         self.counts: Counter[str] = Counter()
         self.calls: list[str] = []
         self.called_flops: dict[str, int] = {}
@@ -307,7 +311,7 @@ class _HloRows:
 
     def tables(self, cost: Cost) -> Tables:
         """The rows, costs among them."""
-        costs, unit = operator_costs(cost, self.flops, self.moved)
+        costs, unit = operator_costs(cost, self.flops, self.moved, self.products)
         for row, amount in zip(self.rows, costs.tolist(), strict=True):
             row.compute = 0 if row.values[0].view_of is not None else amount
             for place, value in enumerate(row.values):
@@ -362,6 +366,7 @@ class _HloRows:
         row = NodeRow(name, op, once=self._has_effect(operation), reads=reads, values=values)
         self.rows.append(row)
         self.flops.append(self._flops(operation))
+        self.products.append(prod(operation.results[0].type.shape) if op in PRODUCTS else 0)
         self.moved.append(sum(sizes) + sum(_memory(operand.type) for operand in read))
         return [row.value_name(place) for place in range(len(sizes))]
 
@@ -429,7 +434,7 @@ def _memory(kind: Any) -> int:
 def _product_flops(operation: Any) -> int:
     """FLOPs of dot_general and convolution, 0 of other operations."""
     op = operation.name.removeprefix(DIALECT)
-    if op not in ("dot_general", "convolution"):
+    if op not in PRODUCTS:
         return 0
     left, right = (operand.type.shape for operand in operation.operands)
     size = 2 * prod(operation.results[0].type.shape)

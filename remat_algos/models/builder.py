@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -348,12 +349,12 @@ class Builder(Names):
     def _graph(self) -> ComputationGraph:
         ops = tuple(layer.op for layer in self.layers)
         flops, moved = [layer.flops for layer in self.layers], [layer.bytes_moved for layer in self.layers]
-        compute, unit = self._costs(ops, flops, moved)
+        results = [prod(layer.shapes[0]) if layer.macs else 0 for layer in self.layers]
+        compute, unit = self._costs(ops, flops, moved, results)
         value_indptr = indptr_of(self._value_counts)
         read_indptr, read_indices = from_lists(self._reads)
         output = unread_first_values(value_indptr, read_indices)
         output[self._effects] = True
-        n = len(ops)
         return ComputationGraph.from_arrays(
             value_indptr=value_indptr,
             read_indptr=read_indptr,
@@ -366,7 +367,7 @@ class Builder(Names):
             backward=Backward(
                 *from_lists(self._saved),
                 np.array(self._grad_memory, np.int64),
-                np.full(n, -1, np.int64),
+                self._grad_compute(ops, flops, moved),
                 np.array(self._grad_workspace, np.int64),
             ),
             resident=Resident(
@@ -384,18 +385,40 @@ class Builder(Names):
             ),
         )
 
+    def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
+        """Costs of gradients, -1 for the rule of `differentiate`.
+
+        With occupancy the gradient of a product is two products of the same FLOPs, with results of the size of its
+        operands. That of a weight has none: it sums over the batch, and libraries split sums where tiles are few.
+        """
+        if self.settings.cost != "occupancy":
+            return np.full(len(ops), -1, np.int64)
+        first, second = (
+            self._costs(ops, flops, bytes_moved, [_operand_size(layer, place) for layer in self.layers])[0]
+            for place in (0, 1)
+        )
+        return np.where([layer.macs > 0 for layer in self.layers], first + second, -1)
+
     def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
         """Cost of the update of a parameter, or of one of its element-wise steps."""
         elements = size // element_bytes(self.settings.dtype)
         optimizer = optimizer_of(op)
         flops = optimizer.flops if optimizer is not None else 1
-        cost, _ = self._costs((op,), [flops * elements], [bytes_moved])
+        cost, _ = self._costs((op,), [flops * elements], [bytes_moved], [0])
         return int(cost[0])
 
-    def _costs(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> tuple[Int64, str]:
+    def _costs(
+        self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int], products: list[int]
+    ) -> tuple[Int64, str]:
         cost, device, dtype = self.settings.cost, self.settings.device, self.settings.dtype
         work = np.array(flops, np.int64), np.array(bytes_moved, np.int64)
-        return compute_costs(ops, *work, cost=cost, device=device, dtype=dtype)
+        return compute_costs(ops, *work, cost=cost, device=device, dtype=dtype, products=products)
+
+
+def _operand_size(layer: Layer, place: int) -> int:
+    """Number of elements of an operand of a product; 0 for a resident, and for other layers."""
+    operands = [prod(x.shape) if x.value >= 0 else 0 for x in layer.arguments] if layer.macs else []
+    return operands[place] if place < len(operands) else 0
 
 
 def broadcasts(shape: Shape, to: Shape) -> bool:

@@ -43,10 +43,10 @@ class Settings:
         optimizers as element-wise steps and reductions.
     workspace : int, float or str
         Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
-    cost : {"flops", "paper", "unit", "roofline", "measured"}
+    cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}
         Unit of `compute` (docs/costs.md).
     device : str or Device, optional
-        For `roofline` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
+        For `roofline`, `occupancy` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
     parameter_gradients : bool
         Differentiate, with gradients of the parameters.
     optimizer : {"none", "sgd", "momentum", "adam", "adamw"}

@@ -152,6 +152,14 @@ def test_costs_are_nanoseconds_of_a_roofline_or_of_a_function():
     assert counted.compute[0] == moved
 
 
+def test_with_occupancy_products_compute_whole_waves():
+    """The first layer has 8 x 32 results of 108 x 64 x 64 in a wave; operators without FLOPs stay as they are."""
+    roofline, occupied = (capture(mlp(), {"batch": 8}, cost=cost) for cost in ("roofline", "occupancy"))
+    assert occupied.compute[0] == round(4000 + 8192 * (108 * 64 * 64 / 256) / 1e4)
+    products = occupied.compute != roofline.compute
+    assert [op for op, product in zip(occupied.labels.ops, products, strict=True) if product] == ["Gemm", "MatMul"]
+
+
 @pytest.mark.parametrize("training", [0, 1])
 def test_a_block_of_convolution_normalization_and_pooling(training):
     graph = capture(block(training), cost="flops")

@@ -77,6 +77,19 @@ def test_costs_are_nanoseconds_of_a_roofline():
     assert (graph.compute.tolist(), graph.labels.compute_unit) == ([4000 + round(8e6 / 1.5e3)], "ns")
 
 
+def test_with_occupancy_products_compute_whole_waves():
+    """8 x 16 results of 108 x 64 x 64 in a wave; a loop stays at the roofline."""
+
+    def both(x, y):
+        return lax.fori_loop(0, 3, lambda _, z: jnp.sin(z @ z), x @ y)
+
+    module = lowered(both, shaped(8, 8), shaped(8, 8))
+    roofline, occupied = (capture(module, cost=cost) for cost in ("roofline", "occupancy"))
+    place = occupied.labels.ops.index("dot_general")
+    assert occupied.compute[place] == round(4000 + 2 * 8**3 * (108 * 64 * 64 / 64) / 1e4)
+    assert (occupied.compute != roofline.compute).sum() == 1
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_convolution_and_its_gradient_cost_alike(stride):
     def convolution(x, kernel):

@@ -625,6 +625,15 @@ def test_a_model_without_numbers_can_be_captured():
     assert captured.graph.hash == remat.capture(Layers(nn.Dropout(0.2)), (X,)).graph.hash
 
 
+def test_with_occupancy_products_compute_whole_waves():
+    """64 x 16 results of 108 x 64 x 64 in a wave; other operators stay as they are."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh())
+    roofline, occupied = (remat.capture(model, (X,), cost=cost).graph for cost in ("roofline", "occupancy"))
+    products = [op in ("aten.addmm.default", "aten.mm.default") for op in occupied.labels.ops]
+    assert (occupied.compute != roofline.compute).tolist() == products
+    assert occupied.compute[0] == round(4000 + 2 * 64 * 16 * 16 * (108 * 64 * 64 / 1024) / 1e4)
+
+
 def test_a_model_without_gradient_is_captured_as_its_forward_part():
     captured = remat.capture(nn.Sequential(nn.ReLU(), nn.Tanh()), (X,))
     assert captured.num_forward == 1

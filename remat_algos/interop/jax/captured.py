@@ -132,9 +132,10 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
         Anything that `jax.make_jaxpr` traces.
     *args
         Nested arrays, or `jax.ShapeDtypeStruct` in their place.
-    cost : {"roofline", "flops"} or callable, optional
-        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s with 4 us per equation; "flops",
-        those of matrix products and convolutions; or ns by a function of (FLOPs, bytes moved).
+    cost : {"roofline", "occupancy", "flops"} or callable, optional
+        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s with 4 us per equation; "occupancy",
+        the same with matrix products and convolutions in whole waves of tiles; "flops", those of the latter; or ns by a
+        function of (FLOPs, bytes moved).
 
     Returns
     -------
@@ -188,7 +189,8 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> Com
         sum(each.memory) + sum(memory[x] for x in values) + sum(residents[r] for r in others)
         for each, values, others in zip(equations, reads, resident_reads, strict=True)
     ]
-    costs, unit = operator_costs(cost, [each.flops for each in equations], moved)
+    flops, products = [each.flops for each in equations], [each.product_size for each in equations]
+    costs, unit = operator_costs(cost, flops, moved, products)
     compute, workspace = costs.copy(), np.zeros_like(costs)
     for i, equation in enumerate(equations):
         programs = [body for body in equation.bodies if body.equations]

@@ -26,6 +26,9 @@ INLINED = (
 )
 """Calls whose equations are nodes of their own."""
 
+PRODUCTS = (primitives.dot_general_p, primitives.conv_general_dilated_p)
+"""Operations with FLOPs."""
+
 LOOPS = (primitives.scan_p, primitives.while_p, primitives.cond_p)
 """Loops and branches: one node each, with the cost and the intermediates of their bodies."""
 
@@ -97,6 +100,11 @@ class Equation:
     def flops(self) -> int:
         """FLOPs of its matrix products and convolutions, also in its bodies."""
         return _flops(self.eqn)
+
+    @property
+    def product_size(self) -> int:
+        """Number of elements of its result if it is a matrix product or a convolution, else 0."""
+        return prod(self.eqn.outvars[0].aval.shape) if self.eqn.primitive in PRODUCTS else 0
 
     def run(self, array_of: Callable[[Any], Any]) -> list[Any]:
         """Its values, computed by JAX's own interpreter; None for an effect's value of 0 bytes.

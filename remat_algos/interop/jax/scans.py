@@ -61,7 +61,7 @@ def plan_scans(
         Arguments as for `capture`.
     transform : callable, optional
         Transformation that computes the gradients; by default `jax.value_and_grad`.
-    cost : {"roofline", "flops"} or callable, optional
+    cost : {"roofline", "occupancy", "flops"} or callable, optional
         As for `capture`.
     effort : {"fast", "default", "best"}
         As for `solve`.

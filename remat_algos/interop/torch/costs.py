@@ -43,7 +43,10 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
     else:
         flops = [0 if node is None else count_flops(node) for node in operators]
         moved = [0 if node is None else moved_bytes(node) for node in operators]
-        compute, unit = operator_costs(cost, flops, moved)
+        products = [
+            result_size(node) if node is not None and work else 0 for node, work in zip(operators, flops, strict=True)
+        ]
+        compute, unit = operator_costs(cost, flops, moved, products)
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
 
 
@@ -66,6 +69,11 @@ def moved_bytes(node: fx.Node) -> int:
     """Bytes that a call reads and writes."""
     results = [node.meta["val"], *(read.meta["val"] for read in node.all_input_nodes)]
     return sum(int(tensor.numel()) * tensor.itemsize for result in results for tensor in tensors(result))
+
+
+def result_size(node: fx.Node) -> int:
+    """Number of elements of the first result of a call."""
+    return next((int(tensor.numel()) for tensor in tensors(node.meta["val"])), 0)
 
 
 def probe(node: fx.Node) -> tuple[int, int]:

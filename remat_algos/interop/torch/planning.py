@@ -72,7 +72,7 @@ class TrainingRequest:
         As for `remat_algos.solve`.
     rng : {"replay", "once"}
         Random operators may run again, with the generator's state of their first run, or only once.
-    cost : {"roofline", "flops", "profile"} or callable
+    cost : {"roofline", "occupancy", "flops", "profile"} or callable
         The cost of an operator; a callable gives the ns of (FLOPs, bytes).
     workspace : bool
         Run each kind of operator once, to measure its workspace.

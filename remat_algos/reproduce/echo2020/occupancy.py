@@ -1,20 +1,43 @@
-"""Figures 3b, 15b and 22b of echo2020: samples per second against the batch, by a roofline with occupancy."""
+"""Figures 3, 15b, 18b and 22b of echo2020: samples per second against the batch, by a roofline with occupancy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.reproduce.echo2020.networks import DEVICE, FLOAT
-from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, NetworkRuns, SimulatedRun
+from remat_algos.models.registry import build
+from remat_algos.reproduce.echo2020.networks import DEVICE, NMT, Workload
+from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, NetworkRuns
 from remat_algos.reproduce.page import Table
 
-MULTIPROCESSORS = 68  # of the RTX 2080 Ti (NVIDIA, Turing GPU Architecture, 2018)
-SIDES = (64, 128)  # of the square tiles of an output that one multiprocessor computes at a time
+SIDES = (64, 128)  # of the square tiles of a product that one multiprocessor computes at a time
+RESNET_50 = Workload(
+    "ResNet-50", partial(build, "resnet"), (4, 8, 16, 32, 64), 32, "momentum", {"depth": 50, "preactivation": True}
+)
+NMT_FROM_8 = replace(NMT, batches=(8, 16, 32, 64, 128))
+
+
+def growth() -> Table:
+    """Samples per second of Baseline at doubling batches, relative to the batch before."""
+    kinds = ("roofline", *(f"tiles of {side}" for side in SIDES))
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
+    columns |= dict.fromkeys(kinds, "{:.3g}".format)
+    columns |= dict.fromkeys((f"growth, {kind}" for kind in kinds), "{:.2f}".format)
+    rows = []
+    for workload in (RESNET_50, NMT_FROM_8):
+        before: list[float] = []
+        for batch in workload.batches:
+            steps = [workload.training(forward) for forward in (workload.forward(batch), *_occupied(workload, batch))]
+            rates = [_rate(batch, step.needed_compute) for step in steps]
+            ratios = [round(rate / last, 4) for rate, last in zip(rates, before, strict=True)] if before else [None] * 3
+            rows.append((workload.label, batch, *rates, *ratios))
+            before = rates
+    note = "Growth is that of the samples per second from half the batch: 2 is linear, 1 is none."
+    return Table("growth", "Samples per second of Baseline against the batch (Figure 3)", columns, rows, note)
 
 
 def throughputs(cases: Sequence[NetworkRuns]) -> Table:
@@ -22,44 +45,32 @@ def throughputs(cases: Sequence[NetworkRuns]) -> Table:
     columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
     for name in (BASELINE, ECHO):
         columns |= dict.fromkeys((name, *(f"{name}, tiles of {side}" for side in SIDES)), "{:.3g}".format)
-    rows = []
-    for case in cases:
-        rates = (rate for name in (BASELINE, ECHO) for rate in _rates(case, name))
-        rows.append((case.workload.label, case.batch, *rates))
+    rows = [(case.workload.label, case.batch, *_rates(case)) for case in cases]
     note = (
         "A tile is a square of that many elements on a side. Tiles run in waves of one per multiprocessor; the compute "
-        "time of an operation is that of its waves, rounded up."
+        "time of a product is that of its waves, rounded up."
     )
     return Table("occupancy", "Samples per second by a roofline with occupancy", columns, rows, note)
 
 
-def _rates(case: NetworkRuns, name: str) -> list[float]:
-    """Samples per second of a strategy without occupancy, then with tiles of each size."""
-    workload, run = case.workload, case.runs[name]
-    counted = workload.training(workload.forward(case.batch, cost="flops", device=None), encoded=name == ECHO)
-    times = [run.compute, *(with_occupancy(run, counted, side) for side in SIDES)]
-    return [round(1e9 * case.batch / time, 2) for time in times]
+def _rates(case: NetworkRuns) -> list[float]:
+    """Samples per second of Baseline, without occupancy and with tiles of each size, then of Echo."""
+    workload, rates = case.workload, []
+    occupied = _occupied(workload, case.batch)
+    for name in (BASELINE, ECHO):
+        run = case.runs[name]
+        priced = [workload.training(forward, encoded=name == ECHO) for forward in occupied]
+        times = [run.compute, *(int(graph.compute[run.order].sum()) for graph in priced)]
+        rates += [_rate(case.batch, time) for time in times]
+    return rates
 
 
-def with_occupancy(run: SimulatedRun, counted: ComputationGraph, side: int) -> float:
-    """Nanoseconds of a run in which a last wave of few tiles takes as long as a full one.
+def _occupied(workload: Workload, batch: int) -> list[ComputationGraph]:
+    """The forward part with costs with occupancy, for tiles of each size."""
+    devices = [replace(get_device(DEVICE), tile=side) for side in SIDES]
+    return [workload.forward(batch, cost="occupancy", device=device) for device in devices]
 
-    Parameters
-    ----------
-    run : SimulatedRun
-        On a graph with times by the roofline.
-    counted : ComputationGraph
-        The same graph with FLOPs.
-    side : int
-        Side of a tile in elements.
-    """
-    device, graph, order = get_device(DEVICE), run.graph, run.order
-    launch = 1e9 * device.launch
-    times = graph.compute[order].astype(float)
-    largest = np.maximum.reduceat(graph.memory, graph.value_indptr[:-1])[order]
-    tiles = np.ceil(largest / (FLOAT * side * side))
-    waves = np.ceil(tiles / MULTIPROCESSORS) * MULTIPROCESSORS
-    # gradients of parameters lie in the parameters' own bytes and have none here: their occupancy is not known
-    occupied = np.where(tiles > 0, waves / np.maximum(tiles, 1), 1)
-    computing = 1e9 * counted.compute[order] / device.rate("float32") * occupied
-    return float(np.where(times > launch, np.maximum(times, launch + computing), times).sum())
+
+def _rate(batch: int, time: int) -> float:
+    """Samples per second, from ns."""
+    return round(1e9 * batch / time, 2)

@@ -31,7 +31,7 @@ from remat_algos.reproduce.echo2020.networks import (
     WORKLOADS,
     Workload,
 )
-from remat_algos.reproduce.echo2020.occupancy import SIDES, throughputs
+from remat_algos.reproduce.echo2020.occupancy import SIDES, growth, throughputs
 from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun
 from remat_algos.reproduce.echo2020.strategy_order import claims_of_order
 from remat_algos.reproduce.page import Figure, Filling, Page, Table, gigabytes, in_gigabytes, percent
@@ -70,7 +70,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
         partial(plot_footprints, cases, room),
         "The table above; dashed, the memory of the card.",
     )
-    samples = throughputs([case for case in cases if any(case.workload is each for each in used[:2])])
+    samples = throughputs(cases)
     values: dict[str, Filling] = {
         "claims": None if quick else _claims(main, cases, without, chosen, breakdowns, deepest, progress),
         "order": None if deepest is None else claims_of_order(main, cases, breakdowns, deepest),
@@ -81,6 +81,7 @@ def page(quick: bool, progress: Progress | None) -> Page:
         "device": DEVICE,
         "larger_batch": None if quick else f"{_larger_batch(cases):.2f}",
         "overheads": overheads(main),
+        "growth": None if quick else growth(),
         "occupancy": samples,
         "occupancy_ratios": None if quick else _occupancy_ratios(samples),
         "layers": by_layer(breakdowns),
