@@ -304,7 +304,8 @@ def deepest(counting: str, memory: int = 0) -> int:
 
 def _of_lstms(lstms: Sequence[Allocated], weighted: Sequence[Allocated]) -> list[Row]:
     apart, counted = of_paper_steps(lstms), of_paper_steps(weighted)
-    label, growth = apart.label, f"steps^{power(lstms, SUBLINEAR):z.2f}"
+    label, powers = apart.label, [f"steps^{power(each, SUBLINEAR):z.2f}" for each in (weighted, lstms)]
+    growth = f"{powers[0]}; without the gradients of weights {powers[1]}"
     found = f"{_less(counted)}; without the gradients of weights {_less(apart)}"
     return [
         (f"{label}, sharing against the sublinear plan", "section 5.3", "more than 4 times", found),
@@ -330,7 +331,8 @@ def _near_the_text(plain: Sequence[Allocated]) -> str:
     """The figures of the count by kusumoto2019 that are near those of the text."""
     factors = _reductions(plain)
     saving = f"a saving of {min(factors):.2f} to {max(factors):.2f} times for 2 to 3 times"
-    return f"{gigabytes(plain[-1].memory[SHARING])} for 48 GB, {saving}, {deepest('paper')} layers for 200"
+    shared = plain[-1].memory[SHARING]
+    return f"{gigabytes(shared)} ({format_bytes(shared)}) for 48, {saving}, {deepest('paper')} layers for 200"
 
 
 def _of_time(
