@@ -227,7 +227,7 @@ def test_every_number_of_the_paper_has_its_place():
     [
         ("DeepSpeech2, batch 8, 16, 24: Baseline / Echo", "section I,", "1.56 times"),
         ("DeepSpeech2, batch 8: Baseline / Echo", "section VI-C1", "no significant reduction"),
-        ("the four networks: Baseline / Echo, mean", "abstract, section VIII", "1.89 times"),
+        ("the four networks: Baseline / Echo, arithmetic mean", "abstract, section VIII", "1.89 times"),
         ("NMT twice as deep, batch 16: Baseline", "section VI-B2", "more than 8 GB"),
         ("NMT twice as deep, batch 128: Echo", "section VI-B2", "9.6 GB"),
         ("NMT twice as deep, batch 16: throughput of Echo behind Baseline", "section VI-B2", "14 %"),
@@ -262,6 +262,25 @@ def test_what_depends_on_the_batch_is_of_the_batches_that_it_names(monkeypatch):
     rates = {row[0]: row[3] for row in echo2020._throughput_claims([*nmt, *speech, *deep])}
     samples = ", ".join(f"{128e9 / nmt[0].runs[name].compute:.0f}" for name in (BASELINE, MIRROR))
     assert rates["NMT, batch 128: samples per second of Baseline, Mirror"] == samples
+
+
+def test_overhead_beside_the_papers_is_throughput_lost(small):
+    for run_ in small["NMT"].runs.values():
+        assert run_.throughput_lost == pytest.approx(1 - 1 / (1 + run_.overhead), abs=2e-4)
+    (row,) = [row for row in committed("claims") if row["quantity"] == "NMT, batch 128: overhead of Mirror, Echo"]
+    (nmt,) = [row for row in committed("footprints") if (row["network"], row["batch"]) == ("NMT", "128")]
+    lost = [100 * (1 - 1 / (1 + float(nmt[f"{name}, overhead"]))) for name in ("Mirror", "Echo")]
+    assert row["ours"] == ", ".join(f"{share:.1f} %" for share in lost)
+
+
+def test_the_largest_batches_are_those_of_the_table_of_footprints():
+    """Of NMT and DeepSpeech2: Mirror fits at 256, all three at 32."""
+    rows = [row for row in committed("claims") if re.match("(NMT|DeepSpeech2), largest batch", row["quantity"])]
+    assert len(rows) == 2
+    for row in rows:
+        sizes = [each for each in committed("footprints") if each["network"] == row["quantity"].split(",")[0]]
+        found = [max(int(each["batch"]) for each in sizes if int(each[name]) <= 11 << 30) for name in STRATEGIES]
+        assert row["ours"] == ", ".join(map(str, found))
 
 
 def test_footprints_beside_the_papers_are_in_its_unit():

@@ -177,8 +177,8 @@ def test_about_2_times_names_the_variants_that_it_does_not_hold_for():
     assert plain["remark"] == "as above"
     for row in others:
         assert f"{1 / float(row[GREEDY]):.2f} with {row['remark']}" in claim
-    holds = [1 / float(row[GREEDY]) > 1.9 for row in (plain, *others)]
-    assert holds == [True, False, True, False]  # as the text below the figure says
+    near = [abs(1 / float(row[GREEDY]) - 2) < 0.1 for row in (plain, *others)]
+    assert near == [True, False, False, False]  # as the text below the figure says
 
 
 def test_the_plain_variant_is_the_network_of_the_table_above(quick):

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from remat_algos.reproduce.order import RELATIONS, OrderClaim, order_table
 
 PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
 PAPERS = ("chen2016", "echo2020", "kumar2019", "kusumoto2019")
-VERDICT = r"holds on all \d+|(holds on (\d+) of (\d+); not on|holds|does not hold) .+"
+VERDICT = r"holds on all \d+|(holds on (\d+) of (\d+); not on|holds: on (\d+) of (\d+),|holds|does not hold) .+"
 
 
 def committed(paper, name):
@@ -29,6 +30,15 @@ def test_a_verdict_names_the_networks_on_which_the_claim_does_not_hold():
     assert claim({"A": (1, 2), "B": (3, 3)}, "<=").row()[3] == "holds on all 2"
     assert claim({"A": (2, 1)}, ">").row()[3] == "holds (2 B against 1 B)"
     assert claim({"A": (2, 1)}, "<").row()[3] == "does not hold (2 B against 1 B)"
+
+
+def test_a_claim_on_some_networks_holds_if_it_does_on_one():
+    def verdict(pairs):
+        return replace(claim(pairs), some=True).row()[3]
+
+    assert verdict({"A": (1, 2), "B": (3, 3)}) == "holds: on 1 of 2, A (1 B against 2 B)"
+    assert verdict({"A": (1, 2), "B": (1, 3)}) == "holds on all 2"
+    assert verdict({"A": (3, 2), "B": (3, 3)}) == "does not hold on any"
 
 
 @given(

@@ -38,6 +38,8 @@ class OrderClaim:
         The text of a figure.
     paper : mapping of str to (float, float), optional
         The paper's own figures, where it prints them.
+    some : bool, optional
+        If true, the paper claims it of some networks only, and the verdict names those on which it holds.
 
     Examples
     --------
@@ -52,21 +54,27 @@ class OrderClaim:
     ours: Pairs
     show: Callable[[Any], str]
     paper: Pairs | None = None
+    some: bool = False
 
     def row(self) -> tuple[str, str, str | None, str]:
         """The claim, its place, and the verdicts by the paper's own figures and by ours."""
         return self.claim, self.where, None if self.paper is None else self.verdict(self.paper), self.verdict(self.ours)
 
     def verdict(self, pairs: Pairs) -> str:
-        """On how many networks it holds, with the figures of those where it does not."""
+        """On how many networks it holds, with the figures of those where it does not (of some: where it does)."""
         holds = RELATIONS[self.relation]
         against = {label: pair for label, pair in pairs.items() if not holds(*pair)}
         if len(pairs) == 1:
             return f"{'does not hold' if against else 'holds'} ({self._both(*pairs.values())})"
+        if self.some and against:
+            held = {label: pair for label, pair in pairs.items() if label not in against}
+            return f"holds: on {len(held)} of {len(pairs)}, {self._listed(held)}" if held else "does not hold on any"
         if not against:
             return f"holds on all {len(pairs)}"
-        listed = ", ".join(f"{label} ({self._both(pair)})" for label, pair in against.items())
-        return f"holds on {len(pairs) - len(against)} of {len(pairs)}; not on {listed}"
+        return f"holds on {len(pairs) - len(against)} of {len(pairs)}; not on {self._listed(against)}"
+
+    def _listed(self, pairs: Pairs) -> str:
+        return ", ".join(f"{label} ({self._both(pair)})" for label, pair in pairs.items())
 
     def _both(self, pair: tuple[float, float]) -> str:
         return " against ".join(map(self.show, pair))

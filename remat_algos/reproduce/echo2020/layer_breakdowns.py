@@ -44,6 +44,10 @@ class LayerBreakdowns:
         compute = breakdown(self.runs.baseline.simulation, by="operation").layer_compute
         return round(sum(compute.get(name, 0) for name in operations) / max(1, sum(compute.values())), 4)
 
+    def layer_share(self, layers: Sequence[str]) -> float:
+        """Share of some layers in the baseline's footprint."""
+        return round(self.bytes_of(BASELINE, layers) / max(1, self.of[BASELINE].footprint), 4)
+
     def share(self, structure: str) -> float:
         """Share of a data structure in the baseline's footprint."""
         return _share(self.of[BASELINE], structure)

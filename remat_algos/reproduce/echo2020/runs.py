@@ -89,6 +89,11 @@ class SimulatedRun:
         """Compute beyond one pass, as a share of it."""
         return self.overhead_in(self.graph)
 
+    @property
+    def throughput_lost(self) -> float:
+        """Throughput lost against one pass, as a share: what the paper calls overhead."""
+        return round(1 - self.graph.needed_compute / max(1, self.compute), 4)
+
     def overhead_in(self, priced: ComputationGraph) -> float:
         """Compute beyond one pass, as a share of it, in the costs of another graph of the same nodes."""
         return round(int(priced.compute[self.order].sum()) / max(1, priced.needed_compute) - 1, 4)
