@@ -71,7 +71,7 @@ def test_outside_a_repository_the_commit_is_the_one_given(monkeypatch, tmp_path)
 # ---------------------------------------------------------------- what is recorded
 
 FILES = sorted(path.name for path in RESULTS.iterdir() if not path.name.startswith("device_"))
-EARLIER = {"torch_budget.json", "torch_models.txt"}
+EARLIER = {"torch_models.txt"}
 """Recorded before records said it: their commands, which need PyTorch, are to be run again."""
 SAYS = re.compile(
     r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores; Python 3\.\d+\.\d+, "
