@@ -98,7 +98,12 @@ def test_a_part_that_fails_says_why(tmp_path, monkeypatch):
 
 
 def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, capsys):
-    for faults, code in (([], 0), ([{"holds": False}], 1), ([{"bytes_as_predicted": False}], 1)):
+    for faults, code in (
+        ([], 0),
+        ([{"holds": False}], 1),
+        ([{"bytes_as_predicted": False}], 1),
+        ([{"same_as_numpy": False}], 1),
+    ):
 
         def play(name, asked, limit, found, keep, faults=faults):
             found.outcome, found.records = "done", list(faults)

@@ -52,7 +52,7 @@
 
   const xs = [], ys = [];
   for (let v = 0; v < n; v++) { xs.push(layout.points[2 * v + 1]); ys.push(layout.points[2 * v]); } // layers from left to right
-  const spans = (all) => [Math.min(...all), Math.max(...all)];
+  const spans = (all) => all.reduce(([low, high], each) => [Math.min(low, each), Math.max(high, each)], [Infinity, -Infinity]);
   const flat = (pieces, at) => pieces.filter((_, i) => i % 2 === at);
   const [left, right] = spans([...xs, 0]);
   const [top, bottom] = spans([...ys, ...flat(layout.inside, 0), 0]);
@@ -123,7 +123,7 @@
     drawCurve() {
       const { plan, m } = this;
       const svg = drawn("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": `memory of ${plan.title} by step` });
-      this.highest = Math.max(1, ...plan.trace, plan.limit ? plan.limit[0] : 0, plan.floor[0]) * 1.08;
+      this.highest = spans([1, ...plan.trace, plan.limit ? plan.limit[0] : 0, plan.floor[0]])[1] * 1.08;
       const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 195 * amount / this.highest).toFixed(1);
       let path = "M0 200";
       plan.trace.forEach((amount, s) => { path += `V${y(amount)}H${x(s + 1)}`; });
@@ -155,7 +155,7 @@
         });
         svg.append(drawn("path", { d: path, class: `lane ${["compute", "out", "into"][lane]}` }));
       });
-      const most = Math.max(1, ...engines.host_trace);
+      const most = spans([1, ...engines.host_trace])[1];
       let path = "";
       engines.host_trace.forEach((amount, s) => { path += `${s ? "L" : "M"}${(1000 * engines.begin[0][s] / engines.time).toFixed(1)} ${(97 - 28 * amount / most).toFixed(1)}`; });
       svg.append(drawn("path", { d: path, class: "host" }));
@@ -358,7 +358,7 @@
   }
 
   function go(step) {
-    now = Math.max(0, Math.min(steps - 1, step));
+    now = Math.max(0, Math.min(steps - 1, Math.round(step) || 0));
     for (const view of views) view.jump(now);
     scrub.value = now; field.value = now;
     scrub.setAttribute("aria-valuetext", `step ${now}`);

@@ -60,7 +60,7 @@ def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, 
             f"a report steps through {MAX_NODES:,} nodes at most, and the graph has {counted(graph.n_nodes, 'node')}; "
             "make a coarser graph, such as one of layers"
         )
-    if beside is not None and beside.graph.source_hash != graph.source_hash:
+    if beside is not None and beside.graph.hash != graph.hash:
         raise PlanError("the two plans are of different graphs; give two plans of one graph")
     titles = [plan.method if isinstance(plan, Plan) else "plan"]
     titles.append(BASELINE if beside is None else beside.method if isinstance(beside, Plan) else "beside it")
