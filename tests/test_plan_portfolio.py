@@ -331,6 +331,27 @@ def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_other
     assert polished == one_limit + everything + others
 
 
+@pytest.mark.parametrize("budget", ["70%", "least", Budget(overhead="100%")])
+def test_what_one_run_finds_is_kept_and_polished_whatever_another_finds(polished, budget):
+    """A second run adds nothing to the first, nor takes anything from it, whichever finds more."""
+    sets = PARETO, SCHEDULES, PARETO[2:], SCHEDULES[:1], PARETO[:3]
+    for first in sets:
+        for second in sets:
+            wanted, kept = [], []
+            for i, schedules in enumerate((first, second)):
+                polished.clear()
+                run = asked(yielding(*[Candidate(each, run=i) for each in schedules]), budget=budget, polish=True)
+                wanted += polished
+                kept += run.results["toy"].kept
+            polished.clear()
+            both = [Candidate(each, run=i) for i, schedules in enumerate((first, second)) for each in schedules]
+            found = asked(yielding(*both), budget=budget, polish=True)
+            assert polished == wanted
+            assert [(each.schedule, each.run) for each in found.results["toy"].kept] == [
+                (each.schedule, each.run) for each in kept
+            ]
+
+
 def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
     lengths = [len(schedule) for schedule in PARETO]
     monkeypatch.setattr(polishing, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone

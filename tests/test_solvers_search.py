@@ -15,6 +15,7 @@ from remat_algos.kernels.search import BLOCK, MOVES
 
 from remat_algos.context import Clock, OutOfTime, until_stopped
 from remat_algos.errors import BudgetError
+from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import chain, layered_dag
@@ -586,6 +587,15 @@ def test_auto_is_no_worse_than_search_alone_on_more_than_100_nodes(name, budget)
     for seed in range(2):
         alone = solve(graph, budget, solver="search", effort="fast", seed=seed)
         assert solve(graph, budget, effort="fast", seed=seed, gap=0).overhead <= alone.overhead
+
+
+@pytest.mark.parametrize("overhead", ["3%", "10%", "30%"])
+@pytest.mark.parametrize("name", ["unet", "resnet18", "mobilenet_v2"])
+def test_auto_is_no_worse_than_search_alone_where_only_the_overhead_is_limited(name, overhead):
+    graph, budget = differentiate(build(name).graph), Budget(overhead=overhead)
+    assert graph.n_nodes > ALONE
+    alone = solve(graph, budget, solver="search", effort="fast")
+    assert solve(graph, budget, effort="fast").peak_memory <= alone.peak_memory
 
 
 def test_the_number_of_cores_changes_no_schedule(monkeypatch):

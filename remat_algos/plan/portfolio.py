@@ -53,8 +53,9 @@ class SolverResult:
 
     Parameters
     ----------
-    kept : ParetoSet of Candidate
-        As the solver yielded them.
+    runs : dict of int to ParetoSet of Candidate
+        As the solver yielded them, those of each of its runs apart: so the passes improve what one run finds, even
+        where another run finds better.
     polished : list of Candidate
     simulated : int
         Number of candidates.
@@ -71,7 +72,7 @@ class SolverResult:
         What it raised.
     """
 
-    kept: ParetoSet[Candidate] = field(default_factory=lambda: ParetoSet(figures))
+    runs: dict[int, ParetoSet[Candidate]] = field(default_factory=dict)
     polished: list[Candidate] = field(default_factory=list)
     simulated: int = 0
     dropped: Candidate | None = None
@@ -82,9 +83,20 @@ class SolverResult:
     error: BudgetError | GraphError | ScheduleError | MemoryError | None = None
 
     @property
+    def kept(self) -> list[Candidate]:
+        """Those that were yielded, of all runs."""
+        return [candidate for run in self.runs.values() for candidate in run.items]
+
+    @property
     def candidates(self) -> list[Candidate]:
         """All of them."""
-        return [*self.kept.items, *self.polished]
+        return [*self.kept, *self.polished]
+
+    def keep(self, candidate: Candidate) -> ParetoSet[Candidate]:
+        """Keep a candidate unless another of its run dominates it; return those of its run."""
+        run = self.runs.setdefault(candidate.run, ParetoSet(figures))
+        run.add(candidate)
+        return run
 
     def report(self, solver: str, stop: Stop = Stop.DONE) -> SearchReport:
         """The report for a plan of this solver; `stop` is how the runs of all solvers ended."""
@@ -274,7 +286,7 @@ class Portfolio:
             result = self.results.setdefault(BASELINE, SolverResult())
             candidate = Candidate(run.schedule, simulation=run, solver=BASELINE)
             if self._allowed(candidate, result):
-                result.kept.add(candidate)
+                result.keep(candidate)
         self.note(ending.stop)
 
     @property
@@ -370,13 +382,14 @@ class Portfolio:
     def _polish(self, solver: Solver, result: SolverResult, clock: Clock) -> None:
         """Add the candidates of a solver that the passes improve."""
         try:
-            for candidate in polished(self.problem, [*result.kept.items], clock, budgets=self.budgets):
-                if not self._allowed(candidate, result):
-                    continue
-                result.polished.append(candidate)
-                self._note(candidate)
-                if self.enough:
-                    break
+            for run in result.runs.values():
+                for candidate in polished(self.problem, run.items, clock, budgets=self.budgets):
+                    if not self._allowed(candidate, result):
+                        continue
+                    result.polished.append(candidate)
+                    self._note(candidate)
+                    if self.enough:
+                        return
         except OutOfTime:
             pass
         except MemoryError:
@@ -434,9 +447,9 @@ class Portfolio:
         if not self._allowed(candidate, result):
             clock.skipped[AGAINST] += 1
             return
-        result.kept.add(candidate)
+        run = result.keep(candidate)
         self._note(candidate)
-        self._thin(result)
+        self._thin(run)
 
     def _allowed(self, candidate: Candidate, result: SolverResult) -> bool:
         """True if a candidate keeps to the constraints; the best that does not is remembered."""
@@ -463,12 +476,11 @@ class Portfolio:
             lowest = not self.problem.minimizes_peak or candidate.peak_bound == candidate.figures[0]
             self._proven |= lowest and self.problem.own_bound(candidate) == candidate.figures[1]
 
-    def _thin(self, result: SolverResult) -> None:
+    def _thin(self, run: ParetoSet[Candidate]) -> None:
         """Under a limit, drop every other candidate but the best if they are many."""
-        kept = result.kept.items
-        if self.limit is not None and len(kept) > MAX_KEPT:
-            best = kept.index(min(kept, key=self.problem.rank))
-            result.kept.items = kept[best % 2 :: 2]
+        if self.limit is not None and len(run) > MAX_KEPT:
+            best = run.items.index(min(run.items, key=self.problem.rank))
+            run.items = run.items[best % 2 :: 2]
 
     def _report(self, name: str, report: Progress | None) -> Progress | None:
         """The progress callback of one solver, which adds its name and the best candidate so far."""

@@ -191,7 +191,7 @@ class ReservedSearch:
         self.bests = self.bests or portfolio.bests
         self.stop |= portfolio.stop
         own = portfolio.results.get(START)
-        starts = [] if own is None else [each for each in own.kept.items if self.problem.fits(each)]
+        starts = [] if own is None else [each for each in own.kept if self.problem.fits(each)]
         if starts and portfolio.robust is None:  # else it was compared there
             self.start = min(starts, key=self.problem.rank)
             self._note_report(portfolio, self.start)

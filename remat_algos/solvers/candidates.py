@@ -47,6 +47,8 @@ class Candidate:
         No schedule of any order has a lower peak: a proof that nothing fits in less.
     simulation : Simulation, optional
         If the solver already needed it; the schedule is not simulated again.
+    run : int
+        Number of the run that found it, of a solver that runs more than once: the best of each run are kept.
     solver : str
         Filled in by the portfolio.
     figures : (int, int)
@@ -65,6 +67,7 @@ class Candidate:
     scope: str | None = None
     peak_bound: int | None = field(default=None, kw_only=True)
     simulation: Simulation | None = None
+    run: int = field(default=0, kw_only=True)
     solver: str = ""
     figures: tuple[int, int] = field(init=False, default=(-1, -1))
 

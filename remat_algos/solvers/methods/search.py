@@ -121,7 +121,7 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
     if max_moves is not None and (as_whole(max_moves) or 0) < 1:
         raise ValueError(f"max_moves is {quoted(max_moves)}; give a whole number of moves, 1 or more")
     own = tuple(each for each in task.candidates if each.solver in OWN)
-    if len(own) == len(task.candidates) or (task.limit is None and graph.n_nodes > ALONE):
+    if len(own) == len(task.candidates) or (task.budgets and graph.n_nodes > ALONE):
         yield from _run(graph, task, clock, max_moves)
         return
     if task.limit is not None and all(each.solver in (*OWN, "search") for each in task.candidates):
@@ -131,13 +131,13 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
             fits |= each.figures[0] <= task.limit
             yield each
         if not fits:
-            yield from _run(graph, task, clock, max_moves)
+            yield from _run(graph, task, clock, max_moves, run=1)
         return
 
     def alone(clock: Clock) -> list[Candidate]:
         found = list[Candidate]()
         with until_stopped(memory=True) as ending:
-            for each in _run(graph, replace(task, candidates=own), clock, max_moves):
+            for each in _run(graph, replace(task, candidates=own), clock, max_moves, run=1):
                 found.append(each)
         clock.note(ending.stop)
         return found
@@ -151,16 +151,22 @@ def search(graph: ComputationGraph, task: Task, clock: Clock, *, max_moves: int 
 
 
 def _run(
-    graph: ComputationGraph, task: Task, clock: Clock, max_moves: int | None, *, part: float = 1.0
+    graph: ComputationGraph,
+    task: Task,
+    clock: Clock,
+    max_moves: int | None,
+    *,
+    part: float = 1.0,
+    run: int = 0,
 ) -> Iterator[Candidate]:
     """The candidates of one run, in a part of the time that is left."""
     searches = _LimitSearch(graph, task, clock, max_moves, part=part)
-    yield searches.first_candidate
+    yield replace(searches.first_candidate, run=run)
     if not graph.needed.any():
         return
     for found in searches.frontier(task.budgets or LIMITS) if task.limit is None else searches.within(task.limit):
         details = {"moves": found.moves, "start": found.start}
-        yield Candidate(found.simulation.schedule, details, simulation=found.simulation)
+        yield Candidate(found.simulation.schedule, details, simulation=found.simulation, run=run)
 
 
 class _LimitSearch:
