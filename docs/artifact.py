@@ -136,7 +136,8 @@ ITEMS = (
         "python -m tests.benchmarks.gpu_validation --backend numpy --output docs/results/validation_numpy.json",
         ("docs/results/validation_numpy.json",),
         times=rf'(?m){OCCASION}|{SECONDS}|"node_costs": \{{[^}}]*\}}|"(?:time|long_overhead)_\w+": [\d.e-]+'
-        r'|"(?:device|python|numpy|remat_algos)": ".*"|"long_overheads\w*": (?:[\d.]+|\{[^}]*\})',
+        r'|"(?:device|python|numpy|remat_algos)": ".*"|"long_overheads\w*": (?:[\d.]+|\{[^}]*\})|"found": [\d.]+'
+        r'|"highest_peak": \d+|(?s:"skipped": \{.*?\}|"validations": \[.*\])',
     ),
     Item(
         "gpu_run",
@@ -172,7 +173,7 @@ ITEMS = (
         "golden_optima",
         "optima of 77 small graphs, on which two methods agree",
         "python -m tests.benchmarks.optima --golden",
-        ("tests/golden/optima.json",),
+        pages=("tests/golden/optima.json",),
     ),
     Item(
         "benchmarks",
@@ -409,7 +410,8 @@ all is as it is recorded, else with 1, and says what differs.
 ## What is needed
 
 - **Processor**: x86-64 with two cores, as below. Whether all bytes are the same on other processors has not been tried.
-  Searches have no limit of time but those of `packings`, whose sizes may differ on a slower machine.
+  Searches have no limit of time but those of `packings`, `validation` and `gpu_run`, whose plans may differ on a
+  slower machine.
 - **Memory**: {memory} for the largest process of those that were measured.
 - **Time**: {all_minutes} CPU minutes for the {n_measured} items that were measured, and
   {others}.

@@ -15,7 +15,7 @@ def labelled(batch=4, length=24, count=100):
     return {"input_ids": tokens, "labels": tokens}
 
 
-@of_transformers("rotary places, grouped queries")
+@of_transformers("rotary places, grouped queries", reference=AOT_EAGER)
 def llama():
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -23,7 +23,7 @@ def llama():
     return LlamaForCausalLM(config), (), labelled()
 
 
-@of_transformers("gradient_checkpointing_enable")
+@of_transformers("gradient_checkpointing_enable", reference=AOT_EAGER)
 def llama_checkpointed():
     model, *batch = llama()
     model.gradient_checkpointing_enable()
@@ -79,7 +79,7 @@ def vit():
     return ViTForImageClassification(config), (), batch
 
 
-@of_transformers("tokens sorted by their experts")
+@of_transformers("tokens sorted by their experts", reference=AOT_EAGER)
 def mixtral():
     from transformers import MixtralConfig, MixtralForCausalLM
 
