@@ -201,7 +201,7 @@ ITEMS = (
         "dense loops for each kind of vector unit, beside Numba",
         "python -m tests.benchmarks.compiled --write",
         pages=("docs/algorithms/compiled.md",),
-        times=ROWS,
+        times=rf"{ROWS}|(?<=takes )\d+(?= ms)",
         needs=("numba",),
     ),
     Item(

@@ -176,7 +176,7 @@ def draw(rows):
         axes.set(title=name, xlabel="peak, % of one pass")
     panels[0][0].set_ylabel("more compute, %")
     panels[0][0].legend()
-    figure.savefig(DOCS / "figures" / "torch_budget.svg")
+    ra.plot.save(figure, DOCS / "figures" / "torch_budget.svg")
 
 
 def main(names):
