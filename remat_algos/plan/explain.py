@@ -177,7 +177,8 @@ class Decision:
     @property
     def is_offloaded(self) -> bool:
         """True if a value of it is stored on the host."""
-        return bool(np.isin(self.graph.values(self.node), self.simulation.stores).any())
+        loads = self.simulation.schedule.loads
+        return bool(loads.size and np.isin(self.graph.values(self.node), loads[:, 1]).any())
 
     @property
     def fixed(self) -> str:
@@ -211,8 +212,9 @@ class Decision:
 
     def bytes_at(self, step: int) -> int:
         """Bytes of its values during a step."""
-        values = set(self.graph.values(self.node))
-        return sum(int(self.graph.memory[x]) for x, _ in live_at(self.simulation, step) if x in values)
+        lives, (begin, end) = self.simulation.lifetimes, self.graph.value_indptr[self.node : self.node + 2]
+        live = (lives.value >= begin) & (lives.value < end) & (lives.made_at <= step) & (step < lives.end)
+        return int(self.graph.memory[lives.value[live]].sum())
 
     def record(self) -> dict[str, Any]:
         """The JSON record."""
@@ -250,11 +252,12 @@ class Decision:
         name, size = shortened(graph.labels[self.node]), format_bytes(self.memory)
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
-        flipped = self.flipped
+        fixed = self.fixed
+        flipped = None if fixed or self.is_offloaded else flip_decision(simulation, self.node)
         for offload in self.offloads:
             yield f"    {offload.text(simulation)}"
         if not self.is_offloaded:
-            yield f"    {self.fixed if flipped is None else self._opposite(flipped)}"
+            yield f"    {fixed if flipped is None else self._opposite(flipped)}"
         share = percent(self.bytes_at(simulation.peak_step), peak)
         yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
 

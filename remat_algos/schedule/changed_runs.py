@@ -145,17 +145,19 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
 
 def _serving(graph: ComputationGraph, order: Int32) -> Bool:
     """bool[m]: first runs of nodes, and runs that a later run reads."""
-    stays = np.zeros(order.size, bool)
-    stays[np.unique(order, return_index=True)[1]] = True
-    first = stays.copy()
-    read = np.zeros(graph.n_values, bool)
-    for step in range(order.size - 1, -1, -1):
-        node = int(order[step])
-        values = np.arange(graph.value_indptr[node], graph.value_indptr[node + 1])
-        if not first[step]:
-            values = values[~graph.output[values]]  # the first copy of an output serves all reads
-            stays[step] = read[values].any()
-        if stays[step]:
-            read[values] = False
-            read[graph.reads(node)] = True
-    return stays
+    first = np.zeros(order.size, bool)
+    first[np.unique(order, return_index=True)[1]] = True
+    stays, output = first.tolist(), graph.output.tolist()
+    value_indptr, read_indptr = graph.value_indptr.tolist(), graph.read_indptr.tolist()
+    read_indices, read = graph.read_indices.tolist(), bytearray(graph.n_values)
+    for step, node in zip(range(order.size - 1, -1, -1), order[::-1].tolist(), strict=True):
+        values = range(value_indptr[node], value_indptr[node + 1])
+        if not stays[step]:  # the first copy of an output serves all reads
+            stays[step] = any(read[x] and not output[x] for x in values)
+            if not stays[step]:
+                continue
+        for x in values:
+            read[x] = read[x] and output[x] and not first[step]
+        for x in read_indices[read_indptr[node] : read_indptr[node + 1]]:
+            read[x] = 1
+    return np.array(stays, bool)
