@@ -3,9 +3,12 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const { graph, layout, texts } = data;
   const n = graph.names.length;
+  graph.full = graph.names.map((name, v) => graph.long[v] ?? name); // long names are shown shortened
   const plans = data.plans.filter((plan) => plan.order.length);
-  const steps = Math.max(1, ...plans.map((plan) => plan.order.length));
-  const ROLES = ["kept", "recomputed", "gradient", "loaded"];
+  const steps = plans.reduce((found, plan) => Math.max(found, plan.order.length), 1);
+  const ROLES = ["first run", "recomputed", "gradient", "loaded"];
+  const NODES = [["kept", "live, of a first run"], ["again", "recomputed"], ["loaded", "loaded from the host"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
+  const CELLS = [["kept", "first run"], ["again", "recomputed"], ["loaded", "loaded"], ["span", "live"]];
   const NS = "http://www.w3.org/2000/svg";
   let now = 0, chosen = -1, playing = false, spoken = 0;
 
@@ -35,29 +38,31 @@
   const scrub = make("input", { type: "range", id: "scrub", min: 0, max: steps - 1, value: 0, "aria-label": "step" });
   const field = make("input", { type: "number", id: "step", min: 0, max: steps - 1, value: 0, "aria-label": "number of the step" });
   const speed = make("select", { id: "speed", "aria-label": "steps in a second" });
-  for (const rate of [1, 4, 12, 30, 60]) speed.append(make("option", { value: rate }, `${rate} steps/s`));
+  for (const rate of [1, 4, 12, 30, 60, 240]) speed.append(make("option", { value: rate }, `${rate} steps/s`));
   speed.value = steps > 400 ? "60" : steps > 60 ? "12" : "4";
   const names = make("datalist", { id: "names" });
-  for (const name of graph.names) names.append(make("option", { value: name }));
+  for (const name of graph.full) names.append(make("option", { value: name }));
   const finder = make("input", { id: "node", list: "names", placeholder: "a node", "aria-label": "name of a node" });
   const zoom = [make("button", { type: "button", "aria-label": "draw the graphs smaller" }, "−"), make("button", { type: "button", "aria-label": "draw the graphs larger" }, "+")];
   const title = make("h1", {}, document.title);
-  const bar = make("div", { id: "bar", role: "toolbar", "aria-label": "steps" }, previous, play, next, scrub, field, speed, finder, ...zoom);
+  const bar = make("div", { id: "bar", role: "group", "aria-label": "steps" }, previous, play, next, scrub, field, speed, finder, ...zoom);
   const grid = make("div", { id: "plans" });
-  const about = make("div", { id: "about", role: "region", "aria-label": "the chosen node" });
-  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; Page Up and Page Down: a tenth; Home and End; space: play. Point at a node, a step of the curve or a cell, or type a name.");
-  document.body.append(make("main", {}, title, bar, help, grid, about));
+  const about = make("div", { id: "about", role: "region", "aria-live": "polite", "aria-label": "the chosen node" });
+  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; space: play; in this bar Page Up and Page Down: a tenth of the steps, Home and End: the ends. Click the curve or the schedule to go to a step; point at a node or a cell, or type a name, to see why.");
+  document.body.append(make("main", {}, title, bar, help, grid), about);
 
   // ------------------------------------------------------------ graph
 
   const xs = [], ys = [];
   for (let v = 0; v < n; v++) { xs.push(layout.points[2 * v + 1]); ys.push(layout.points[2 * v]); } // layers from left to right
-  const spans = (all) => all.reduce(([low, high], each) => [Math.min(low, each), Math.max(high, each)], [Infinity, -Infinity]);
+  const most = (all, least = -Infinity) => all.reduce((a, b) => Math.max(a, b), least);
+  const spans = (all) => [-most(all.map((each) => -each)), most(all)];
   const flat = (pieces, at) => pieces.filter((_, i) => i % 2 === at);
   const [left, right] = spans([...xs, 0]);
   const [top, bottom] = spans([...ys, ...flat(layout.inside, 0), 0]);
   const margin = n <= 25 ? 40 : 20; // names need room
   let scale = 1;
+  const highest = 1.08 * data.top[0];
 
   function sizeOf(canvas, width, height) {
     const ratio = window.devicePixelRatio || 1;
@@ -93,28 +98,33 @@
       this.graph = make("canvas", { role: "img", "aria-label": `graph of ${plan.title}; the table of live values says the same` });
       this.matrix = make("canvas", { role: "img", "aria-label": `schedule of ${plan.title}: steps down, nodes across` });
       this.curve = this.drawCurve();
+      this.hint = make("p", { class: "hint" }, "");
       const lines = make("ul", { class: "legend" });
       for (const name of ["limit", "floor"]) if (plan[name]) lines.append(make("li", {}, make("i", { class: `rule ${name}`, "aria-hidden": "true" }), texts[plan[name][1]]));
       this.rows = make("tbody");
-      const head = make("thead", {}, make("tr", {}, ...["value", "bytes", "made at step", "live to step", "kind"].map((word) => make("th", { scope: "col" }, word))));
+      const head = make("thead", {}, make("tr", {}, ...["value", "bytes", "made at step", "last live step", "kind"].map((word) => make("th", { scope: "col" }, word))));
       this.count = make("h3", {}, "live values");
       const region = (name, child) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name}, ${plan.title}` }, child);
       this.section = make("section", { "aria-label": plan.title }, make("h2", {}, plan.title), facts, this.status,
-        make("h3", {}, "graph"), legend(), region("graph", this.graph), make("h3", {}, `memory, steps 0 to ${this.m - 1}`), this.curve, lines);
+        make("h3", {}, "graph"), legend(NODES), region("graph", this.graph), make("h3", {}, `memory: steps 0 to ${this.m - 1}, up to ${texts[data.top[1]]}`), this.curve, this.hint, lines);
       if (plan.engines) {
         const lanes = make("ul", { class: "legend" });
         for (const [at, name] of [...plan.engines.names, "bytes on the host"].entries()) {
           lanes.append(make("li", {}, make("i", { class: `rule ${["compute", "out", "into", "host"][at]}`, "aria-hidden": "true" }), name));
         }
-        this.section.append(make("h3", {}, "engines over time, and the host"), this.drawEngines(), lanes);
+        this.section.append(make("h3", {}, "compute, copies and host memory over time"), this.drawEngines(), lanes);
       }
-      this.section.append(make("h3", {}, "schedule"), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
+      this.section.append(make("h3", {}, "schedule: steps down, nodes across"), legend(CELLS), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
       grid.append(this.section);
       this.graph.addEventListener("pointermove", (event) => this.overGraph(event));
       this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.runs[v][0]); });
       this.matrix.addEventListener("pointermove", (event) => choose(this.cellAt(event)[1]));
       this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(s); choose(v); });
-      const over = (event) => { if (event.buttons || event.type === "click") go(this.stepAt(event)); };
+      const over = (event) => {
+        const step = Math.max(0, Math.min(this.m - 1, this.stepAt(event)));
+        this.hint.textContent = `step ${step}: ${texts[plan.bytes[step]]}, ${graph.names[plan.order[step]]}`;
+        if (event.buttons || event.type === "click") go(step);
+      };
       for (const kind of ["pointermove", "pointerdown", "click"]) this.curve.addEventListener(kind, over);
     }
 
@@ -123,8 +133,7 @@
     drawCurve() {
       const { plan, m } = this;
       const svg = drawn("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": `memory of ${plan.title} by step` });
-      this.highest = spans([1, ...plan.trace, plan.limit ? plan.limit[0] : 0, plan.floor[0]])[1] * 1.08;
-      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 195 * amount / this.highest).toFixed(1);
+      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 200 * amount / highest).toFixed(1);
       let path = "M0 200";
       plan.trace.forEach((amount, s) => { path += `V${y(amount)}H${x(s + 1)}`; });
       svg.append(drawn("path", { d: `${path}V200Z`, class: "area" }));
@@ -155,9 +164,9 @@
         });
         svg.append(drawn("path", { d: path, class: `lane ${["compute", "out", "into"][lane]}` }));
       });
-      const most = spans([1, ...engines.host_trace])[1];
+      const host = most(engines.host_trace, 1);
       let path = "";
-      engines.host_trace.forEach((amount, s) => { path += `${s ? "L" : "M"}${(1000 * engines.begin[0][s] / engines.time).toFixed(1)} ${(97 - 28 * amount / most).toFixed(1)}`; });
+      engines.host_trace.forEach((amount, s) => { path += `${s ? "L" : "M"}${(1000 * engines.begin[0][s] / engines.time).toFixed(1)} ${(97 - 28 * amount / host).toFixed(1)}`; });
       svg.append(drawn("path", { d: path, class: "host" }));
       this.moment = drawn("line", { y1: 0, y2: 100, class: "cursor" });
       svg.append(this.moment);
@@ -308,7 +317,7 @@
       const node = plan.order[at];
       const action = this.again.has(at) ? "recomputes" : "computes";
       const freed = at + 1 <= this.m ? this.until[at + 1].map((i) => graph.values[plan.value[i]]) : [];
-      let said = `Step ${at} of ${this.m - 1} ${action} ${graph.names[node]} (${texts[graph.costs[node]]}); ${this.live.size} values, ${texts[plan.bytes[at]]} live`;
+      let said = `Step ${at} of ${this.m - 1} ${action} ${graph.names[node]} (${texts[graph.costs[node]]}); ${this.live.size} ${this.live.size === 1 ? "value" : "values"}, ${texts[plan.bytes[at]]} live`;
       if (at === plan.peak_step) said += ", the peak";
       if (freed.length) said += `; frees ${freed.slice(0, 4).join(", ")}${freed.length > 4 ? ` and ${freed.length - 4} more` : ""}`;
       if (plan.engines) {
@@ -326,11 +335,10 @@
     }
   }
 
-  function legend() {
+  function legend(entries) {
     const list = make("ul", { class: "legend" });
-    const entries = [["kept", "kept"], ["again", "recomputed"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
-    if (plans.some((plan) => plan.engines)) entries.splice(2, 0, ["loaded", "loaded from the host"]);
     for (const [name, word] of entries) {
+      if (name === "loaded" && !plans.some((plan) => plan.engines)) continue;
       const box = make("i", { "aria-hidden": "true" });
       if (name === "now") box.style.border = "3px solid var(--now)"; else box.style.background = `var(--${name})`;
       list.append(make("li", {}, box, word));
@@ -369,8 +377,14 @@
 
   function speak() { for (const view of views) view.speak(); remember(); }
   function draw() { for (const view of views) view.draw(); }
-  function remember() {
-    if (!playing) history.replaceState(null, "", `#step=${now}${chosen < 0 ? "" : `&node=${encodeURIComponent(graph.names[chosen])}`}`);
+  let waiting = 0;
+  function remember() { // browsers limit how often an address may change, and some frames have none
+    clearTimeout(waiting);
+    if (!playing) waiting = setTimeout(() => {
+      try {
+        history.replaceState(null, "", `#step=${now}${chosen < 0 ? "" : `&node=${encodeURIComponent(graph.full[chosen])}`}`);
+      } catch { /* no address to keep */ }
+    }, 300);
   }
 
   // ------------------------------------------------------------ playing
@@ -395,14 +409,21 @@
   next.addEventListener("click", () => { stop(); go(now + 1); });
   speed.addEventListener("change", () => { begun = performance.now(); first = now; });
   for (const input of [scrub, field]) input.addEventListener("input", () => { if (input.value !== "") { if (playing) stop(); go(Number(input.value)); } });
-  finder.addEventListener("change", () => choose(graph.names.indexOf(finder.value)));
+  finder.addEventListener("change", () => {
+    const v = graph.full.indexOf(finder.value);
+    finder.setCustomValidity(v < 0 && finder.value ? "No node has this name." : "");
+    finder.reportValidity();
+    choose(v);
+  });
   zoom.forEach((button, larger) => button.addEventListener("click", () => { scale = Math.max(1, Math.min(16, larger ? 2 * scale : scale / 2)); lay(); }));
   document.addEventListener("keydown", (event) => {
-    if (event.target.matches("input:not([type=range]), select, button") && event.key !== "Escape") return;
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=range]), select")) return;
+    const scrolls = event.target.matches(".scroll"); // it has these keys itself
     const tenth = Math.max(1, Math.round(steps / 10));
-    const by = { ArrowRight: 1, ArrowLeft: -1, PageDown: tenth, PageUp: -tenth, Home: -steps, End: steps }[event.key];
+    const far = bar.contains(event.target) ? { PageDown: tenth, PageUp: -tenth, Home: -steps, End: steps } : {};
+    const by = scrolls ? undefined : { ArrowRight: 1, ArrowLeft: -1, ...far }[event.key];
     if (by !== undefined) { event.preventDefault(); if (playing) stop(); go(now + by); }
-    if (event.key === " ") { event.preventDefault(); play.click(); }
+    if (event.key === " " && !scrolls && !event.target.matches("button")) { event.preventDefault(); play.click(); }
   });
 
   function lay() { readColours(); for (const view of views) view.lay(); draw(); }
@@ -411,7 +432,7 @@
   const asked = new URLSearchParams(location.hash.slice(1));
   lay();
   go(Number(asked.get("step")) || 0);
-  if (asked.get("node")) choose(graph.names.indexOf(asked.get("node")));
+  if (asked.get("node")) choose(graph.full.indexOf(asked.get("node")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
   window.addEventListener("resize", lay);
   window.remat = { go, choose, start, stop, draw, get step() { return now; }, get playing() { return playing; } }; // for tests

@@ -37,15 +37,19 @@ def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> di
     Returns
     -------
     dict
-        "graph": columns per node and per value; "layout": points and lines in hundredths; "plans": for each the order,
-        bytes of each step, instances of values [made, end), and texts. "texts": what columns of texts point to.
+        "graph": columns per node and per value; "top": bytes at the upper edge of every curve; "layout": points and
+        lines in hundredths; "plans": for each the order, bytes of each step, instances of values [made, end), and
+        texts. "texts": what columns of texts point to.
     """
     graph = plans[0].graph
     texts = Texts()
+    parts = [_parts(plan) for plan in plans]
+    top = max([1, *(max(simulation.peak_memory, limit or 0) for simulation, limit, _ in parts)])
     return {
         "format": FORMAT,
         "version": VERSION,
         "graph": _graph(graph, texts),
+        "top": [top, texts(format_bytes(top))],
         "layout": _layout(graph),
         "plans": [_plan(plan, title, texts) for plan, title in zip(plans, titles, strict=True)],
         "texts": texts.kept,
@@ -72,13 +76,12 @@ class Texts:
 
 
 def _graph(graph: ComputationGraph, texts: Texts) -> dict[str, Any]:
-    owner = np.where(graph.forward, -1, graph.owner)
+    names = [str(graph.labels[v]) for v in range(graph.n_nodes)]
     return {
         "title": f"{counted(graph.n_nodes, 'node')}, {counted(graph.n_values, 'value')}",
-        "hash": graph.source_hash,
-        "names": [shortened(graph.labels[v]) for v in range(graph.n_nodes)],
+        "names": [shortened(name) for name in names],
+        "long": {v: name for v, name in enumerate(names) if shortened(name) != name},
         "costs": [texts(graph.labels.compute(cost)) for cost in graph.compute.tolist()],
-        "owner": owner.tolist(),
         "producer": graph.producer.tolist(),
         "values": [shortened(graph.value_name(x)) for x in range(graph.n_values)],
         "sizes": texts.of_bytes(graph.memory.tolist()),
