@@ -20,5 +20,6 @@ __all__, __getattr__, __dir__ = namespace(
         "pictures.validation": "validation validation_text",
         "picture_file": "save",
         "stepping.report_page": "report",
+        "stepping.animation": "animation",
     },
 )

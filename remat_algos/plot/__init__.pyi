@@ -23,4 +23,5 @@ from remat_algos.plot.pictures.timeline import timeline as timeline
 from remat_algos.plot.pictures.timeline import timeline_text as timeline_text
 from remat_algos.plot.pictures.validation import validation as validation
 from remat_algos.plot.pictures.validation import validation_text as validation_text
+from remat_algos.plot.stepping.animation import animation as animation
 from remat_algos.plot.stepping.report_page import report as report

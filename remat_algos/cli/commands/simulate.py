@@ -11,10 +11,12 @@ from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, li
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
 from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.cli.plot_argument import PICTURES, add_plot, check_plot, draw
-from remat_algos.text.wording import counted, quoted, shortened
+from remat_algos.text.wording import counted, listed, quoted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
+TABLES = ("text", "markdown", "csv")
+NAMED = 8  # live values of a row of text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep; they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
+    table = "instead, print what every step does: a row for each action, with the values that are live and their bytes"
+    parser.add_argument("--table", nargs="?", const="text", choices=TABLES, help=f"{table} (text)")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(
         parser,
@@ -46,6 +50,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.timeline import timeline
 
     check_plot(arguments)
+    _check_table(arguments)
     check_order(arguments.order, arguments.mirror)
     order = None if arguments.order is None else Order.read(arguments.order)
     graph, note = graph_of(arguments, order)
@@ -71,7 +76,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
-    if arguments.json:
+    if arguments.table is not None:
+        _print_steps(simulation, arguments.table)
+    elif arguments.json:
         print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played))
     else:
         print_text(note)
@@ -82,6 +89,38 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     over = limit is not None and reserved.memory > limit
     over |= link is not None and link.host is not None and simulation.host_peak > link.host
     return ExitCode.INFEASIBLE if over else ExitCode.DONE
+
+
+def _check_table(arguments: argparse.Namespace) -> None:
+    """A table of all steps, or something else."""
+    if arguments.table is None:
+        return
+    if arguments.step is not None:
+        raise argparse.ArgumentTypeError("--step describes one step, --table lists all; leave out one")
+    if arguments.json:
+        raise argparse.ArgumentTypeError("--json prints an object, --table a table; leave out one")
+
+
+def _print_steps(simulation: Any, form: str) -> None:
+    """What every step does, as text, Markdown or CSV."""
+    from remat_algos.formats.csv_tables import table_text
+    from remat_algos.reproduce.page import Table
+    from remat_algos.schedule.step_table import COLUMNS, step_table
+    from remat_algos.text.units import format_bytes
+
+    rows = step_table(simulation)
+    if form == "csv":
+        cells = [(*row[:3], " ".join(row.live), row.bytes, int(row.peak)) for row in rows]
+        print(table_text(list(COLUMNS), cells), end="")
+        return
+    shown = [
+        (row.step, row.action, shortened(row.name), listed(row.live, NAMED), format_bytes(row.bytes), "peak" * row.peak)
+        for row in rows
+    ]
+    if form == "markdown":
+        print(Table("steps", "", dict.fromkeys((*COLUMNS[:-1], "at"), str), shown).markdown())
+    else:
+        print_table((*COLUMNS[:-1], ""), [(str(step), *rest) for step, *rest in shown])
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:

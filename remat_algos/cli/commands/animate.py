@@ -1,0 +1,54 @@
+"""remat animate: a plan that moves, as SVG, GIF or mp4."""
+
+import argparse
+from typing import Any
+
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
+from remat_algos.cli.output import add_json, print_json, print_row, print_text, writable
+from remat_algos.text.wording import shortened
+
+HELP = "draw a plan that moves: nodes light up as they run, values appear and go, a curve and a bar show the bytes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments: the graph, the plan, the file."""
+    add_graph(parser)
+    parser.add_argument(
+        "plan", metavar="PLAN", nargs="?", help="a plan, written by remat solve -o (default: no rematerialization)"
+    )
+    where = "plan.svg, the smallest and sharpest; .gif; or .mp4, which needs ffmpeg (plan.svg)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="plan.svg", help=where)
+    parser.add_argument("--seconds", type=float, metavar="S", help="of one round (a third for each step, 4 to 30)")
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Write the animation."""
+    from pathlib import Path
+
+    from remat_algos.plan.plan import Plan
+    from remat_algos.plot.stepping.animation import animation, animation_format
+    from remat_algos.text.units import format_bytes
+
+    if arguments.seconds is not None and not 0 < arguments.seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"--seconds {shortened(arguments.seconds)}: give a number above 0")
+    try:
+        animation_format(arguments.output)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"-o {error}") from None
+    subject: Any
+    if arguments.plan is not None:
+        subject = Plan.load(arguments.plan, read_source(arguments))
+    else:
+        subject, note = graph_of(arguments)
+        if not arguments.json:
+            print_text(note)
+    moving = animation(subject, seconds=arguments.seconds)
+    moving.save(arguments.output)
+    size = Path(arguments.output).stat().st_size
+    if arguments.json:
+        print_json({"written": str(arguments.output), "bytes": size, "seconds": moving.seconds})
+    else:
+        print_row("written", f"{arguments.output}, {format_bytes(size)}, {moving.seconds:.0f} s a round")
+    return ExitCode.DONE
