@@ -42,7 +42,7 @@ def transcript(block, folder, environment=os.environ):
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=60,
+            timeout=600,
             encoding="utf-8",
         )
         printed.append(f"$ {command}\n{run.stdout}")

@@ -59,7 +59,7 @@ def test_svg_is_sound_small_and_alone_on_its_page(plan):
 
 def test_every_run_lights_up(plan):
     text = animation(plan).svg()
-    frames = len(plan.schedule) + module.HELD
+    frames = len(plan.schedule) + module.END_FRAMES
     for step, v in enumerate(plan.schedule.order.tolist()):
         keyframes = re.search(rf"@keyframes \w{{7}}n{v}\{{(.*?\}})\}}", text)[1]
         assert re.search(rf"{100 * step / frames:.2f}%\{{fill:var\(--\w+\);stroke:var\(--now\)", keyframes)

@@ -204,7 +204,7 @@ FREE = """
     mode most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak
     model picture place points polish progress raw readers reads record recompute reduced repeats resident residents
-    rounds rows rule scale seed seeds shortest size solver solvers source start step steps subjects
+    rounds rows rule scale seconds seed seeds shortest size solver solvers source start step steps subjects
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
 """

@@ -11,10 +11,10 @@ __all__, __getattr__, __dir__ = namespace(
         "mirror": "mirror_schedule",
         "one_pass": "lowest_pass",
         "passes.polish": "polish",
-        "step_table": "step_table",
         "passes.cache": "reuse_values",
         "passes.dead_runs": "drop_dead_runs",
         "passes.sinking": "sink_runs",
+        "step_rows": "step_table",
         "unrolling": "unroll",
     },
 )

@@ -9,5 +9,5 @@ from remat_algos.schedule.passes.cache import reuse_values as reuse_values
 from remat_algos.schedule.passes.dead_runs import drop_dead_runs as drop_dead_runs
 from remat_algos.schedule.passes.polish import polish as polish
 from remat_algos.schedule.passes.sinking import sink_runs as sink_runs
-from remat_algos.schedule.step_table import step_table as step_table
+from remat_algos.schedule.step_rows import step_table as step_table
 from remat_algos.schedule.unrolling import unroll as unroll

@@ -105,7 +105,7 @@ def _print_steps(simulation: Any, form: str) -> None:
     """What every step does, as text, Markdown or CSV."""
     from remat_algos.formats.csv_tables import table_text
     from remat_algos.reproduce.page import Table
-    from remat_algos.schedule.step_table import COLUMNS, step_table
+    from remat_algos.schedule.step_rows import COLUMNS, step_table
     from remat_algos.text.units import format_bytes
 
     rows = step_table(simulation)

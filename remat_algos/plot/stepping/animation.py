@@ -22,14 +22,14 @@ from remat_algos.plot.stepping.frames import EMPTY, Frames
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import counted, shortened, shortened_path
+from remat_algos.text.wording import counted, quoted, shortened, shortened_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = (".svg", ".gif", ".mp4")
 MAX_STEPS = 10_000
-HELD = 12  # frames that the end is held for
+END_FRAMES = 12  # frames that the end is held for
 LONGEST, SHORTEST = 30.0, 4.0  # seconds of a whole animation, by default
 WIDTH, GRAPH, CURVE, GAP = 640, 300, 110, 14  # pixels
 BASE, HEIGHT = GRAPH + CURVE + GAP, GRAPH + CURVE + 3 * GAP  # the lower edge of the curve, and of all
@@ -166,7 +166,7 @@ def _svg(moving: Animation) -> str:
     """The whole text; all names begin with that of its root, so that several can stand on one page."""
     frames = moving.frames
     simulation, m = frames.simulation, len(frames.simulation.schedule)
-    whole = max(1, m + HELD)
+    whole = max(1, m + END_FRAMES)
     points, pieces, radius = _places(frames)
     runs: list[list[int]] = [[] for _ in range(simulation.graph.n_nodes)]
     for step, v in enumerate(simulation.schedule.order.tolist()):
@@ -312,8 +312,8 @@ def _gif(images: list[Any], moving: Animation) -> bytes:
     palette = Image.new("P", (1, 1))
     palette.putpalette(_palette())
     frames = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in every]
-    data, each = io.BytesIO(), max(20, round(1000 * moving.seconds / max(1, len(images) + HELD)))
-    durations = [each] * (len(frames) - 1) + [each * (HELD + 1)]
+    data, each = io.BytesIO(), max(20, round(1000 * moving.seconds / max(1, len(images) + END_FRAMES)))
+    durations = [each] * (len(frames) - 1) + [each * (END_FRAMES + 1)]
     frames[0].save(data, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
     return data.getvalue()
 
@@ -346,5 +346,6 @@ def _mp4(images: list[Any], moving: Animation) -> bytes:
             [*command, str(file)], input=b"".join(each.tobytes() for each in images), capture_output=True
         )
         if done.returncode:
-            raise BackendError(f"ffmpeg could not write mp4: {done.stderr.decode().strip()[-200:]}; write .svg or .gif")
+            reason = done.stderr.decode("utf-8", "replace").strip()
+            raise BackendError(f"ffmpeg writes no mp4: {quoted(reason, 200)}; write .svg or .gif")
         return file.read_bytes()
