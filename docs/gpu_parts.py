@@ -6,17 +6,17 @@ BUSY = 0.5  # load average from which on the machine was shared
 HEAD = """
 ## Ten minutes of a GPU
 
-`python -m tests.benchmarks.gpu_run` asks a GPU in ten minutes what these pages cannot say without one, the most
-valuable first, each part in a process of its own. What is found is written as it comes, so a run that is cut off keeps
-it. `--backend numpy` takes the same way on the processors, in small.
+`python -m tests.benchmarks.gpu_run` checks in ten minutes what these pages cannot say without a GPU, the most valuable
+first, each part in a process of its own. Results are written as they come, so a run that is cut off keeps them.
+`--backend numpy` runs the same parts, scaled down, on the CPU.
 
 """
 PARTS = {
     "small": "20 small plans: bytes beside CuPy's pool, values as on NumPy",
     "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, time beside prediction",
-    "torch": "GPT, ResNet-50, U-Net trained by PyTorch within half: the allocator's peak, the time of a step",
+    "torch": "GPT, ResNet-50, U-Net trained by PyTorch at a 50 % budget: the allocator's peak, the time of a step",
     "calibrate": "rates of the card and its link, saved as a device file",
-    "copies": "the link both ways at once; the networks with copies, beside the predicted timeline",
+    "copies": "bandwidth of the link in both directions at once; the networks with copies, beside the predicted timeline",
 }
 MISSING = """
 On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
@@ -41,7 +41,7 @@ def _ran(record, name):
     if record is None:
         return "not run"
     part = record["parts"][name]
-    return f"{part['outcome'].partition(':')[0]}, {part['seconds']:.0f} s"
+    return f"{part['outcome'].replace('|', '/')}, {part['seconds']:.0f} s"
 
 
 def _found(record, table):
@@ -57,8 +57,9 @@ def _found(record, table):
     yield ""
     parts = {name: part["records"] for name, part in record["parts"].items()}
     small = [r for r in parts["small"] if "holds" in r]
-    held = f"{sum(r['holds'] for r in small)} of {len(small)}"
-    yield f"{held} small plans took the predicted bytes at every step, and made equal values."
+    if small:
+        held = f"{sum(r['holds'] for r in small)} of {len(small)}"
+        yield f"{held} small plans took the predicted bytes at every step, each value the same in every run.{_pool(small)}"
     for shown, rows in ((_network, parts["networks"]), (_trained, parts["torch"]), (_copied, parts["copies"])):
         cells = [shown(row) for row in rows]
         some = [row for row in cells if row is not None]
@@ -68,7 +69,21 @@ def _found(record, table):
     yield from _rates(parts)
 
 
+def _pool(rows):
+    """What CuPy's pool held, and whether NumPy makes the same values; "" where there is no pool."""
+    known = [row["pool_inside"] for row in rows if row["pool_known"] and row["pool_inside"] is not None]
+    same = [row["same_as_numpy"] for row in rows if row["same_as_numpy"] is not None]
+    if not known and not same:
+        return ""
+    return (
+        f" Of {len(known)} pools without ties {sum(known)} had the predicted total; {sum(same)} of {len(same)} had the "
+        "values of NumPy."
+    )
+
+
 def _network(row):
+    if "network" not in row:
+        return None
     return {
         "network": row["network"].partition(",")[0],
         "budget": row["budget"],
@@ -84,15 +99,15 @@ def _trained(row):
     if "model" not in row:
         return None
     if "error" in row:
-        return dict(zip(_TRAINED, (row["model"], row["way"], "", f"none: {row['error']}", "", ""), strict=True))
-    way = row["way"] + (f" {row['share']:.3g}" if "activation" in row["way"] else "")
+        return dict(zip(_TRAINED, (row["model"], row["method"], "", f"none: {row['error']}", "", ""), strict=True))
+    way = row["method"] + (f" {row['share']:.3g}" if "activation" in row["method"] else "")
     predicted = format_bytes(row["predicted_peak"]) if "predicted_peak" in row else ""
-    longer = f"{row['times_as_long']:.2f}" if "times_as_long" in row else ""
+    longer = f"{row['slowdown']:.2f}" if "slowdown" in row else ""
     cells = row["model"], way, predicted, format_bytes(row["peak"]), _ms(row["seconds"]), longer
     return dict(zip(_TRAINED, cells, strict=True))
 
 
-_TRAINED = "model", "way", "peak, predicted", "peak of the allocator", "step", "times as long"
+_TRAINED = "model", "method", "peak, predicted", "peak of the allocator", "step", "slowdown"
 
 
 def _copied(row):

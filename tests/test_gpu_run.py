@@ -11,7 +11,7 @@ from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
 from tests import cuda_stub
 from tests.benchmarks import gpu_run
-from tests.benchmarks.gpu_run import PARTS, Asked, Found
+from tests.benchmarks.gpu_run import PARTS, PartOptions, PartResult
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, c
     file = tmp_path / "run.json"
     assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
     record = json.loads(file.read_text())
-    assert record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --quick"
+    assert record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --seconds 600 --quick"
     parts = record["parts"]
     assert {name: part["outcome"] for name, part in parts.items()} == dict.fromkeys(PARTS, "done")
     assert [r["holds"] for r in parts["small"]["records"][1:]] == [True, True]
@@ -54,11 +54,11 @@ def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, c
 
 
 def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
-    asked = Asked("cupy", quick=True, device_file=tmp_path / "device.json")
-    about, *found = gpu_run.small(asked)
+    options = PartOptions("cupy", quick=True, device_file=tmp_path / "device.json")
+    about, *found = gpu_run.small(options)
     assert about["device"] == "a stub"
     assert [(r["holds"], r["same_as_numpy"]) for r in found] == [(True, True)] * 2
-    both, copied = gpu_run.copies(asked)
+    both, copied = gpu_run.copies(options)
     assert min(both.values()) > 0
     assert copied["bytes_as_predicted"]
     assert copied["plan_measured"] > 0
@@ -79,9 +79,9 @@ def test_small_plans_are_those_of_solvers_that_can_serve(monkeypatch):
 
 
 def part(name, tmp_path, backend="numpy", limit=60.0):
-    found, kept = Found(), []
-    asked = Asked(backend, quick=True, device_file=tmp_path / "device.json")
-    gpu_run.run_part(name, asked, limit, found, lambda: kept.append(len(found.records)))
+    found, kept = PartResult(), []
+    options = PartOptions(backend, quick=True, device_file=tmp_path / "device.json")
+    gpu_run.run_part(name, options, limit, found, lambda: kept.append(len(found.records)))
     return found, kept
 
 
@@ -105,7 +105,7 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
         ([{"same_as_numpy": False}], 1),
     ):
 
-        def play(name, asked, limit, found, keep, faults=faults):
+        def play(name, options, limit, found, keep, faults=faults):
             found.outcome, found.records = "done", list(faults)
             keep()
 
@@ -117,7 +117,7 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
 def test_a_part_is_run_again_and_the_others_keep_what_they_found(monkeypatch, tmp_path, capsys):
     played = []
 
-    def play(name, asked, limit, found, keep):
+    def play(name, options, limit, found, keep):
         played.append(name)
         found.outcome, found.records = "done", [{"at": len(played)}]
         keep()

@@ -178,9 +178,9 @@ def test_the_page_shows_what_each_part_of_a_run_found(tmp_path):
     file = tmp_path / "run.json"
     gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)])
     run = json.loads(file.read_text())
-    trained = {"model": "gpt", "way": "remat 50%", "predicted_peak": 2**30, "peak": 2**30 + 4, "seconds": 0.5}
-    run["parts"]["torch"]["records"] = [{"torch": "2"}, trained | {"times_as_long": 1.2}]
-    run["parts"]["torch"]["records"].append({"model": "unet", "way": "eager", "error": "out of memory"})
+    trained = {"model": "gpt", "method": "remat 50%", "predicted_peak": 2**30, "peak": 2**30 + 4, "seconds": 0.5}
+    run["parts"]["torch"]["records"] = [{"torch": "2"}, trained | {"slowdown": 1.2}]
+    run["parts"]["torch"]["records"].append({"model": "unet", "method": "eager", "error": "out of memory"})
     both = {"out": 5e10, "into": 4e10, "each_of_both": 3e10}
     run["parts"]["copies"]["records"].append(both)
     text = page_module.page([], [run | {"backend": "cupy"}])

@@ -8,7 +8,7 @@ import gc
 import statistics
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,7 +68,13 @@ class Training:
         except Exception as error:  # out of memory, or refused: what else is asked does not depend on it
             reason = getattr(error, "inner_exception", error)  # of a compiler
             return {"error": f"{type(reason).__name__}: {reason}".partition("\n")[0].partition("; ")[0][:200]}
-        return {"peak": peak, "seconds": statistics.median(seconds), "loss": losses[-1].item()}
+        found = {"peak": peak, "seconds": statistics.median(seconds), "loss": losses[-1].item()}
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            step()
+            found["reserved"] = torch.cuda.max_memory_reserved()  # parameters and inputs too, and what lies between blocks
+        return found
 
 
 def timed(step: Callable[[], None]) -> float:
@@ -96,27 +102,30 @@ def planned(training: Training, compiler: str) -> dict[str, Any]:
 
 def by_torch(training: Training, compiler: str, share: float) -> dict[str, Any]:
     """By torch's own planner, for a share of the bytes that are saved; without inductor by the backend that has it."""
+    torch.compiler.reset()  # a graph that was compiled for another share would be used
     backend = "inductor" if compiler == "inductor" else "aot_eager_decomp_partition"
     with config.patch(activation_memory_budget=share):
         found = training.measured(torch.compile(training.model, backend=backend, dynamic=False))
     return found | {"share": share}
 
 
-def at_the_peak(training: Training, peak: int) -> dict[str, Any]:
-    """By torch's own planner with the largest share that was found to stay below a peak; else with the least share."""
-    low, high, found = 0.0, 1.0, by_torch(training, "eager", 0.0)
+def at_the_peak(training: Training, peak: int, compiler: str) -> dict[str, Any]:
+    """By torch's own planner with the largest share that was found to stay below a peak; the least if none does."""
+    low, high, found = 0.0, 1.0, by_torch(training, compiler, 0.0)
+    if found.get("peak", peak + 1) > peak:
+        return found | {"reaches_peak": False}
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        tried = by_torch(training, "eager", middle)
+        tried = by_torch(training, compiler, middle)
         if tried.get("peak", peak + 1) <= peak:
             low, found = middle, tried
         else:
             high = middle
-    return found
+    return found | {"reaches_peak": True}
 
 
 def results(quick: bool) -> Iterator[dict[str, Any]]:
-    """One record for each model and way, those without a compiler first, each after what it is compared with.
+    """The versions and the card; then a record for each model and method, after what it is compared with.
 
     With `quick` one model, without inductor.
     """
@@ -124,36 +133,45 @@ def results(quick: bool) -> Iterator[dict[str, Any]]:
     on_gpu = torch.cuda.is_available()
     if not on_gpu:
         torch.set_num_threads(1)
-    yield {"torch": torch.__version__, "cuda": torch.version.cuda}
-    names = list(LARGE) if on_gpu else [name for name in SMALL if not quick or name == "small gpt"]
-    shares: dict[str, float] = {}
-    for name in names:
-        eager = recorded(name, "eager", lambda training: training.measured(training.model))
-        yield eager
-        ours = recorded(name, f"remat {BUDGET}", partial(planned, compiler="eager"), eager)
-        yield ours
-        if "peak" in ours:
-            way = "activation_memory_budget"
-            theirs = recorded(name, way, partial(at_the_peak, peak=ours["peak"]), eager)
-            yield theirs
-            shares[name] = theirs["share"]
-    for name in sorted(() if quick else names, key=lambda name: "gpt" not in name):  # plans with buffers are refused
-        plain = recorded(name, "inductor", partial(by_torch, compiler="inductor", share=1.0))
-        yield plain
-        yield recorded(name, f"inductor, remat {BUDGET}", partial(planned, compiler="inductor"), plain)
-        way, share = "inductor, activation_memory_budget", shares.get(name, 0.0)
-        yield recorded(name, way, partial(by_torch, compiler="inductor", share=share), plain)
+    card = torch.cuda.get_device_name() if on_gpu else None
+    yield {"torch": torch.__version__, "cuda": torch.version.cuda, "card": card}
+    names = list(LARGE) if on_gpu else list(SMALL)
+    names.sort(key=lambda name: "gpt" not in name)  # first: our plans for inductor refuse models with buffers
+    for name in names[:1] if quick else names:
+        yield from of_model(name, ("eager",) if quick else ("eager", "inductor"))
+
+
+def of_model(name: str, compilers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The records of a model: without a plan and with ours by each compiler, then torch's planner at our peaks."""
+    plain, ours = {}, {}
+    for compiler in compilers:
+        before = "" if compiler == "eager" else "inductor, "
+        without = eager if compiler == "eager" else partial(by_torch, compiler=compiler, share=1.0)
+        plain[compiler] = recorded(name, compiler, without)
+        yield plain[compiler]
+        ours[compiler] = recorded(name, f"{before}remat {BUDGET}", partial(planned, compiler=compiler), plain[compiler])
+        yield ours[compiler]
+    for compiler in compilers:
+        if "peak" in ours[compiler]:
+            method = f"{'' if compiler == 'eager' else 'inductor, '}activation_memory_budget"
+            measure = partial(at_the_peak, peak=ours[compiler]["peak"], compiler=compiler)
+            yield recorded(name, method, measure, plain[compiler])
+
+
+def eager(training: Training) -> dict[str, Any]:
+    """As PyTorch runs it."""
+    return training.measured(training.model)
 
 
 def recorded(
-    name: str, way: str, measure: Callable[[Training], dict[str, Any]], beside: dict[str, Any] | None = None
+    name: str, method: str, measure: Callable[[Training], dict[str, Any]], beside: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a way gave for a model, and how long its step takes beside the one that it is compared with."""
+    """What a method gave for a model, and its slowdown beside what it is compared with."""
     torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    found = {"model": name, "way": way, **measure(Training.of(name))}
+    found = {"model": name, "method": method, **measure(Training.of(name))}
     if beside is not None and "seconds" in found and "seconds" in beside:
-        found["times_as_long"] = found["seconds"] / beside["seconds"]
+        found["slowdown"] = found["seconds"] / beside["seconds"]
     return found

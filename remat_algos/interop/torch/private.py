@@ -59,7 +59,6 @@ Saved: Any = _find(_DESCRIPTORS, "SavedForBackwardsAOTOutput")
 SavedUnchecked: Any = _find(_DESCRIPTORS, "SavedForBackwardsNoVcCheckAOTOutput")
 aot_autograd: Any = _find("torch._dynamo.backends.common", "aot_autograd")
 CompileContext: Any = _find("torch._guards", "CompileContext")
-_compiling: Any = _find("torch.compiler", "_compile_session_context")
 Operator: Any = _find("torch._ops", "OpOverload")
 HigherOrderOperator: Any = _find("torch._ops", "HigherOrderOperator")
 BoxedCode: Any = _find("torch.fx.graph", "_BoxedCodeGen")
@@ -71,6 +70,7 @@ path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
 
 _find("torch._dynamo.utils", "counters")
+_find("torch.compiler", "_is_compiling_flag")
 _rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
 _lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
 for _name in ("select_one_layer_lstm_function", "gru_cell"):
@@ -141,6 +141,16 @@ def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords:
     """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
     with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
         return _export_joint(stack, model, inputs, keywords)
+
+
+@contextlib.contextmanager
+def _compiling() -> Iterator[None]:
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
 
 
 @contextlib.contextmanager
