@@ -16,7 +16,7 @@ PARTS = {
     "networks": "ResNet-50, U-Net, GPT-2 of 64 GB within 70, 50 and 35 %: bytes, time beside prediction",
     "torch": "GPT, ResNet-50, U-Net trained by PyTorch at a 50 % budget: the allocator's peak, the time of a step",
     "calibrate": "rates of the card and its link, saved as a device file",
-    "copies": "bandwidth of the link in both directions at once; the networks with copies, beside the predicted timeline",
+    "copies": "bandwidth of the link in both directions at once; the networks with copies, beside their timelines",
 }
 MISSING = """
 On the processors there is no pool, no link and no stream: kernels take the time of NumPy, copies that of an assumed
@@ -59,7 +59,7 @@ def _found(record, table):
     small = [r for r in parts["small"] if "holds" in r]
     if small:
         held = f"{sum(r['holds'] for r in small)} of {len(small)}"
-        yield f"{held} small plans took the predicted bytes at every step, each value the same in every run.{_pool(small)}"
+        yield f"{held} small plans took the predicted bytes at every step, with equal values in all runs.{_pool(small)}"
     for shown, rows in ((_network, parts["networks"]), (_trained, parts["torch"]), (_copied, parts["copies"])):
         cells = [shown(row) for row in rows]
         some = [row for row in cells if row is not None]

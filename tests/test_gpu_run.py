@@ -2,10 +2,12 @@
 
 import json
 import sys
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
+from remat_algos.cost.devices import get_device
 from remat_algos.errors import GraphError
 from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
@@ -37,15 +39,18 @@ def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, c
     file = tmp_path / "run.json"
     assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
     record = json.loads(file.read_text())
-    assert record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --seconds 600 --quick"
+    assert (
+        record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --seconds 600 --quick"
+    )
     parts = record["parts"]
     assert {name: part["outcome"] for name, part in parts.items()} == dict.fromkeys(PARTS, "done")
     assert [r["holds"] for r in parts["small"]["records"][1:]] == [True, True]
-    (network,) = parts["networks"]["records"]
+    _, network = parts["networks"]["records"]
     assert (network["network"], network["budget"], network["holds"]) == ("resnet50, whole", "70%", True)
     assert json.loads((tmp_path / "device_numpy.json").read_text()) == parts["calibrate"]["records"][0]
-    assert "skipped" in parts["copies"]["records"][0]
-    copied = parts["copies"]["records"][1]
+    about, skipped, copied = parts["copies"]["records"]
+    assert "device" in about
+    assert "skipped" in skipped
     assert copied["bytes_as_predicted"]
     assert copied["loads"] > 0
     assert 0 < copied["one_pass_predicted"] <= copied["plan_predicted"]
@@ -58,7 +63,10 @@ def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
     about, *found = gpu_run.small(options)
     assert about["device"] == "a stub"
     assert [(r["holds"], r["same_as_numpy"]) for r in found] == [(True, True)] * 2
-    both, copied = gpu_run.copies(options)
+    _, both, skipped = gpu_run.copies(options)
+    assert "run the part calibrate first" in skipped["skipped"]
+    replace(get_device("A100 80GB"), link=gpu_run.ASSUMED).save(options.device_file)
+    _, both, copied = gpu_run.copies(options)
     assert min(both.values()) > 0
     assert copied["bytes_as_predicted"]
     assert copied["plan_measured"] > 0
@@ -98,9 +106,15 @@ def test_a_part_that_fails_says_why(tmp_path, monkeypatch):
 
 
 def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, capsys):
+    eager = {"model": "gpt", "method": "eager", "loss": 1.0}
     for faults, code in (
-        ([], 0),
+        ([], 1),  # a part without a record
+        ([{"holds": True}], 0),
         ([{"holds": False}], 1),
+        ([{"pool_known": True, "pool_inside": False}], 1),
+        ([{"pool_known": False, "pool_inside": False}], 0),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0001}], 0),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.01}], 1),
         ([{"bytes_as_predicted": False}], 1),
         ([{"same_as_numpy": False}], 1),
     ):

@@ -68,7 +68,7 @@ Records = Iterator[dict[str, Any]]
 
 @dataclass(slots=True)
 class PartOptions:
-    """What is options of a part: where it runs, how much of it, and where the device file lies."""
+    """Where a part runs, how much of it, and where the device file lies."""
 
     backend: str
     quick: bool
@@ -292,7 +292,7 @@ def run(options: PartOptions, seconds: float, before: dict[str, Any], write: Cal
 
 
 def failed_checks(parts: dict[str, PartResult]) -> list[dict[str, Any]]:
-    """The records of runs with other bytes, values or pools than predicted, and losses unlike those of eager PyTorch."""
+    """The records with other bytes, values or pools than predicted, or with losses unlike those of eager PyTorch."""
     records = [record for found in parts.values() for record in found.records]
     wrong = [r for r in records if any(r.get(check) is False for check in CHECKS)]
     wrong += [r for r in records if r.get("pool_known") and r.get("pool_inside") is False]
@@ -313,7 +313,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--part", choices=PARTS, help="run one part here, and print its records")
     given = parser.parse_args(arguments)
     output = given.output or RESULTS / f"gpu_run_{given.backend}.json"
-    options = PartOptions(given.backend, given.quick, given.device_file or output.with_name(f"device_{given.backend}.json"))
+    options = PartOptions(
+        given.backend, given.quick, given.device_file or output.with_name(f"device_{given.backend}.json")
+    )
     if given.part is not None:
         for record in PARTS[given.part][0](options):
             print(json.dumps(record), flush=True)
@@ -322,7 +324,7 @@ def main(arguments: list[str] | None = None) -> int:
     def write(record: dict[str, Any]) -> None:
         write_whole(output, f"{json.dumps(record, indent=1)}\n".encode())
 
-    before = dict.fromkeys(set(PARTS) - set(given.only), {}) if given.only else {}
+    before = {name: {} for name in set(PARTS) - set(given.only)} if given.only else {}
     if given.only and output.exists():
         kept = json.loads(output.read_text("utf-8"))["parts"]
         before = {name: kept[name] for name in before}

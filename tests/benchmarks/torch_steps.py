@@ -73,7 +73,7 @@ class Training:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
             step()
-            found["reserved"] = torch.cuda.max_memory_reserved()  # parameters and inputs too, and what lies between blocks
+            found["reserved"] = torch.cuda.max_memory_reserved()  # parameters, inputs and gaps too
         return found
 
 
