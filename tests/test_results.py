@@ -71,21 +71,13 @@ def test_outside_a_repository_the_commit_is_the_one_given(monkeypatch, tmp_path)
 # ---------------------------------------------------------------- what is recorded
 
 FILES = sorted(path.name for path in RESULTS.iterdir() if not path.name.startswith("device_"))
-EARLIER = {"torch_models.txt"}
-"""Recorded before records said it: their commands, which need PyTorch, are to be run again."""
 SAYS = re.compile(
     r"Measured on \d{4}-\d\d-\d\d at commit [0-9a-f]{12}( with changes)?, on .+, \d+ cores; Python 3\.\d+\.\d+, "
     r"numpy [\d.]+, .+; load average \d+\.\d before.* \(`(?P<command>python -m [\w.]+)[\w. /-]*`\)\."
 )
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(name in EARLIER, reason="recorded earlier", strict=True))
-        for name in FILES
-    ],
-)
+@pytest.mark.parametrize("name", FILES)
 def test_a_record_says_when_and_where_it_was_measured_and_by_which_command(name):
     text = (RESULTS / name).read_text(encoding="utf-8")
     if name.endswith(".json"):
