@@ -84,6 +84,48 @@ def test_a_gif_has_a_frame_for_each_step(plan, tmp_path):
     assert (frames[0][5, 5] == 255).all()
 
 
+def test_a_gif_of_a_long_schedule_has_fewer_frames_and_takes_its_time(tmp_path, monkeypatch):
+    graph = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(60)]))
+    simulation = ra.simulate(graph, range(graph.n_nodes))
+    monkeypatch.setattr(module, "MAX_FRAMES", 20)
+    moving = animation(simulation, seconds=3.14)
+    steps = module._drawn_steps(moving)
+    assert len(steps) <= 22
+    assert {0, simulation.peak_step, graph.n_nodes - 1} <= set(steps)
+    moving.save(tmp_path / "long.gif")
+    with Image.open(tmp_path / "long.gif") as image:
+        assert image.n_frames == len(steps)
+        lasting = 0
+        for i in range(image.n_frames):
+            image.seek(i)
+            lasting += image.info["duration"]
+    assert lasting == 3140
+
+
+@pytest.mark.parametrize("name", ["$x_$", "a$b$", "名", "<b>&", "x" * 300])
+def test_any_name_is_drawn(name, tmp_path):
+    moving = animation(ra.ComputationGraph.from_edges([(name, "z")]))
+    moving.save(tmp_path / "named.gif")
+    ET.fromstring(moving.svg())
+
+
+@pytest.mark.parametrize("n_nodes", [0, 1])
+def test_the_smallest_graphs(n_nodes, tmp_path):
+    graph = ra.ComputationGraph.from_arrays(
+        read_indptr=np.zeros(n_nodes + 1, np.int64),
+        read_indices=[],
+        memory=np.ones(n_nodes, np.int64),
+        compute=np.ones(n_nodes, np.int64),
+    )
+    moving = animation(graph)
+    ET.fromstring(moving.svg())
+    if n_nodes:
+        moving.save(tmp_path / "one.gif")
+        return
+    with pytest.raises(PlanError, match="without a step has no frames"):
+        moving.save(tmp_path / "none.gif")
+
+
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 def test_an_mp4_is_written(plan, tmp_path):
     animation(plan).save(tmp_path / "plan.mp4")
@@ -114,7 +156,7 @@ def test_the_command_draws_a_plan_or_a_graph(remat, tmp_path, monkeypatch):
     assert (tmp_path / "plan.svg").read_text() != (tmp_path / "all.svg").read_text()
     for words, said in (
         (("-o", "x.png"), "-o x.png: the ending is no format of animations; use .svg, .gif, .mp4"),
-        (("--seconds", "0"), "--seconds 0.0: give a number above 0"),
+        (("--seconds", "0"), "--seconds 0.0: give a number above 0, 600 at most"),
     ):
         failed = remat("animate", "net.csv", *words)
         assert failed.code != 0

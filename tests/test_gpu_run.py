@@ -139,8 +139,9 @@ def test_a_part_is_run_again_and_the_others_keep_what_they_found(monkeypatch, tm
     monkeypatch.setattr(gpu_run, "run_part", play)
     output = tmp_path / "run.json"
     gpu_run.main(["--output", str(output)])
-    gpu_run.main(["--output", str(output), "--only", "torch", "copies"])
+    assert gpu_run.main(["--output", str(output), "--only", "torch", "copies"]) == 0
+    assert gpu_run.main(["--output", str(tmp_path / "new.json"), "--only", "torch"]) == 0
     capsys.readouterr()
-    assert played == [*PARTS, "torch", "copies"]
+    assert played == [*PARTS, "torch", "copies", "torch"]
     parts = json.loads(output.read_text())["parts"]
     assert [part["records"][0]["at"] for part in parts.values()] == [1, 2, 6, 4, 7]

@@ -194,7 +194,7 @@ def run_with_copies(on: Backend, network: str, link: Link) -> dict[str, Any]:
         "nodes": graph.n_nodes,
         "batch": batch,
         "divided_by": by,
-        "loads": int(plan.schedule.loads.size),
+        "loads": len(plan.schedule.loads),
         "peak": plan.peak_memory,
         "bytes_as_predicted": bool(np.array_equal(execution.used, execution.predicted)),
         "host_peak": plan.simulation.host_peak,
@@ -287,7 +287,7 @@ def run(options: PartOptions, seconds: float, before: dict[str, Any], write: Cal
         share += PARTS[name][1] / whole
         run_part(name, options, start + share * seconds - time.perf_counter(), found, keep_all)
         print(f"{name}: {found.outcome}, {len(found.records)} records in {found.seconds} s")
-    failed = any(found.outcome.startswith("failed") or not found.records for found in parts.values())
+    failed = any(parts[name].outcome.startswith("failed") or not parts[name].records for name in asked_for)
     return 1 if failed or failed_checks(parts) else 0
 
 

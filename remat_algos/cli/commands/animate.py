@@ -28,11 +28,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from pathlib import Path
 
     from remat_algos.plan.plan import Plan
-    from remat_algos.plot.stepping.animation import animation, animation_format
+    from remat_algos.plot.stepping.animation import MAX_SECONDS, animation, animation_format
     from remat_algos.text.units import format_bytes
 
-    if arguments.seconds is not None and not 0 < arguments.seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"--seconds {shortened(arguments.seconds)}: give a number above 0")
+    if arguments.seconds is not None and not 0 < arguments.seconds <= MAX_SECONDS:
+        limits = f"give a number above 0, {MAX_SECONDS} at most"
+        raise argparse.ArgumentTypeError(f"--seconds {shortened(arguments.seconds)}: {limits}")
     try:
         animation_format(arguments.output)
     except ValueError as error:

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import BackendError, PlanError
 from remat_algos.files import write_whole
+from remat_algos.plot.axes import label
 from remat_algos.plot.stepping.frames import EMPTY, Frames
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.schedule.baseline import baseline_peak
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 
 KINDS = (".svg", ".gif", ".mp4")
 MAX_STEPS = 10_000
+MAX_FRAMES, FRAMES_A_SECOND = 400, 25  # of GIF and mp4: longer schedules have one for every few steps
 END_FRAMES = 12  # frames that the end is held for
 LONGEST, SHORTEST = 30.0, 4.0  # seconds of a whole animation, by default
+MAX_SECONDS = 600  # as long as a frame of a GIF may last
 WIDTH, GRAPH, CURVE, GAP = 640, 300, 110, 14  # pixels
 BASE, HEIGHT = GRAPH + CURVE + GAP, GRAPH + CURVE + 3 * GAP  # the lower edge of the curve, and of all
 STATES = ("kept", "again", "grad", "loaded")
@@ -79,12 +83,16 @@ class Animation:
         ------
         ValueError
             If the ending is another.
+        PlanError
+            For gif and mp4, without a step.
         BackendError
             For mp4, without the program ffmpeg.
         """
         kind = animation_format(path)
         if kind == ".svg":
             data = self.svg().encode()
+        elif not len(self.frames.simulation.schedule):
+            raise PlanError("a schedule without a step has no frames; write .svg")
         else:
             images = _images(self)
             data = _gif(images, self) if kind == ".gif" else _mp4(images, self)
@@ -122,13 +130,13 @@ def animation(subject: Subject, *, seconds: float | None = None) -> Animation:
     PlanError
         If there are more than 10,000 steps.
     ValueError
-        If `seconds` is not above 0.
+        If `seconds` is not above 0, or above 600.
 
     Examples
     --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)])
-    >>> animation(chain).svg().count("<circle")
+    >>> animation(chain, seconds=2).svg().count("animation-name")
     3
     """
     simulation, limit = simulated(subject)
@@ -138,8 +146,8 @@ def animation(subject: Subject, *, seconds: float | None = None) -> Animation:
             f"an animation has {MAX_STEPS:,} steps at most, and this schedule {counted(steps, 'step')}; "
             "make a coarser graph, such as one of layers"
         )
-    if seconds is not None and not 0 < seconds < float("inf"):
-        raise ValueError(f"seconds is {shortened(seconds)}; give a number above 0")
+    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+        raise ValueError(f"seconds is {shortened(seconds)}; give a number above 0, {MAX_SECONDS} at most")
     lasting = min(LONGEST, max(SHORTEST, steps / 3)) if seconds is None else float(seconds)
     heading = f"{size_of(simulation)}; {peak_of(simulation, baseline_peak(simulation.graph), limit)}"
     return Animation(Frames(simulation, limit), lasting, heading)
@@ -175,7 +183,7 @@ def _svg(moving: Animation) -> str:
     moves = [_keyframes(changes, ran, whole) for changes, ran in zip(frames.changes, runs, strict=True)]
     rises = [(step, each) for step, each in enumerate(heights) if not step or each != heights[step - 1]]
     bar = "".join(f"{100 * step / whole:.2f}%{{transform:scaleY({each:.3f})}}" for step, each in rises)
-    root = "r" + hashlib.sha256("".join([*moves, bar, moving.heading]).encode()).hexdigest()[:6]
+    root = "r" + hashlib.sha256("".join([*moves, bar, moving.heading, str(moving.seconds)]).encode()).hexdigest()[:6]
     rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}bar{{{bar}}}"]
     still, circles = frames.states(max(simulation.peak_step, 0)), []
     for v, (x, y) in enumerate(points.tolist()):
@@ -262,8 +270,16 @@ def _style(root: str, whole: int, steps: int, seconds: float) -> str:
 # ---------------------------------------------------------------- frames as images
 
 
-def _images(moving: Animation) -> list[Any]:
-    """An RGB image for each step; the artists of one figure are changed and drawn again."""
+def _drawn_steps(moving: Animation) -> list[int]:
+    """The steps that have a frame: all, or evenly spaced ones with that of the peak and the last."""
+    simulation = moving.frames.simulation
+    m = len(simulation.schedule)
+    most = max(2, min(MAX_FRAMES, int(FRAMES_A_SECOND * moving.seconds)))
+    return sorted({*range(0, m, -(-m // most)), simulation.peak_step, m - 1}) if m else []
+
+
+def _images(moving: Animation) -> Iterator[Any]:
+    """RGB images of the steps that have a frame; the artists of one figure are changed and drawn again."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
@@ -286,8 +302,8 @@ def _images(moving: Animation) -> list[Any]:
         ax.axhline(base - CURVE * frames.limit / frames.top, color=inks["now"], linestyle="--", linewidth=1)
     words = ax.text(GAP, HEIGHT - 8, "", fontsize=9, color=inks["ink"])
     palette = np.array([*(inks[name] for name in STATES), inks["paper"]])
-    found = []
-    for step, v in enumerate(simulation.schedule.order.tolist()):
+    for step in _drawn_steps(moving):
+        v = int(simulation.schedule.order[step])
         edge = np.full(len(points), inks["edge"])
         edge[v] = inks["now"]
         widths = np.full(len(points), 0.7)
@@ -296,24 +312,22 @@ def _images(moving: Animation) -> list[Any]:
         drawn = np.repeat(base - heights[: step + 1], 2)
         line.set_data(steps[: drawn.size], drawn)
         bar.set_height(-heights[step])
-        words.set_text(
-            f"step {step} of {m - 1}: {format_bytes(int(frames.trace[step]))}, {shortened(simulation.graph.labels[v])}"
-        )
+        name = label(str(simulation.graph.labels[v]))
+        words.set_text(f"step {step} of {m - 1}: {format_bytes(int(frames.trace[step]))}, {name}")
         canvas.draw()
-        found.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-    return found
+        yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _gif(images: list[Any], moving: Animation) -> bytes:
-    """A GIF of one palette, which does not flicker."""
+def _gif(images: Iterator[Any], moving: Animation) -> bytes:
+    """A GIF of one palette, which does not flicker. It counts time in hundredths of a second."""
     from PIL import Image
 
-    every = [Image.fromarray(each) for each in images]
     palette = Image.new("P", (1, 1))
     palette.putpalette(_palette())
-    frames = [each.quantize(palette=palette, dither=Image.Dither.NONE) for each in every]
-    data, each = io.BytesIO(), max(20, round(1000 * moving.seconds / max(1, len(images) + END_FRAMES)))
-    durations = [each] * (len(frames) - 1) + [each * (END_FRAMES + 1)]
+    frames = [Image.fromarray(each).quantize(palette=palette, dither=Image.Dither.NONE) for each in images]
+    ends = np.rint(100 * moving.seconds * np.arange(1, len(frames) + 1) / (len(frames) + END_FRAMES))
+    ends[-1] = round(100 * moving.seconds)
+    data, durations = io.BytesIO(), (10 * np.diff(ends, prepend=0)).astype(int).tolist()
     frames[0].save(data, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
     return data.getvalue()
 
@@ -332,19 +346,18 @@ def _rgb(colour: str) -> NDArray[np.float64]:
     return np.array([int(whole[i : i + 2], 16) for i in (0, 2, 4)], np.float64)
 
 
-def _mp4(images: list[Any], moving: Animation) -> bytes:
-    """An mp4 by ffmpeg."""
+def _mp4(images: Iterator[Any], moving: Animation) -> bytes:
+    """An mp4 by ffmpeg; its last frame is repeated as that of the others lasts longer."""
     import tempfile
 
-    height, width, _ = images[0].shape
-    rate = max(1.0, len(images) / moving.seconds)
+    drawn = [each.tobytes() for each in images]
+    drawn += [drawn[-1]] * END_FRAMES
+    rate = len(drawn) / moving.seconds
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "animation.mp4"
-        command = ["ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+        command = ["ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}"]
         command += ["-r", f"{rate:g}", "-i", "-", "-vf", "crop=trunc(iw/2)*2:trunc(ih/2)*2", "-pix_fmt", "yuv420p"]
-        done = subprocess.run(
-            [*command, str(file)], input=b"".join(each.tobytes() for each in images), capture_output=True
-        )
+        done = subprocess.run([*command, str(file)], input=b"".join(drawn), capture_output=True)
         if done.returncode:
             reason = done.stderr.decode("utf-8", "replace").strip()
             raise BackendError(f"ffmpeg writes no mp4: {quoted(reason, 200)}; write .svg or .gif")
