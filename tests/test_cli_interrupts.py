@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM, as processes: an exit code, one line, and no temporary file."""
 
+import json
 import os
 import signal
 import subprocess
@@ -17,10 +18,10 @@ CODES = {"SIGINT": 130, "SIGTERM": 143}
 each_signal = pytest.mark.parametrize("name", CODES)
 
 
-def command(script, folder):
+def command(script, folder, *words):
     """Python with a script, in a process that minds Ctrl-C even where a shell's background jobs ignore it."""
     return subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, *words],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -71,6 +72,50 @@ def test_a_command_that_is_not_interrupted_keeps_its_code(tmp_path):
 def test_an_interrupt_at_the_very_end_changes_nothing(tmp_path):
     script = f"{START}code = interruptible(lambda: 0)\n{KILL.format('SIGINT')}sys.exit(code)"
     assert ended(command(script, tmp_path)) == (0, "", "")
+
+
+AT_EACH_LINE = """
+import json
+def trace(frame, event, argument):
+    global left
+    if frame.f_code.co_name != "interruptible":
+        return None
+    if signal.getsignal(signals[0]) is not usual[0]:
+        left -= 1
+        if left == 0:
+            for number in signals:
+                os.kill(os.getpid(), number)
+    return trace
+signals = [getattr(signal, name) for name in sys.argv[1:]]
+usual = [signal.getsignal(number) for number in signals]
+ends = []
+for line in range(1, 500):
+    for number, handler in zip(signals, usual):
+        signal.signal(number, handler)
+    left = line
+    sys.settrace(trace)
+    try:
+        end = int(interruptible(lambda: 0))
+    except BaseException as error:
+        end = repr(error)
+    sys.settrace(None)
+    if left > 0:
+        break
+    ends.append(end)
+print(json.dumps(ends))
+"""
+
+
+@pytest.mark.parametrize("names", [("SIGINT",), ("SIGTERM",), ("SIGTERM", "SIGINT")], ids=" ".join)
+def test_a_signal_at_any_line_of_it_interrupts_the_command_or_comes_too_late(tmp_path, names):
+    """Handlers run between any two lines, also between those that set the handlers and those after the command."""
+    code, out, err = ended(command(START + AT_EACH_LINE, tmp_path, *names))
+    ends = json.loads(out)
+    interrupted = ends.count(CODES[names[0]])
+    assert (code, interrupted + ends.count(0)) == (0, len(ends)), (ends, err)
+    assert 5 < interrupted < len(ends)
+    assert ends[:interrupted] == [CODES[names[0]]] * interrupted
+    assert err == "remat: interrupted\n" * interrupted
 
 
 def test_what_is_ignored_stays_ignored(tmp_path):

@@ -17,35 +17,48 @@ def interruptible(main: Callable[[], int]) -> int:
     A broken import may hide the interrupt or turn it into another error. Returns the exit code.
     """
     received: list[int] = []
+    raises = False  # neither while the handlers are set nor after the command
 
     def stop(number: int, frame: FrameType | None) -> None:
         if number != _alarm:
             received.append(number)
+        if not raises:
+            return
         if _alarm is not None and _imports(frame):
             signal.setitimer(signal.ITIMER_REAL, _AGAIN)
             return
         raise KeyboardInterrupt
 
-    stops = [  # not a signal that is ignored, as in the background of a shell
-        number
-        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL))
-        if signal.getsignal(number) is usual
-    ]
-    for number in (*stops, *([_alarm] if _alarm is not None else [])):
-        signal.signal(number, stop)
+    handled: list[int] = []
     try:
-        code = main()
+        try:
+            for number, usual in _USUAL:
+                if signal.getsignal(number) is usual:  # not if it is ignored, as in the background of a shell
+                    handled.append(number)
+                    signal.signal(number, stop)
+            raises = True
+            if received:
+                raise KeyboardInterrupt
+            code = main()
+        finally:
+            raises = False
     except KeyboardInterrupt:
+        raises = False  # a second signal may come before the line above
         print("remat: interrupted", file=sys.stderr)
         code = ExitCode.INTERRUPTED
     if _alarm is not None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    for number in (*stops, *([_alarm] if _alarm is not None else [])):
+    for number in handled:
         signal.signal(number, signal.SIG_IGN)  # all is done
     return ExitCode.TERMINATED if code == ExitCode.INTERRUPTED and signal.SIGTERM in received else code
 
 
 _alarm = getattr(signal, "SIGALRM", None)  # not on Windows
+_USUAL = (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGTERM, signal.SIG_DFL),
+    *([(_alarm, signal.SIG_DFL)] if _alarm is not None else []),
+)
 
 
 def _imports(frame: FrameType | None) -> bool:
