@@ -132,7 +132,8 @@ ITEMS = (
     ),
     Item(
         "validation",
-        "executed on NumPy, plans of all solvers take the predicted bytes at each step, with the same values",
+        "executed on NumPy, plans of all solvers take the predicted bytes at each step, with the same values "
+        "(compared: the summary, since some of the solvers have a time limit)",
         "python -m tests.benchmarks.gpu_validation --backend numpy --output docs/results/validation_numpy.json",
         ("docs/results/validation_numpy.json",),
         times=rf'(?m){OCCASION}|{SECONDS}|"node_costs": \{{[^}}]*\}}|"(?:time|long_overhead)_\w+": [\d.e-]+'

@@ -45,7 +45,7 @@ def _ran(record, name):
 
 
 def _found(record, table):
-    """Of one run what each part has found."""
+    """Write what each part of a run has found."""
     on = record["measured_on"]
     loads = [part["measured_on"]["load"] for part in record["parts"].values() if part["measured_on"]]
     where = "On a GPU" if record["backend"] == "cupy" else "On the processors"
@@ -70,7 +70,7 @@ def _found(record, table):
 
 
 def _pool(rows):
-    """What CuPy's pool held, and whether NumPy makes the same values; "" where there is no pool."""
+    """Say how many pools had the predicted total, and how many values are those of NumPy; "" where there is no pool."""
     known = [row["pool_inside"] for row in rows if row["pool_known"] and row["pool_inside"] is not None]
     same = [row["same_as_numpy"] for row in rows if row["same_as_numpy"] is not None]
     if not known and not same:
@@ -101,9 +101,11 @@ def _trained(row):
     if "error" in row:
         return dict(zip(_TRAINED, (row["model"], row["method"], "", f"none: {row['error']}", "", ""), strict=True))
     way = row["method"] + (f" {row['share']:.3g}" if "activation" in row["method"] else "")
+    way += " (its least peak is above ours)" if row.get("reaches_peak") is False else ""
     predicted = format_bytes(row["predicted_peak"]) if "predicted_peak" in row else ""
     longer = f"{row['slowdown']:.2f}" if "slowdown" in row else ""
-    cells = row["model"], way, predicted, format_bytes(row["peak"]), _ms(row["seconds"]), longer
+    peak = format_bytes(row["peak"]) + (f", reserved {format_bytes(row['reserved'])}" if "reserved" in row else "")
+    cells = row["model"], way, predicted, peak, _ms(row["seconds"]), longer
     return dict(zip(_TRAINED, cells, strict=True))
 
 

@@ -66,6 +66,8 @@ def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):
     _, both, skipped = gpu_run.copies(options)
     assert "run the part calibrate first" in skipped["skipped"]
     replace(get_device("A100 80GB"), link=gpu_run.ASSUMED).save(options.device_file)
+    assert "this card" in list(gpu_run.copies(options))[-1]["skipped"]  # the file is of another one
+    replace(get_device("A100 80GB"), name="a stub", link=gpu_run.ASSUMED).save(options.device_file)
     _, both, copied = gpu_run.copies(options)
     assert min(both.values()) > 0
     assert copied["bytes_as_predicted"]
@@ -115,6 +117,19 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
         ([{"pool_known": False, "pool_inside": False}], 0),
         ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0001}], 0),
         ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.01}], 1),
+        ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 2.0, "gradient_difference": 0.001}], 0),
+        ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 1.0, "gradient_difference": 0.5}], 1),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0, "gradient_difference": float("nan")}], 1),
+        ([eager, {"model": "gpt", "method": "remat 50%", "error": "no"}], 1),  # none of our plans ran
+        (
+            [
+                eager,
+                {"model": "gpt", "method": "remat 50%", "loss": 1.0},
+                {"method": "inductor, remat 50%", "error": "no"},
+            ],
+            0,
+        ),
+        ([{"skipped": "no torch"}], 1),
         ([{"bytes_as_predicted": False}], 1),
         ([{"same_as_numpy": False}], 1),
     ):

@@ -5,6 +5,7 @@ are small, and one thread runs them.
 """
 
 import gc
+import math
 import statistics
 import time
 import warnings
@@ -23,10 +24,11 @@ from tests.interop.torch_models import GPT, SMALL, ResNet, UNet, images, make, w
 LARGE = {
     "resnet50": (ResNet, lambda: images(256, 224, 1000)),
     "unet": (lambda: UNet(width=64, depth=4), lambda: images(16, 512, 2, dense=True)),
-    "gpt": (lambda: GPT(12, 768, 12, 1024, 50257), lambda: words(8, 1024, 50257)),
+    "gpt": (lambda: GPT(12, 768, 12, 1024, 50257, dropout=0), lambda: words(8, 1024, 50257)),
 }
 BUDGET = "50%"
 HALVINGS = 3  # of the range of torch's own budget
+GRADIENTS = "gradients"  # of a record; not written
 STEPS = 5  # timed, after one that compiles and one whose peak is measured
 
 
@@ -39,7 +41,7 @@ class Training:
 
     @classmethod
     def of(cls, name: str) -> "Training":
-        """By its name: on the GPU if there is one, else small on the CPU."""
+        """The model of that name: on the GPU if there is one, else a small one on the CPU."""
         if not torch.cuda.is_available():
             model, inputs = make(name)
             return cls(model, inputs)
@@ -47,8 +49,13 @@ class Training:
         model, inputs = LARGE[name]
         return cls(model().cuda(), tuple(each.cuda() for each in inputs()))
 
+    @property
+    def draws(self) -> bool:
+        """True if a step draws random numbers, which compilers draw in other ways; our plans keep those of eager."""
+        return any(getattr(module, "dropout", 0) for module in self.model.modules())
+
     def measured(self, call: Callable[..., Any]) -> dict[str, Any]:
-        """Peak of the allocator, median seconds of a step, and the loss; the reason if it cannot run."""
+        """Peak of the allocator, median seconds of a step, loss and gradients; the reason if it cannot run."""
         known = [*self.model.parameters(), *self.model.buffers(), *self.inputs]
         losses = []
 
@@ -68,13 +75,32 @@ class Training:
         except Exception as error:  # out of memory, or refused: what else is asked does not depend on it
             reason = getattr(error, "inner_exception", error)  # of a compiler
             return {"error": f"{type(reason).__name__}: {reason}".partition("\n")[0].partition("; ")[0][:200]}
-        found = {"peak": peak, "seconds": statistics.median(seconds), "loss": losses[-1].item()}
+        gradients = [parameter.grad.cpu() for parameter in self.model.parameters() if parameter.grad is not None]
+        found = {
+            "peak": peak,
+            "seconds": statistics.median(seconds),
+            "loss": losses[-1].item(),
+            GRADIENTS: gradients,
+        }
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
             step()
             found["reserved"] = torch.cuda.max_memory_reserved()  # parameters, inputs and gaps too
         return found
+
+
+def gradient_difference(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
+    """Largest relative difference of a parameter's gradient, in the 2-norm.
+
+    Gradients below a thousandth of the norm of all, such as those that are zero but for rounding, are compared with
+    that; infinity if one is missing or not finite.
+    """
+    if [g.shape for g in found] != [g.shape for g in expected]:
+        return math.inf
+    least = 1e-3 * math.hypot(*(g.norm().item() for g in expected))
+    differences = [(a - b).norm().item() / max(b.norm().item(), least) for a, b in zip(found, expected, strict=True)]
+    return max(differences) if all(map(math.isfinite, differences)) else math.inf
 
 
 def timed(step: Callable[[], None]) -> float:
@@ -87,7 +113,7 @@ def timed(step: Callable[[], None]) -> float:
 
 
 def planned(training: Training, compiler: str) -> dict[str, Any]:
-    """Within half of the memory by our plan."""
+    """Measure our plan within half of the memory."""
     backend = remat.backend(BUDGET, compiler=compiler, workspace=True)
     found = training.measured(torch.compile(training.model, backend=backend, dynamic=False))
     if backend.reports:
@@ -101,7 +127,7 @@ def planned(training: Training, compiler: str) -> dict[str, Any]:
 
 
 def by_torch(training: Training, compiler: str, share: float) -> dict[str, Any]:
-    """By torch's own planner, for a share of the bytes that are saved; without inductor by the backend that has it."""
+    """Measure torch's own planner for a share of the saved bytes; without inductor by the backend that has it."""
     torch.compiler.reset()  # a graph that was compiled for another share would be used
     backend = "inductor" if compiler == "inductor" else "aot_eager_decomp_partition"
     with config.patch(activation_memory_budget=share):
@@ -110,7 +136,7 @@ def by_torch(training: Training, compiler: str, share: float) -> dict[str, Any]:
 
 
 def at_the_peak(training: Training, peak: int, compiler: str) -> dict[str, Any]:
-    """By torch's own planner with the largest share that was found to stay below a peak; the least if none does."""
+    """Measure torch's own planner with the largest share found to stay below a peak; the least if none does."""
     low, high, found = 0.0, 1.0, by_torch(training, compiler, 0.0)
     if found.get("peak", peak + 1) > peak:
         return found | {"reaches_peak": False}
@@ -137,41 +163,52 @@ def results(quick: bool) -> Iterator[dict[str, Any]]:
     yield {"torch": torch.__version__, "cuda": torch.version.cuda, "card": card}
     names = list(LARGE) if on_gpu else list(SMALL)
     names.sort(key=lambda name: "gpt" not in name)  # first: our plans for inductor refuse models with buffers
-    for name in names[:1] if quick else names:
-        yield from of_model(name, ("eager",) if quick else ("eager", "inductor"))
+    names = names[:1] if quick else names
+    compilers = ("eager",) if quick else ("eager", "inductor")
+    for record in of_models(names, compilers):
+        yield {key: value for key, value in record.items() if key != GRADIENTS}
 
 
-def of_model(name: str, compilers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The records of a model: without a plan and with ours by each compiler, then torch's planner at our peaks."""
-    plain, ours = {}, {}
-    for compiler in compilers:
-        before = "" if compiler == "eager" else "inductor, "
-        without = eager if compiler == "eager" else partial(by_torch, compiler=compiler, share=1.0)
-        plain[compiler] = recorded(name, compiler, without)
-        yield plain[compiler]
-        ours[compiler] = recorded(name, f"{before}remat {BUDGET}", partial(planned, compiler=compiler), plain[compiler])
-        yield ours[compiler]
-    for compiler in compilers:
-        if "peak" in ours[compiler]:
-            method = f"{'' if compiler == 'eager' else 'inductor, '}activation_memory_budget"
-            measure = partial(at_the_peak, peak=ours[compiler]["peak"], compiler=compiler)
-            yield recorded(name, method, measure, plain[compiler])
+def of_models(names: Sequence[str], compilers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Each model without a plan and with ours by each compiler; then, since it takes longest, torch's planner."""
+    pairs = []
+    for name in names:
+        for compiler in compilers:
+            without = eager if compiler == "eager" else partial(by_torch, compiler=compiler, share=1.0)
+            plain = recorded(name, compiler, without)
+            yield plain
+            measure = partial(planned, compiler=compiler)
+            ours = recorded(name, by_compiler(compiler, f"remat {BUDGET}"), measure, plain)
+            yield ours
+            pairs.append((name, compiler, plain, ours))
+    for name, compiler, plain, ours in pairs:
+        if "peak" in ours:
+            measure = partial(at_the_peak, peak=ours["peak"], compiler=compiler)
+            yield recorded(name, by_compiler(compiler, "activation_memory_budget"), measure, plain)
+
+
+def by_compiler(compiler: str, method: str) -> str:
+    """Name a method with its compiler, if that is not the usual one."""
+    return method if compiler == "eager" else f"{compiler}, {method}"
 
 
 def eager(training: Training) -> dict[str, Any]:
-    """As PyTorch runs it."""
+    """Measure the model as PyTorch runs it."""
     return training.measured(training.model)
 
 
 def recorded(
     name: str, method: str, measure: Callable[[Training], dict[str, Any]], beside: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What a method gave for a model, and its slowdown beside what it is compared with."""
+    """The record of a model trained by a method, with its slowdown and gradients beside those of another."""
     torch.compiler.reset()
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    found = {"model": name, "method": method, **measure(Training.of(name))}
+    training = Training.of(name)
+    found = {"model": name, "method": method, **measure(training)}
     if beside is not None and "seconds" in found and "seconds" in beside:
         found["slowdown"] = found["seconds"] / beside["seconds"]
+        if method == f"remat {BUDGET}" or not training.draws:
+            found["gradient_difference"] = gradient_difference(found[GRADIENTS], beside[GRADIENTS])
     return found

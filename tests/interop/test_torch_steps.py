@@ -1,8 +1,12 @@
 """The part of the run of a GPU that trains in PyTorch, on the CPU."""
 
+import math
+
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+import torch
 
 from tests.benchmarks import torch_steps
 
@@ -16,6 +20,18 @@ def test_a_model_is_trained_in_three_ways():
     assert ours["peak"] < eager["peak"]
     assert 0 <= theirs["share"] < 1
     assert ours["slowdown"] > 0
+    assert ours["gradient_difference"] == 0
+    assert "gradient_difference" not in theirs  # other dropout masks
+
+
+def test_a_wrong_gradient_of_one_parameter_is_seen():
+    small, large, rounding = torch.ones(2), torch.full((3,), 100.0), torch.full((1,), 1e-9)
+    expected = [small, large, rounding]
+    assert torch_steps.gradient_difference(expected, expected) == 0
+    assert torch_steps.gradient_difference([2 * small, large, rounding], expected) == pytest.approx(1)
+    assert torch_steps.gradient_difference([small, large, -rounding], expected) < 1e-6
+    assert torch_steps.gradient_difference([small, large], expected) == math.inf
+    assert torch_steps.gradient_difference([small * math.nan, large, rounding], expected) == math.inf
 
 
 def test_what_cannot_run_says_why(monkeypatch):
