@@ -99,11 +99,11 @@ class Row:
 
 
 def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | None = None, others: str = "") -> str:
-    """The whole page: a table for each file; before them, what was missed and what was not run."""
-    missed = [f"{row.file}: {row.title}" for row in rows if row.missed()]
+    """The whole page: a table for each file; before them, how many missed their figure, and what was not run."""
+    missed = sum(bool(row.missed()) for row in rows)
     not_run = [f"{row.file}: {row.title} ({row.skipped})" for row in rows if row.skipped]
     not_run += [f"{file} ({reason})" for file, reason in (skipped_files or {}).items()]
-    lines, file = [HEAD, f"Measured on {where}.", "", f"Missed: {'; '.join(missed) or 'nothing'}."], None
+    lines, file = [HEAD, f"Measured on {where}.", "", missed_line(missed, len(rows))], None
     lines += ["", f"Not run: {'; '.join(not_run) or 'nothing'}."]
     for row in rows:
         if row.file != file:
@@ -111,6 +111,11 @@ def page(rows: Sequence[Row], where: str, skipped_files: Mapping[str, str] | Non
             lines += ["", f"## {file}", "", line(COLUMNS), line("---" for _ in COLUMNS)]
         lines.append(line(row.cells()))
     return "\n".join(lines) + "\n" + (f"\n{others}" if others else "")
+
+
+def missed_line(missed: int, rows: int) -> str:
+    """Say how many rows of a table are above what is wanted."""
+    return f"Missed: {missed} of {rows:,} rows, which say so." if missed else "Missed: nothing."
 
 
 def own_sections(text: str) -> str:

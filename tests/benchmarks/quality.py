@@ -38,7 +38,7 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import default_solvers
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
-from tests.benchmarks.page import QUALITY, line
+from tests.benchmarks.page import QUALITY, line, missed_line
 
 HEAD = """
 What `solve` finds with its defaults: overhead and lower bound in % of one pass, `gap` the points between them. Budgets
@@ -436,9 +436,9 @@ def section(records: Sequence[Mapping[str, Any]], where: str) -> str:
     """The section of docs/benchmarks.md."""
     solves = [record for record in records if "graph" in record]
     figures = [record for record in records if "figure" in record]
-    late = [record.get("figure", record["row"]) for record in records if missed(record)]
+    late = sum(missed(record) for record in records)
     tables = ((COLUMNS, solves), (FIGURES, figures))
-    lines = [QUALITY, HEAD, f"Measured on {where}.", "", f"Missed: {'; '.join(late) or 'nothing'}."]
+    lines = [QUALITY, HEAD, f"Measured on {where}.", "", missed_line(late, len(records))]
     for columns, rows in tables:
         lines += ["", line(columns), line("---" for _ in columns), *(line(cells(record)) for record in rows)]
     return "\n".join(lines) + "\n"
