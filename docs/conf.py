@@ -33,6 +33,8 @@ html_title = f"remat_algos {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_js_files = ["scroll.js"]
+highlight_language = "text"  # not Python, where a block does not name its language
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
