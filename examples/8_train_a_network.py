@@ -31,12 +31,11 @@ for (budget, plan), colour in zip(plans.items(), ("#8C8C8C", "#0072B2", "#E69F00
     again = int((held.runs - 1).clip(0).sum())
     losses = " ".join(f"{loss:.3f}" for loss in run.losses)
     print(f"{budget}: {held.peak_raw:,} bytes, {again} recomputed, loss {losses}")
-    axes.stairs(held.used_raw / 2**20, baseline=None, color=colour, linewidth=1.8, label=f"a budget of {budget}")
+    used, name = held.used_raw / 2**20, f"a budget of {budget}"
+    axes.stairs(used, baseline=None, color=colour, linewidth=1.8, label=name)
 lowest = plans["least"].peak_memory / plans["100%"].peak_memory
 axes.set_title(f"The same losses and parameters in {100 * lowest:.0f} % of the memory", loc="left")
-axes.set_xlabel("step")
-axes.set_ylabel("live memory (MiB)")
-axes.set_ylim(bottom=0)
+axes.set(xlabel="step", ylabel="live memory (MiB)", ylim=(0, None))
 axes.spines[["top", "right"]].set_visible(False)
 axes.legend(frameon=False)
 ra.plot.save(axes, FOLDER / "training.svg")
