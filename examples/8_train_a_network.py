@@ -19,7 +19,7 @@ STEPS = 6
 
 network = ra.models.build("resnet20", batch=8, image=16, width=4)
 training = ra.differentiate(network.graph, parameter_gradients=True)
-plans = {budget: ra.solve(training, budget) for budget in ("100%", "70%", "least")}
+plans = {budget: ra.solve(training, budget, effort="fast") for budget in ("100%", "70%", "least")}
 plain = train(network, steps=STEPS)
 
 axes = Figure(figsize=(10, 4)).subplots()
