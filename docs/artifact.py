@@ -111,6 +111,13 @@ ITEMS = (
         ("README.md", "docs/index.md"),
     ),
     Item(
+        "animations",
+        "plans that move, on a chain and a U-Net, and the numbers below them",
+        "python docs/animations.py",
+        ("docs/figures/animated_*.svg",),
+        ("README.md", "docs/index.md", "docs/animations.md"),
+    ),
+    Item(
         "measured",
         "numbers in the sentences of pages on solvers and algorithms",
         "python docs/measured.py",

@@ -29,6 +29,7 @@ from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_re
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.profiles import speedscope, trace_events
 from remat_algos.schedule.schedule import Schedule, named_copies
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline
@@ -43,7 +44,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "chain": "schedules of a chain",
 }
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
-FORMS = (*ORDER_FORMS, "trace", "policy")
+FORMS = (*ORDER_FORMS, "trace", "speedscope", "policy")
+SNAPSHOT = "snapshot"  # not text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,6 +197,11 @@ class Plan:
         return self._timeline
 
     @property
+    def _played(self) -> Timeline:
+        """When each run and copy begins; without a link the clock is the compute."""
+        return self.timeline or timeline(self.simulation)
+
+    @property
     def time(self) -> int:
         """The end of the last run or copy, in the unit of the costs; without a link the compute."""
         played = self.timeline
@@ -316,37 +323,45 @@ class Plan:
 
         Parameters
         ----------
-        form : {"plan", "frees", "names", "actions", "trace", "policy"}
+        form : {"plan", "frees", "names", "actions", "trace", "speedscope", "policy"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
-            `free Y`, with copies also `store Y` and `load Y`; `Timeline.trace` as JSON, for a plan with a link;
-            `policy(by="module")` as JSON.
+            `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON, for Perfetto
+            and `chrome://tracing`, or for speedscope; `policy(by="module")` as JSON.
 
         Raises
         ------
         PlanError
-            For another form, for "names" of a plan with loads, which are in none of its lines, or a trace without a
-            link.
+            For another form, or for "names" of a plan with loads, which are in none of its lines.
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
         if form not in FORMS:
-            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join(FORMS)}")
+            if form == SNAPSHOT:
+                raise PlanError('a snapshot is a pickle, not text; use save("FILE.pickle", "snapshot")')
+            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join((*FORMS, SNAPSHOT))}")
         if form == "names" and self.schedule.loads.size:
             raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
         if form == "policy":
             return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
-        if form == "trace":
-            if self.timeline is None:
-                raise PlanError('a trace shows copies over time, and the plan has no link; solve with link="pcie5"')
-            return json.dumps(self.timeline.trace()) + "\n"
+        if form in ("trace", "speedscope"):
+            return json.dumps((trace_events if form == "trace" else speedscope)(self._played)) + "\n"
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str], form: str = "plan") -> None:
-        """Write the plan as text of a form, by default as JSON; whole or not at all."""
-        write_whole(Path(path), self.text(form).encode())
+        """Write the plan whole or not at all: `text` of a form, by default JSON, or a memory snapshot of PyTorch.
+
+        The form "snapshot" is the pickle that pytorch.org/memory_viz and `torch.cuda._memory_viz` read. Its addresses
+        are those of the plan's arena, or if it has none, of `ra.allocate.pack` without its search.
+        """
+        if form == SNAPSHOT:
+            from remat_algos.allocate.snapshot import snapshot_bytes
+
+            write_whole(Path(path), snapshot_bytes(self._played, self.reservation.allocation))
+        else:
+            write_whole(Path(path), self.text(form).encode())
 
     @classmethod
     @checked_arguments

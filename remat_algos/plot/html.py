@@ -1,4 +1,8 @@
-"""Plans, simulations and graphs as notebooks show them: text, and a picture as inline SVG."""
+"""Plans, simulations and graphs as notebooks show them: text, and a picture as inline SVG.
+
+A notebook that is not trusted drops scripts and styles, so pictures have none. A plan shows each step in a tooltip of
+the browser; `ra.plot.animation(plan)` moves, and `ra.plot.report(plan)` is a page to step through.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.picture_file import picture_bytes
 from remat_algos.plot.pictures.graph import graph as draw_graph
-from remat_algos.plot.pictures.memory import memory as draw_memory
+from remat_algos.plot.pictures.memory_svg import memory_svg
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened
 
@@ -40,7 +44,7 @@ def html(subject: Any) -> str | None:
     if isinstance(subject, Plan):
         return plan_html(subject)
     if isinstance(subject, Simulation):
-        return _shown(repr(subject), draw_memory(subject))
+        return _shown(repr(subject), memory_svg(subject))
     if isinstance(subject, ComputationGraph):
         return graph_html(subject)
     return None
@@ -48,20 +52,20 @@ def html(subject: Any) -> str | None:
 
 def plan_html(plan: Plan) -> str:
     """HTML of a plan: its text, and the memory of its steps."""
-    return _shown(str(plan), draw_memory(plan))
+    return _shown(str(plan), memory_svg(plan.simulation, plan.limit))
 
 
 def graph_html(graph: ComputationGraph) -> str:
     """HTML of a graph: its repr, and its drawing unless it is too large."""
     if 0 < graph.n_nodes <= MAX_DRAWN and graph.read_indices.size <= MAX_EDGES:
-        return _shown(repr(graph), draw_graph(graph))
+        return _shown(repr(graph), _svg(draw_graph(graph)))
     return _shown(repr(graph))
 
 
-def _shown(text: str, picture: Axes | None = None) -> str:
+def _shown(text: str, picture: str = "") -> str:
     """A text above a picture; the text is escaped, whatever names it contains."""
     lines = "\n".join(shortened(line, LONGEST_LINE) for line in text.splitlines())
-    return f"<div><pre>{escape(lines)}</pre>{'' if picture is None else _svg(picture)}</div>"
+    return f"<div><pre>{escape(lines)}</pre>{picture}</div>"
 
 
 def _svg(picture: Axes) -> str:

@@ -1,19 +1,18 @@
 """When a schedule runs: compute, copies to the host and copies back, on three engines that work side by side."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from remat_algos.cost.links import PER_SECOND, Link
+from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.timeline import timeline as play
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.units import percent
-from remat_algos.text.wording import counted, one_line
+from remat_algos.text.wording import counted, one_line, shortened
 
 ENGINES = ("compute", "out", "in")
 
@@ -25,7 +24,7 @@ class Timeline:
     Parameters
     ----------
     simulation : Simulation
-    link : Link
+    link : Link or None
     begin : int64[m]
         Of each step's run.
     load_begin : int64[k]
@@ -38,7 +37,7 @@ class Timeline:
     """
 
     simulation: Simulation
-    link: Link
+    link: Link | None
     begin: Int64
     load_begin: Int64
     stores: Int32
@@ -76,12 +75,19 @@ class Timeline:
     @property
     def load_end(self) -> Int64:
         """int64[k]: when each load has arrived."""
-        return self.load_begin + self.link.times(self.simulation.graph)[1][self.simulation.schedule.loads[:, 1]]
+        return self.load_begin + self._copy_times[1][self.simulation.schedule.loads[:, 1]]
 
     @property
     def store_end(self) -> Int64:
         """int64[s]: when each store has ended."""
-        return self.store_begin + self.link.times(self.simulation.graph)[0][self.stores]
+        return self.store_begin + self._copy_times[0][self.stores]
+
+    @property
+    def _copy_times(self) -> tuple[Int64, Int64]:
+        """int64[n_values] each: the time of a store and of a load."""
+        graph = self.simulation.graph
+        none = np.zeros(graph.n_values, np.int64)
+        return (none, none) if self.link is None else self.link.times(graph)
 
     @property
     def step_begin(self) -> Int64:
@@ -98,9 +104,9 @@ class Timeline:
 
     @property
     def per_second(self) -> int:
-        """Units of time in a second."""
+        """Units of time in a second; costs that are no times, which have no link, count as microseconds."""
         labels = self.simulation.graph.labels
-        return PER_SECOND[labels.compute_unit] * labels.compute_scale
+        return PER_SECOND.get(labels.compute_unit, 10**6) * labels.compute_scale
 
     @property
     def busy(self) -> dict[str, float]:
@@ -112,71 +118,9 @@ class Timeline:
         )
         return {engine: amount / self.time if self.time else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
-    def trace(self) -> dict[str, Any]:
-        """Trace events, as Perfetto and `chrome://tracing` read them.
 
-        A complete event for each run and copy, in microseconds, on a thread for each of `ENGINES`, and counters of the
-        bytes on the device, without residents, and on the host, which change where a step takes its memory.
-
-        Examples
-        --------
-        >>> from remat_algos.ir.labels import Labels
-        >>> chain = ComputationGraph.from_edges([(0, 1)], compute=[3, 5], labels=Labels(compute_unit="us"))
-        >>> events = timeline(simulate(chain, [0, 1]), Link.of("pcie5")).trace()["traceEvents"]
-        >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
-        [('0', 0.0, 3.0), ('1', 3.0, 5.0)]
-        """
-        events = [{"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "plan"}}]
-        for thread, engine in enumerate(ENGINES):
-            events.append({"ph": "M", "name": "thread_name", "pid": 0, "tid": thread, "args": {"name": engine}})
-            events.append(
-                {"ph": "M", "name": "thread_sort_index", "pid": 0, "tid": thread, "args": {"sort_index": thread}}
-            )
-        return {"displayTimeUnit": "ms", "traceEvents": [*events, *self._spans(), *self._counters()]}
-
-    def _spans(self) -> Iterator[dict[str, Any]]:
-        """A complete event for each run and copy."""
-        simulation, graph, scale = self.simulation, self.simulation.graph, 1e6 / self.per_second
-        order, first = simulation.schedule.order, simulation.schedule.first_run
-        forward = graph.forward[order]
-        nodes, steps = simulation.schedule.names(graph), np.arange(len(order))
-        values, load_steps = simulation.schedule.loads[:, 1], simulation.schedule.loads[:, 0]
-        kinds = np.where(first, np.where(forward, "forward", "backward"), "recomputed").tolist()
-        made_at = np.zeros(graph.n_nodes, np.int64)
-        made_at[order[first]] = steps[first]
-        store_steps = made_at[graph.producer[self.stores]]
-        n_stores, n_loads = len(self.stores), len(values)
-        for thread, names, category, step, begin, end in (
-            (0, nodes, kinds, steps, self.begin, self.end),
-            (
-                1,
-                map(graph.value_name, self.stores),
-                ["store"] * n_stores,
-                store_steps,
-                self.store_begin,
-                self.store_end,
-            ),
-            (2, map(graph.value_name, values), ["load"] * n_loads, load_steps, self.load_begin, self.load_end),
-        ):
-            columns = (step.tolist(), begin.tolist(), (end - begin).tolist())
-            for name, cat, at, ts, dur in zip(names, category, *columns, strict=True):
-                yield {
-                    **{"ph": "X", "name": name, "cat": cat, "pid": 0, "tid": thread},
-                    **{"ts": ts * scale, "dur": dur * scale, "args": {"step": at}},
-                }
-
-    def _counters(self) -> Iterator[dict[str, Any]]:
-        """The bytes on the device and the host, at each step and at the end."""
-        simulation, scale = self.simulation, 1e6 / self.per_second
-        times = [*self.step_begin.tolist(), self.time]
-        for name, trace in (("device", simulation.memory_trace), ("host", simulation.host_trace)):
-            last = int(simulation.graph.memory[simulation.graph.output].sum()) if name == "device" else 0
-            for ts, amount in zip(times, [*trace.tolist(), last], strict=True):
-                yield {"ph": "C", "name": name, "pid": 0, "ts": ts * scale, "args": {"bytes": amount}}
-
-
-def timeline(simulation: Simulation, link: Link) -> Timeline:
-    """Play a schedule on three engines.
+def timeline(simulation: Simulation, link: Link | None = None) -> Timeline:
+    """Play a schedule on three engines, or without a link on the first alone.
 
     Each works in order. A store begins when its value has been made, a load when compute has come to its step and the
     store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it.
@@ -184,7 +128,8 @@ def timeline(simulation: Simulation, link: Link) -> Timeline:
     Parameters
     ----------
     simulation : Simulation
-    link : Link
+    link : Link, optional
+        Without it the clock is the compute, in any unit.
 
     Returns
     -------
@@ -193,10 +138,33 @@ def timeline(simulation: Simulation, link: Link) -> Timeline:
     Raises
     ------
     GraphError
-        If the costs of the graph are no times.
+        If there is a link, and the costs of the graph are no times.
+    ScheduleError
+        If values are loaded without a link.
+
+    Examples
+    --------
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)], compute=[3, 5, 2])
+    >>> timeline(simulate(chain, [0, 1, 0, 2])).begin.tolist()
+    [0, 3, 8, 11]
     """
+    if link is None:
+        return _played_alone(simulation)
     begin, load_begin, stores, store_begin, _, _, time = _played(simulation, link, -1)
     return Timeline(simulation, link, sealed(begin), sealed(load_begin), sealed(stores), sealed(store_begin), time)
+
+
+def _played_alone(simulation: Simulation) -> Timeline:
+    """The timeline of runs alone, one behind the other."""
+    schedule = simulation.schedule
+    if schedule.loads.size:
+        step, value = (int(each) for each in schedule.loads[0])
+        name = shortened(simulation.graph.value_name(value))
+        raise ScheduleError(f"step {step} loads {name}, and there is no link; give one, such as pcie5", step, -1)
+    end = np.cumsum(simulation.graph.compute[schedule.order], dtype=np.int64)
+    begin, none = end - simulation.graph.compute[schedule.order], np.zeros(0, np.int64)
+    time = int(end[-1]) if end.size else 0
+    return Timeline(simulation, None, sealed(begin), sealed(none), sealed(none.astype(np.int32)), sealed(none), time)
 
 
 def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) -> Schedule:

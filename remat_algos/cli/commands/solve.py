@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.plan.plan import Plan
 
-TRACE = "trace"
+SNAPSHOT = "snapshot"
+ORDERS_AND_TIMES = ("names", "actions", "trace", "speedscope", "policy")  # tell nothing of the bound
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -60,10 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
-        choices=("plan", "frees", "names", "actions", "trace", "policy"),
+        choices=("plan", "frees", "names", "actions", "trace", "speedscope", SNAPSHOT, "policy"),
         help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
-        "`store Y` and `load Y`; trace: with --link, runs and copies over time, for Perfetto or chrome://tracing; "
+        "`store Y` and `load Y`; trace, speedscope: runs, copies and bytes over time, simulated, for Perfetto or "
+        "chrome://tracing, and for speedscope; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
         "policy: what each module keeps, recomputes and offloads, as JSON",
     )
     add_plot(parser, (*PICTURES, TIMELINE))
@@ -76,7 +78,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.formats.orders import Order
 
     check_plot(arguments)
-    _check_link(arguments)
+    check_timeline(arguments.picture, arguments.link)
     _check_output(arguments)
     _check_noise(arguments)
     request = {"budget": budget_of(arguments), "link": link_of(arguments), **reservation_options(arguments)}
@@ -127,16 +129,9 @@ def _solved(
                 raise
             solver = f"{shortened(arguments.solver)}: " if options else ""
             raise argparse.ArgumentTypeError(f"{solver}{error}") from error  # it cannot take that
-        if arguments.format in ("names", "actions", "trace", "policy") and not arguments.output:
+        if arguments.format in ORDERS_AND_TIMES and not arguments.output:
             return plan
         return bounded(plan)  # here, where an interrupt leaves the plan
-
-
-def _check_link(arguments: argparse.Namespace) -> None:
-    """Check that what shows copies over time has a link."""
-    check_timeline(arguments.picture, arguments.link)
-    if arguments.link is None and arguments.format == TRACE:
-        raise argparse.ArgumentTypeError("--format trace shows copies over time; give --link, such as pcie5")
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
@@ -144,6 +139,8 @@ def _check_output(arguments: argparse.Namespace) -> None:
     check_overwrite(arguments.output, files_of(arguments), "the graph")
     check_overwrite(arguments.output, [] if arguments.start is None else [arguments.start], "the start")
     rival = "--json" if arguments.json else "--plot -" if arguments.plot == "-" else None
+    if arguments.format == SNAPSHOT and not arguments.output:
+        raise argparse.ArgumentTypeError("--format snapshot is a pickle, not text; give -o FILE.pickle")
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
         raise argparse.ArgumentTypeError(message)

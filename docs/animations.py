@@ -1,0 +1,128 @@
+"""The animations of README.md, docs/index.md and docs/animations.md, and the numbers below them.
+
+Usage: python docs/animations.py [FOLDER for the pictures]
+
+It draws docs/figures/animated_*.svg and writes the lines between `<!-- animation -->` and `<!-- end animation -->`, or
+`<!-- chain -->` and the like, into the pages; a test compares them. Takes about ten seconds. Run it again when
+`ra.plot.animation` draws otherwise.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import remat_algos as ra
+from remat_algos.text.units import format_bytes
+
+DOCS = Path(__file__).resolve().parent
+FIRST = {DOCS.parent / "README.md": "docs/", DOCS / "index.md": ""}  # and how each refers to pages in docs
+PAGE = DOCS / "animations.md"
+LAYERS, BUDGET = 16, "55%"
+METHODS = {  # the word for a method, its solver, and what it does
+    "vanilla": ("no_remat", "Every value is kept until its last read"),
+    "segments": ("chen_sqrt", "Only the borders of segments are kept; each segment is recomputed when its turn comes"),
+    "recursion": ("chen_recursive", "Segments are cut into segments again"),
+    "search": ("auto", "The best plan of all solvers"),
+}
+LEAD = """\
+![A training step of a U-Net, moving: nodes run, values come and go]({docs}figures/animated_unet_search.svg)
+
+The plan of this U-Net of {operations} operations, step by step: **{after}** at the peak instead of {before}, for
+**{more}** more compute. Orange is what is recomputed. [More of them]({docs}animations.md);
+`remat animate GRAPH PLAN -o plan.svg` draws yours.
+"""
+ROW = """\
+![{word} on {what}](figures/animated_{name}_{word}.svg)
+
+**{word}** ({link}). {does}: peak {peak}, {steps} steps, {more} more compute than one pass.
+"""
+
+
+def graphs():
+    """Name, graph and what it is."""
+    edges = [(f"layer{i}", f"layer{i + 1}") for i in range(LAYERS - 1)]
+    chain = ra.ComputationGraph.from_edges(edges, memory=1 << 20)
+    unet = ra.read_graph(DOCS.parent / "examples" / "graphs" / "unet.nodes.csv")
+    yield "chain", ra.differentiate(chain), f"a chain of {LAYERS} layers"
+    yield "unet", ra.differentiate(unet), "a U-Net"
+
+
+def solved(name, graph, solver):
+    """The plan that is shown: a chain at the lowest peak of the method, a U-Net within a budget."""
+    if solver == "no_remat":
+        return ra.solve(graph, solver=solver)
+    return ra.solve(graph, "least" if name == "chain" else BUDGET, solver=solver)
+
+
+def plans():
+    """The plan of each method for each graph, by both names."""
+    return {
+        (name, word): solved(name, graph, solver)
+        for name, graph, _ in graphs()
+        for word, (solver, _) in METHODS.items()
+    }
+
+
+def more(plan):
+    """Compute beyond one pass."""
+    return f"{100 * plan.overhead / plan.graph.needed_compute:.1f} %"
+
+
+def lead(found, docs):
+    """The lines of the first pages."""
+    before, after = found["unet", "vanilla"], found["unet", "search"]
+    return LEAD.format(
+        docs=docs,
+        operations=int(after.graph.forward.sum()),
+        before=format_bytes(before.peak_memory),
+        after=format_bytes(after.peak_memory),
+        more=more(after),
+    )
+
+
+def rows(found, name, what):
+    """The pictures of a graph, with the numbers of each plan."""
+    return "\n".join(
+        ROW.format(
+            word=word,
+            what=what,
+            name=name,
+            does=does,
+            link="the best was " + _page(plan.method) if solver == "auto" else _page(solver),
+            peak=format_bytes(plan.peak_memory),
+            steps=len(plan.schedule),
+            more=more(plan),
+        )
+        for word, (solver, does) in METHODS.items()
+        for plan in [found[name, word]]
+    )
+
+
+def _page(solver):
+    return f"[{solver}](solvers/{solver}.md)"
+
+
+def blocks(found):
+    """(page, mark, lines) of all that is written."""
+    for page, docs in FIRST.items():
+        yield page, "animation", lead(found, docs)
+    for name, _, what in graphs():
+        yield PAGE, name, rows(found, name, what)
+
+
+def block(mark):
+    """What stands between two marks."""
+    return re.compile(rf"(?<=<!-- {mark} -->\n).*?(?=<!-- end {mark} -->)", re.DOTALL)
+
+
+def main(folder):
+    found = plans()
+    for (name, word), plan in found.items():
+        ra.plot.animation(plan).save(folder / f"animated_{name}_{word}.svg")
+    for page, mark, lines in blocks(found):
+        text = page.read_text("utf-8")
+        page.write_text(block(mark).sub(lambda _, lines=lines: lines, text), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "figures")

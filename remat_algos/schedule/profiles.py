@@ -1,0 +1,199 @@
+"""A timeline as tools for profiles read it: trace events, and speedscope. Times are computed, not measured."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remat_algos.cost.links import PER_SECOND
+from remat_algos.schedule.simulation import LOADED, ROLES
+from remat_algos.schedule.timeline import Timeline
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+FORWARD, RECOMPUTED, BACKWARD = "forward", "recomputed", "backward"
+
+
+class Span(NamedTuple):
+    """What an engine does at a time: the run of a node, or a copy of a value, in the unit of the costs.
+
+    Parameters
+    ----------
+    name : str
+    kind : str
+        "forward", "recomputed" or "backward" of a run, "store" or "load" of a copy.
+    step : int
+    begin, end : int
+    """
+
+    name: str
+    kind: str
+    step: int
+    begin: int
+    end: int
+
+
+def spans(played: Timeline) -> dict[str, list[Span]]:
+    """What each engine does, in order; without a link there is only "compute"."""
+    schedule, graph = played.simulation.schedule, played.simulation.graph
+    order, first = schedule.order, schedule.first_run
+    kinds = np.where(first, np.where(graph.forward[order], FORWARD, BACKWARD), RECOMPUTED).tolist()
+    runs = _row(schedule.names(graph), kinds, np.arange(len(order)), played.begin, played.end)
+    if played.link is None:
+        return {"compute": runs}
+    made_at = np.zeros(graph.n_nodes, np.int64)
+    made_at[order[first]] = np.flatnonzero(first)
+    loads, stores = schedule.loads, played.stores
+    names = [[graph.value_name(x) for x in values.tolist()] for values in (stores, loads[:, 1])]
+    stored_at = made_at[graph.producer[stores]]
+    out = _row(names[0], ["store"] * len(names[0]), stored_at, played.store_begin, played.store_end)
+    into = _row(names[1], ["load"] * len(names[1]), loads[:, 0], played.load_begin, played.load_end)
+    return {"compute": runs, "out": out, "in": into}
+
+
+def _row(names: list[str], kinds: list[str], steps: Any, begin: Any, end: Any) -> list[Span]:
+    return [Span(*each) for each in zip(names, kinds, steps.tolist(), begin.tolist(), end.tolist(), strict=True)]
+
+
+def clock(played: Timeline) -> str:
+    """What a microsecond of the trace is, if the costs are no times."""
+    labels = played.simulation.graph.labels
+    if labels.compute_unit in PER_SECOND:
+        return "simulated time"
+    return f"simulated; 1 us stands for a cost of {labels.compute(labels.compute_scale)}"
+
+
+def trace_events(played: Timeline) -> dict[str, Any]:
+    """Trace events, as Perfetto and `chrome://tracing` read them.
+
+    A complete event for each run and copy, in microseconds, on a thread for each engine; runs lie below one event for
+    each part of the schedule that runs forward nodes, recomputes, or runs backward nodes. Counters of the bytes on the
+    device, without residents, and with a link on the host, change where a step takes its memory. Costs that are no
+    times count as microseconds.
+
+    Parameters
+    ----------
+    played : Timeline
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> from remat_algos.schedule.timeline import timeline
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], compute=[3, 5, 2])
+    >>> events = trace_events(timeline(simulate(chain, [0, 1, 0, 2])))["traceEvents"]
+    >>> [(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"]
+    [('forward', 0.0, 8.0), ('A', 0.0, 3.0), ('B', 3.0, 5.0), ('recomputed', 8.0, 3.0), ('A', 8.0, 3.0), \
+('forward', 11.0, 2.0), ('C', 11.0, 2.0)]
+    """
+    events: list[dict[str, Any]] = [_named("process_name", name=f"plan ({clock(played)})")]
+    for thread, (engine, row) in enumerate(spans(played).items()):
+        events.append(_named("thread_name", thread, name=engine))
+        events.append(_named("thread_sort_index", thread, sort_index=thread))
+        events += _slices(played, thread, row)
+    return {"displayTimeUnit": "ms", "traceEvents": [*events, *_counters(played)]}
+
+
+def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": 0, "tid": thread, "args": names}
+
+
+def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
+    """A complete event for each span, and one around neighbours of a kind on the engine that computes."""
+    scale = 1e6 / played.per_second
+
+    def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:
+        common = {"ph": "X", "name": name, "cat": kind, "pid": 0, "tid": thread}
+        return {**common, "ts": begin * scale, "dur": (end - begin) * scale, "args": args}
+
+    for kind, group in groupby(row, key=lambda span: span.kind):
+        part = list(group)
+        if thread == 0:
+            yield event(kind, "part", part[0].begin, part[-1].end, {"runs": len(part)})
+        for span in part:
+            yield event(span.name, kind, span.begin, span.end, {"step": span.step})
+
+
+def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
+    """The bytes on the device and the host, at each step and at the end."""
+    simulation, scale = played.simulation, 1e6 / played.per_second
+    times = [*played.step_begin.tolist(), played.time]
+    last = int(simulation.graph.memory[simulation.graph.output].sum())
+    counted = [("device", simulation.memory_trace, last)]
+    counted += [("host", simulation.host_trace, 0)] if played.link is not None else []
+    for name, trace, end in counted:
+        for ts, amount in zip(times, [*trace.tolist(), end], strict=True):
+            yield {"ph": "C", "name": name, "pid": 0, "ts": ts * scale, "args": {"bytes": amount}}
+
+
+def speedscope(played: Timeline) -> dict[str, Any]:
+    """A file of speedscope: a profile of each engine over time, and one of the bytes at the peak.
+
+    Frames of runs lie on "forward", "recomputed" or "backward"; where compute waits for a copy, only these are open.
+    The last profile has one sample for each value that is live at the peak, and weights in bytes, which sum up to it.
+
+    Parameters
+    ----------
+    played : Timeline
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> from remat_algos.schedule.timeline import timeline
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], compute=[3, 5, 2])
+    >>> file = speedscope(timeline(simulate(chain, [0, 1, 2])))
+    >>> [frame["name"] for frame in file["shared"]["frames"]]
+    ['forward', 'A', 'B', 'C', 'kept']
+    >>> [(event["type"], event["frame"], event["at"]) for event in file["profiles"][0]["events"]][:3]
+    [('O', 0, 0.0), ('O', 1, 0.0), ('C', 1, 3.0)]
+    """
+    frames: dict[str, int] = {}
+
+    def frame(name: str) -> int:
+        return frames.setdefault(name, len(frames))
+
+    profiles = [_evented(played, engine, row, frame) for engine, row in spans(played).items()]
+    profiles.append(_live_at_peak(played, frame))
+    return {
+        "$schema": SCHEMA,
+        "name": f"plan ({clock(played)})",
+        "exporter": "remat_algos",
+        "activeProfileIndex": 0,
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": profiles,
+    }
+
+
+def _evented(played: Timeline, engine: str, row: list[Span], frame: Any) -> dict[str, Any]:
+    """Frames that open and close: runs on their part of the schedule, copies alone."""
+    times = played.simulation.graph.labels.compute_unit in PER_SECOND
+    scale, turns = 1e6 / played.per_second, []
+    for kind, group in groupby(row, key=lambda span: span.kind):
+        part = list(group)
+        around = [frame(kind)] if engine == "compute" else []
+        turns += [("O", outer, part[0].begin) for outer in around]
+        turns += [(turn, frame(span.name), at) for span in part for turn, at in (("O", span.begin), ("C", span.end))]
+        turns += [("C", outer, part[-1].end) for outer in around]
+    events = [{"type": turn, "frame": number, "at": at * scale} for turn, number, at in turns]
+    limits = {"startValue": 0, "endValue": played.time * scale}
+    unit = "microseconds" if times else "none"
+    return {"type": "evented", "name": engine, "unit": unit, **limits, "events": events}
+
+
+def _live_at_peak(played: Timeline, frame: Any) -> dict[str, Any]:
+    """The bytes of each value, and of the workspace, at the step of the peak."""
+    simulation, step = played.simulation, played.simulation.peak_step
+    graph, lives = simulation.graph, simulation.lifetimes
+    roles, kinds, samples, weights = (*ROLES, LOADED), simulation.instance_role, [], []
+    for i in np.flatnonzero((lives.made_at <= step) & (lives.end > step)).tolist():
+        value = int(lives.value[i])
+        samples.append([frame(roles[kinds[i]]), frame(graph.value_name(value))])
+        weights.append(int(graph.memory[value]))
+    node = int(simulation.schedule.order[step]) if step >= 0 else -1
+    if node >= 0 and graph.workspace[node]:
+        samples.append([frame("workspace"), frame(str(graph.labels[node]))])
+        weights.append(int(graph.workspace[node]))
+    name = f"live bytes at the peak, step {step}"
+    limits = {"startValue": 0, "endValue": sum(weights)}
+    return {"type": "sampled", "name": name, "unit": "bytes", **limits, "samples": samples, "weights": weights}
