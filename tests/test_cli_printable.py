@@ -25,6 +25,8 @@ COMMANDS = (
     "explain chain.nodes.csv evil.json",
     "simulate chain.nodes.csv evil.json",
     "simulate chain.nodes.csv evil.json --plot -",
+    "simulate chain.nodes.csv evil.json --table",
+    "simulate chain.nodes.csv evil.json --table csv",
     "diff chain.nodes.csv evil.json evil.json",
     "unroll chain.nodes.csv evil.json",
     "allocate chain.nodes.csv evil.json",
