@@ -10,7 +10,7 @@ from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
-from remat_algos.cli.output import add_json, print_json, print_table, print_text
+from remat_algos.cli.output import add_json, print_json, print_picture, print_table, print_text
 from remat_algos.cli.plot_argument import PICTURES, TEXT, add_plot, check_plot, draw
 from remat_algos.cli.steps_argument import add_steps, steps_of
 from remat_algos.text.wording import counted, listed, quoted, shortened
@@ -35,6 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--table", nargs="?", const=TABLES[0], type=_form, metavar="FORM", help=f"{table}, the default, {NAMED} a row"
     )
     add_steps(parser, "with --table:")
+    matrices = (
+        "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and those that it keeps"
+    )
+    parser.add_argument("--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (text)")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(
         parser,
@@ -82,15 +86,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
-    steps, beside = steps_of(arguments, simulation.schedule), None
-    if arguments.table is not None:
-        _check_length(simulation, steps)
-        beside = None if arguments.table == "text" else sys.stderr
+    steps, beside, form = steps_of(arguments, simulation.schedule), None, arguments.table or arguments.matrix
+    if form is not None:
+        beside = None if form == "text" else sys.stderr
+        if arguments.table is not None:
+            _check_length(simulation, steps)
         print_text(note, file=beside)
         rows = reserved.rows(whole) + _budget_row(limit, reserved)
         if rows:
             print_table(("", ""), [_peak_row(simulation), *rows], headed=False, file=beside)
-        _print_table(simulation, arguments.table, steps)
+        if arguments.table is not None:
+            _print_table(simulation, form, steps)
+        else:
+            _print_matrices(simulation, form)
     elif arguments.json:
         print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played))
     else:
@@ -115,20 +123,22 @@ def _form(text: str) -> str:
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Check that --table comes without --step, --json and a second text on standard output."""
-    if arguments.table is None:
-        if arguments.steps is not None:
-            raise argparse.ArgumentTypeError("--steps goes with --table; --step STEP describes one step")
-        return
-    if arguments.step is not None:
-        raise argparse.ArgumentTypeError("--step describes one step, --table lists all; leave out one")
-    if arguments.json:
-        raise argparse.ArgumentTypeError("--json prints an object, --table a table; leave out one")
-    if arguments.table != "text" and arguments.plot == TEXT:
-        message = (
-            f"--table {shortened(arguments.table)} and --plot - both use standard output; name a file for the picture"
-        )
-        raise argparse.ArgumentTypeError(message)
+    """Check that --table or --matrix comes without --step, --json and a second text on standard output."""
+    if arguments.steps is not None and arguments.table is None:
+        raise argparse.ArgumentTypeError("--steps goes with --table; --step STEP describes one step")
+    if arguments.table is not None and arguments.matrix is not None:
+        raise argparse.ArgumentTypeError("--table and --matrix both use standard output; leave out one")
+    for option in ("table", "matrix"):
+        form = getattr(arguments, option)
+        if form is None:
+            continue
+        if arguments.step is not None:
+            raise argparse.ArgumentTypeError(f"--step describes one step, --{option} lists all; leave out one")
+        if arguments.json:
+            raise argparse.ArgumentTypeError(f"--json prints an object, --{option} a table; leave out one")
+        if form != "text" and arguments.plot == TEXT:
+            both = f"--{option} {shortened(form)} and --plot - both use standard output"
+            raise argparse.ArgumentTypeError(f"{both}; name a file for the picture")
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:
@@ -170,6 +180,22 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
             for row in rows
         ]
         print_table(COLUMNS, shown)
+
+
+def _print_matrices(simulation: Any, form: str) -> None:
+    """Print R and S as a picture in text, or as CSV: a row for each entry that is 1 in one of them."""
+    from remat_algos.formats.csv_tables import write_table
+    from remat_algos.plot.pictures.matrix import matrix_text
+    from remat_algos.schedule.stage_matrices import stage_matrices
+
+    if form == "text":
+        print_picture(matrix_text(simulation))
+        return
+    found, labels = stage_matrices(simulation), simulation.graph.labels
+    names = [labels[v] for v in found.nodes.tolist()]
+    entries = zip(*(found.R | found.S).nonzero(), strict=True)
+    cells = ((int(t), names[i], int(found.R[t, i]), int(found.S[t, i])) for t, i in entries)
+    write_table(sys.stdout, ("stage", "node", "R", "S"), cells)
 
 
 def _words(names: Sequence[str]) -> str:
