@@ -27,6 +27,8 @@ COMMANDS = (
     "simulate chain.nodes.csv evil.json --plot -",
     "simulate chain.nodes.csv evil.json --table",
     "simulate chain.nodes.csv evil.json --table csv",
+    "simulate chain.nodes.csv evil.json --matrix csv",
+    "animate chain.nodes.csv evil.json",
     "diff chain.nodes.csv evil.json evil.json",
     "unroll chain.nodes.csv evil.json",
     "allocate chain.nodes.csv evil.json",
