@@ -168,7 +168,7 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Drawing:
+class _PixelPlaces:
     """Pixels: float64[n, 2] of nodes, float64[k, 2, 2] of edges, radius of nodes; their names if there is room."""
 
     points: NDArray[np.float64]
@@ -177,7 +177,7 @@ class _Drawing:
     names: tuple[str, ...]
 
 
-def _drawing(frames: Frames) -> _Drawing:
+def _drawing(frames: Frames) -> _PixelPlaces:
     """Layers from left to right, in the middle of their room."""
     placed = frames.placed
     pieces = np.concatenate([placed.inside.reshape(-1, 2, 2), placed.across.reshape(-1, 2, 2)])[..., ::-1]
@@ -194,7 +194,7 @@ def _drawing(frames: Frames) -> _Drawing:
     if len(points) <= NAMED and letters >= 3 and apart[1] >= 2 * radius + LINE // 2:
         names = tuple(shortened(labels[v], letters) for v in range(len(points)))
     shift = middle - scale * (low + high) / 2
-    return _Drawing(shift + scale * points, shift + scale * pieces, radius, names)
+    return _PixelPlaces(shift + scale * points, shift + scale * pieces, radius, names)
 
 
 def _legend(frames: Frames) -> list[tuple[int, str, str]]:
@@ -278,7 +278,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
     return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" class="i" fill="{ink}"{at}>{escape(word)}</text>'
 
 
-def _dots(frames: Frames, drawing: _Drawing, root: str, ringed: int) -> str:
+def _dots(frames: Frames, drawing: _PixelPlaces, root: str, ringed: int) -> str:
     """The nodes, by their states at the peak."""
     inks, states, labels = INKS["light"], frames.states(frames.peak), frames.simulation.graph.labels
     groups = []
@@ -295,7 +295,7 @@ def _dots(frames: Frames, drawing: _Drawing, root: str, ringed: int) -> str:
     return f'<g class="d" stroke="{inks["edge"]}">{"".join(groups)}</g>'
 
 
-def _words_of(frames: Frames, drawing: _Drawing, root: str) -> str:
+def _words_of(frames: Frames, drawing: _PixelPlaces, root: str) -> str:
     """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
     labels, ink, y = frames.simulation.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
