@@ -36,7 +36,7 @@ SHOW_KEYS = {
     *("compute", "compute_unit", "depth", "articulation_values", "peak_without_rematerialization"),
 }
 COMMANDS = (
-    *("allocate", "compare", "convert", "diff", "explain", "frontier", "order"),
+    *("allocate", "animate", "compare", "convert", "diff", "explain", "frontier", "order"),
     *("sensitivity", "show", "simulate", "solve", "unroll", "verify", "width"),
 )
 UNET = str(Path(__file__).parent.parent / "examples/graphs/unet.nodes.csv")

@@ -27,6 +27,9 @@ COMMANDS = [
     "explain {} plan.json",
     "explain {} --solver echo",
     "simulate {} plan.json --budget 90%",
+    "simulate {} plan.json --table --steps 0:12",
+    "simulate {} plan.json --matrix",
+    "animate {} plan.json --steps 0:12",
     "compare {} --budget 90% --solver chen_sqrt,chen_greedy,no_remat,exhaustive_lower_sets",
     "compare {} --budget 90% --allocator arena --solver chen_greedy,no_remat",
     "frontier {} --solver chen_sqrt,chen_recursive --points 5",
@@ -45,7 +48,7 @@ ALONE = [
     "fit --model vgg?image=32&width=8 --vary batch --memory 20MB --solver no_remat,chen_sqrt,chen_greedy",
     *(
         f"{name} --help"
-        for name in ("solve", "run", "compare", "show", "fit", "explain", "allocate", "simulate", "models")
+        for name in ("solve", "run", "compare", "show", "fit", "explain", "allocate", "simulate", "animate", "models")
     ),
 ]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from remat_algos.reproduce import registry
-from remat_algos.reproduce.page import BAR, Figure, Page, Table
+from remat_algos.reproduce.page import Figure, Page, Table
 from remat_algos.text.layout import tabulated
+from remat_algos.text.markdown import BAR
 
 ROOT = Path(__file__).resolve().parents[1]
 

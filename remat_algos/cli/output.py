@@ -89,13 +89,20 @@ def print_row(label: str, text: str, *, file: TextIO | None = None) -> None:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, headed: bool = True, hidden: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    headed: bool = True,
+    hidden: Collection[str] = (),
+    file: TextIO | None = None,
 ) -> None:
     """A table, perhaps without some columns; without headings, labels and their texts."""
     if hidden:
         shown = [i for i, name in enumerate(columns) if name not in hidden]
         columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
-    _print(tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), sys.stdout)
+    _print(
+        tabulated(columns, rows) if headed else labelled((str(row[0]), str(row[1])) for row in rows), file or sys.stdout
+    )
 
 
 def print_picture(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from remat_algos.cli.output import print_picture, print_row, writable
 from remat_algos.text.wording import shortened, shortened_path
 
-PICTURES = ("memory", "schedule", "graph")
+PICTURES = ("memory", "schedule", "graph", "matrix")
 TEXT = "-"
 WIDEST = 120  # columns
 

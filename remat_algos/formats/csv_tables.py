@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TextIO
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import ColumnTable, Known, aliases, check_spelling, missing, warn_ignored
@@ -180,10 +180,15 @@ def table_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     "name,memory\\n'=1+1,4\\n-5,-5\\n"
     """
     out = io.StringIO()
+    write_table(out, columns, rows)
+    return out.getvalue()
+
+
+def write_table(out: TextIO, columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV text row by row, as `table_text` returns it."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_marked(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
-    return out.getvalue()
 
 
 def _marked(cell: str) -> str:

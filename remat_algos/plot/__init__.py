@@ -11,7 +11,7 @@ __all__, __getattr__, __dir__ = namespace(
         "pictures.frontier": "frontier frontier_text",
         "pictures.bounds": "bounds bounds_text",
         "pictures.breakdown": "breakdown breakdown_text",
-        "pictures.matrix": "matrix",
+        "pictures.matrix": "matrix matrix_text",
         "pictures.lattice": "lattice",
         "pictures.terms": "terms",
         "pictures.decomposition": "decomposition decomposition_text",

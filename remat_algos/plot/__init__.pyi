@@ -14,6 +14,7 @@ from remat_algos.plot.pictures.graph import graph as graph
 from remat_algos.plot.pictures.graph import graph_text as graph_text
 from remat_algos.plot.pictures.lattice import lattice as lattice
 from remat_algos.plot.pictures.matrix import matrix as matrix
+from remat_algos.plot.pictures.matrix import matrix_text as matrix_text
 from remat_algos.plot.pictures.memory import memory as memory
 from remat_algos.plot.pictures.memory import memory_text as memory_text
 from remat_algos.plot.pictures.schedule import schedule as schedule

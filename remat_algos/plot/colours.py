@@ -72,3 +72,11 @@ CURVES = tuple(
     )
 )
 """(colour, marker, line options) of curves, in order: a curve below a dashed one shows in its gaps."""
+
+INKS = {
+    "light": {"paper": "#ffffff", "ink": "#1b1b1b", "edge": "#b5b5b5", "now": "#d55e00", "span": "#bbd8ee"}
+    | {"kept": "#0072b2", "again": "#e69f00", "grad": "#2f9c7f", "loaded": "#b0608f"},
+    "dark": {"paper": "#16181c", "ink": "#ececec", "edge": "#5a5e66", "now": "#ff8a4a", "span": "#274a63"}
+    | {"kept": "#56b4e9", "again": "#f0b93a", "grad": "#6cc5ae", "loaded": "#d68bb8"},
+}
+"""Colours of animations; `report.css` has the same ones (a test compares them)."""

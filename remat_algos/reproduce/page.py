@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from remat_algos import plot
 from remat_algos.files import write_all
 from remat_algos.formats.csv_tables import table_text
+from remat_algos.text.markdown import markdown_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 120
-BAR = r"\|"  # within a cell of Markdown
 NAME = re.compile(r"\{(\w+)\}")  # in a template
 
 
@@ -66,8 +66,7 @@ class Table:
 
     def markdown(self) -> str:
         """A Markdown table; columns of numbers are right-aligned."""
-        lines = [tuple(self.columns), tuple("---:" if right else "---" for right in self._numeric()), *self.cells()]
-        return "\n".join(f"| {' | '.join(cell.replace('|', BAR) for cell in line)} |" for line in lines)
+        return "\n".join(markdown_table(tuple(self.columns), self.cells(), self._numeric()))
 
     def _numeric(self) -> list[bool]:
         return [

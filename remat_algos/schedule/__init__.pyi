@@ -1,4 +1,5 @@
 # Written by docs/stubs.py.
+from remat_algos.schedule import stage_matrices as stage_matrices
 from remat_algos.schedule.canonical import canonical_schedule as canonical_schedule
 from remat_algos.schedule.canonical import canonical_trace as canonical_trace
 from remat_algos.schedule.checkpoints import checkpoint_schedule as checkpoint_schedule

@@ -1,10 +1,13 @@
-"""A schedule as a table, a row for each action: what is live, and how many bytes."""
+"""A schedule as a table, a row for each action: the values that are live, and their bytes."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import ScheduleError
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.text.wording import counted, quoted
 
 COLUMNS = ("step", "action", "name", "live", "bytes", "peak")
 """Columns of a step table."""
@@ -21,34 +24,47 @@ class StepRow(NamedTuple):
     name : str
         The node that runs, or the value that is freed or copied.
     live : tuple of str
-        Values that are live with the action, after a "free" those that are left, in the order in which they were made.
+        Values that are live with the action, after a "free" those that are left, in the order in which they were made:
+        all, or the first ones if `step_table` was given `names`.
+    n_live : int
+        Number of values that are live.
     bytes : int
-        Bytes of these, with the workspace of the node while it runs.
+        Bytes of all of them, with the workspace of the node while it runs.
     peak : bool
-        Whether these are the bytes of the peak, at any step that reaches it.
+        True for a run at whose step the peak is reached.
     """
 
     step: int
     action: str
     name: str
     live: tuple[str, ...]
+    n_live: int
     bytes: int
     peak: bool
 
 
 @checked_arguments
-def step_table(simulation: Simulation) -> list[StepRow]:
+def step_table(simulation: Simulation, *, steps: range | None = None, names: int | None = None) -> Iterator[StepRow]:
     """A schedule as a table, a row for each action.
 
     Parameters
     ----------
     simulation : Simulation
+    steps : range, optional
+        The steps to list, such as `range(0, 100)`; by default all.
+    names : int, optional
+        Number of live values to name in a row; by default all. Of a long schedule all names in all rows are many.
 
     Returns
     -------
-    list of StepRow
+    iterator of StepRow
         The bytes of "compute" and "recompute" are the entries of `memory_trace`. Outputs are never freed; a later copy
         of one is.
+
+    Raises
+    ------
+    ScheduleError
+        If `steps` are not steps of the schedule.
 
     Examples
     --------
@@ -65,35 +81,55 @@ def step_table(simulation: Simulation) -> list[StepRow]:
     3 free B AC 2
     3 free A C 1
     """
-    return list(_rows(simulation))
+    return _rows(simulation, checked_steps(steps, len(simulation.schedule)), names)
 
 
-def _rows(simulation: Simulation) -> Iterator[StepRow]:
+def checked_steps(steps: range | None, count: int) -> range:
+    """The steps of a schedule with `count` of them, by default all; ScheduleError for others."""
+    if steps is None:
+        return range(count)
+    if not isinstance(steps, range) or steps.step != 1:
+        raise TypeError(f"steps is {quoted(steps)}; give a range of steps, such as range(0, 100)")
+    if not 0 <= steps.start < steps.stop <= count:
+        raise ScheduleError(f"steps {steps.start} to {steps.stop} (excluded): {step_remedy(count)}", 0, -1)
+    return steps
+
+
+def step_remedy(count: int) -> str:
+    """The part of a message that says which steps there are."""
+    if not count:
+        return "the schedule has no step; leave them out"
+    return f"the schedule has {counted(count, 'step')}, from 0; give a first step and a later end up to {count}"
+
+
+def _rows(simulation: Simulation, steps: range, names: int | None) -> Iterator[StepRow]:
     graph, schedule = simulation.graph, simulation.schedule
     value, memory, workspace = simulation.lifetimes.value.tolist(), graph.memory.tolist(), graph.workspace.tolist()
-    first, names = schedule.first_run.tolist(), graph.value_names()
+    first, all_names = schedule.first_run.tolist(), graph.value_names()
     live: dict[int, str] = {}  # instances, in the order in which they were made
-    held, peak = 0, simulation.peak_memory
+    total, peak = 0, simulation.peak_memory
 
-    def row(step: int, action: str, name: str, beside: int = 0) -> StepRow:
-        total = held + beside
-        return StepRow(step, action, name, tuple(live.values()), total, total == peak and action != "free")
+    def row(action: str, name: str, beside: int = 0, *, runs: bool = False) -> StepRow:
+        shown, bytes_ = tuple(islice(live.values(), names)), total + beside
+        return StepRow(step, action, name, shown, len(live), bytes_, runs and bytes_ == peak)
 
-    def take(i: int) -> None:
-        nonlocal held
-        live[i] = names[value[i]]
-        held += memory[value[i]]
-
-    for step, each in enumerate(simulation.steps()):
+    for step, each in enumerate(islice(simulation.steps(), steps.stop)):
+        listed = step >= steps.start
         for i in each.loads:
-            take(i)
-            yield row(step, "load", names[value[i]])
+            live[i] = all_names[value[i]]
+            total += memory[value[i]]
+            if listed:
+                yield row("load", live[i])
         for i in each.makes:
-            take(i)
-        yield row(step, "compute" if first[step] else "recompute", graph.labels[each.node], workspace[each.node])
-        for i in each.stores:
-            yield row(step, "store", names[value[i]])
+            live[i] = all_names[value[i]]
+            total += memory[value[i]]
+        if listed:
+            action = "compute" if first[step] else "recompute"
+            yield row(action, graph.labels[each.node], workspace[each.node], runs=True)
+            for i in each.stores:
+                yield row("store", all_names[value[i]])
         for i in each.frees:
-            held -= memory[value[i]]
-            del live[i]
-            yield row(step, "free", names[value[i]])
+            total -= memory[value[i]]
+            name = live.pop(i)
+            if listed:
+                yield row("free", name)

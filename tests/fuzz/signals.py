@@ -47,6 +47,7 @@ COMMANDS = {
     "convert to tables": Command(
         ("convert", "long.txt", "long.nodes.csv"), tuple(f"long.{kind}.csv" for kind in KINDS[:2])
     ),
+    "animate": Command(("animate", GRAPH, "-o", "moves.svg"), ("moves.svg",)),
     "show": Command(("show", GRAPH, "--json")),
     "width": Command(("width", GRAPH, "--json")),
 }
@@ -143,6 +144,8 @@ def whole(path):
             return bool(json.loads(data))
         except ValueError:
             return False
+    if path.suffix == ".svg":
+        return data.endswith(b"</svg>\n")
     return data.endswith(b"\n") and data.count(b"\n") == lines_of(path.name)
 
 

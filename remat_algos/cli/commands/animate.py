@@ -1,4 +1,4 @@
-"""remat animate: a plan that moves, as SVG, GIF or mp4."""
+"""remat animate: an animated plan, as SVG, GIF or mp4."""
 
 import argparse
 from typing import Any
@@ -6,9 +6,10 @@ from typing import Any
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of, read_source
 from remat_algos.cli.output import add_json, print_json, print_row, print_text, writable
+from remat_algos.cli.steps_argument import add_steps, steps_of
 from remat_algos.text.wording import shortened
 
-HELP = "draw a plan that moves: nodes light up as they run, values appear and go, a curve and a bar show the bytes"
+HELP = "animate a plan: nodes light up as they run, values appear and disappear, a curve and a bar show the bytes"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,9 +18,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", metavar="PLAN", nargs="?", help="a plan, written by remat solve -o (default: no rematerialization)"
     )
-    where = "plan.svg, the smallest and sharpest; .gif; or .mp4, which needs ffmpeg (plan.svg)"
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="plan.svg", help=where)
-    parser.add_argument("--seconds", type=float, metavar="S", help="of one round (a third for each step, 4 to 30)")
+    where = "a file: .svg is the smallest and sharpest; .gif; .mp4 needs ffmpeg (animation.svg)"
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="animation.svg", help=where)
+    parser.add_argument("--seconds", type=float, metavar="S", help="seconds per loop (1/3 s per step, 4 to 30 s)")
+    add_steps(parser, "show")
     add_json(parser)
 
 
@@ -29,10 +31,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     from remat_algos.plan.plan import Plan
     from remat_algos.plot.stepping.animation import MAX_SECONDS, animation, animation_format
+    from remat_algos.schedule.baseline import baseline
     from remat_algos.text.units import format_bytes
 
     if arguments.seconds is not None and not 0 < arguments.seconds <= MAX_SECONDS:
-        limits = f"give a number above 0, {MAX_SECONDS} at most"
+        limits = f"give a finite number above 0, {MAX_SECONDS} at most"
         raise argparse.ArgumentTypeError(f"--seconds {shortened(arguments.seconds)}: {limits}")
     try:
         animation_format(arguments.output)
@@ -45,11 +48,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         subject, note = graph_of(arguments)
         if not arguments.json:
             print_text(note)
-    moving = animation(subject, seconds=arguments.seconds)
-    moving.save(arguments.output)
+    schedule = subject.schedule if arguments.plan is not None else baseline(subject).schedule
+    animated = animation(subject, seconds=arguments.seconds, steps=steps_of(arguments, schedule))
+    animated.save(arguments.output)
     size = Path(arguments.output).stat().st_size
     if arguments.json:
-        print_json({"written": str(arguments.output), "bytes": size, "seconds": moving.seconds})
+        print_json({"written": str(arguments.output), "bytes": size, "seconds": animated.seconds})
     else:
-        print_row("written", f"{arguments.output}, {format_bytes(size)}, {moving.seconds:.0f} s a round")
+        print_row("written", f"{arguments.output}, {format_bytes(size)}, {animated.seconds:g} s per loop")
     return ExitCode.DONE

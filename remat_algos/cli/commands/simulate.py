@@ -1,6 +1,7 @@
 """remat simulate: simulate any order."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,16 @@ from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
 from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
 from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
-from remat_algos.cli.output import add_json, print_json, print_table, print_text
-from remat_algos.cli.plot_argument import PICTURES, add_plot, check_plot, draw
+from remat_algos.cli.output import add_json, print_json, print_picture, print_table, print_text
+from remat_algos.cli.plot_argument import PICTURES, TEXT, add_plot, check_plot, draw
+from remat_algos.cli.steps_argument import add_steps, steps_of
 from remat_algos.text.wording import counted, listed, quoted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
 TABLES = ("text", "markdown", "csv")
 NAMED = 8  # live values of a row of text
+MAX_STEPS = 10_000  # of a table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,8 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep; they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
     parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
-    table = "instead, print what every step does: a row for each action, with the values that are live and their bytes"
-    parser.add_argument("--table", nargs="?", const="text", choices=TABLES, help=f"{table} (text)")
+    table = "print a table of all actions instead of the summary: markdown and csv name all live values, text"
+    parser.add_argument(
+        "--table", nargs="?", const=TABLES[0], type=_form, metavar="FORM", help=f"{table}, the default, {NAMED} a row"
+    )
+    add_steps(parser, "with --table:")
+    matrices = (
+        "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and those that it keeps"
+    )
+    parser.add_argument("--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (text)")
     parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
     add_allocator(
         parser,
@@ -76,8 +86,19 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
-    if arguments.table is not None:
-        _print_steps(simulation, arguments.table)
+    steps, beside, form = steps_of(arguments, simulation.schedule), None, arguments.table or arguments.matrix
+    if form is not None:
+        beside = None if form == "text" else sys.stderr
+        if arguments.table is not None:
+            _check_length(simulation, steps)
+        print_text(note, file=beside)
+        rows = reserved.rows(whole) + _budget_row(limit, reserved)
+        if rows:
+            print_table(("", ""), [_peak_row(simulation), *rows], headed=False, file=beside)
+        if arguments.table is not None:
+            _print_table(simulation, form, steps)
+        else:
+            _print_matrices(simulation, form)
     elif arguments.json:
         print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played))
     else:
@@ -85,42 +106,101 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         _print(simulation, step, base.peak_memory, limit, reserved, whole, played)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": limit} if picture in ("memory", TIMELINE) else {}
-    draw(arguments, picture, played if picture == TIMELINE else simulation, **options)
+    draw(arguments, picture, played if picture == TIMELINE else simulation, out=beside, **options)
     over = limit is not None and reserved.memory > limit
     over |= link is not None and link.host is not None and simulation.host_peak > link.host
     return ExitCode.INFEASIBLE if over else ExitCode.DONE
 
 
+def _form(text: str) -> str:
+    """A form of the table."""
+    if text in TABLES:
+        return text
+    forms = f"the forms are {', '.join(TABLES[:-1])} and {TABLES[-1]}"
+    raise argparse.ArgumentTypeError(
+        f"{quoted(text)}: {forms}; after a bare --table give no file, or write --table=text"
+    )
+
+
 def _check_table(arguments: argparse.Namespace) -> None:
-    """A table of all steps, or something else."""
-    if arguments.table is None:
-        return
-    if arguments.step is not None:
-        raise argparse.ArgumentTypeError("--step describes one step, --table lists all; leave out one")
-    if arguments.json:
-        raise argparse.ArgumentTypeError("--json prints an object, --table a table; leave out one")
+    """Check that --table or --matrix comes without --step, --json and a second text on standard output."""
+    if arguments.steps is not None and arguments.table is None:
+        raise argparse.ArgumentTypeError("--steps goes with --table; --step STEP describes one step")
+    if arguments.table is not None and arguments.matrix is not None:
+        raise argparse.ArgumentTypeError("--table and --matrix both use standard output; leave out one")
+    for option in ("table", "matrix"):
+        form = getattr(arguments, option)
+        if form is None:
+            continue
+        if arguments.step is not None:
+            raise argparse.ArgumentTypeError(f"--step describes one step, --{option} lists all; leave out one")
+        if arguments.json:
+            raise argparse.ArgumentTypeError(f"--json prints an object, --{option} a table; leave out one")
+        if form != "text" and arguments.plot == TEXT:
+            both = f"--{option} {shortened(form)} and --plot - both use standard output"
+            raise argparse.ArgumentTypeError(f"{both}; name a file for the picture")
 
 
-def _print_steps(simulation: Any, form: str) -> None:
-    """What every step does, as text, Markdown or CSV."""
-    from remat_algos.formats.csv_tables import table_text
-    from remat_algos.reproduce.page import Table
+def _check_length(simulation: Any, steps: range | None) -> None:
+    """Check that a table is not too long to be of use."""
+    count = len(simulation.schedule) if steps is None else len(steps)
+    if count > MAX_STEPS:
+        raise argparse.ArgumentTypeError(
+            f"--table lists {MAX_STEPS:,} steps at most, and these are {count:,}; choose some: --steps 0:{MAX_STEPS}"
+        )
+
+
+def _print_table(simulation: Any, form: str, steps: range | None) -> None:
+    """Print a row for each action, as text, Markdown or CSV; the latter two row by row."""
+    from remat_algos.formats.csv_tables import write_table
     from remat_algos.schedule.step_rows import COLUMNS, step_table
+    from remat_algos.text.markdown import code, markdown_table
     from remat_algos.text.units import format_bytes
 
-    rows = step_table(simulation)
+    rows = step_table(simulation, steps=steps, names=NAMED if form == "text" else None)
     if form == "csv":
-        cells = [(*row[:3], " ".join(row.live), row.bytes, int(row.peak)) for row in rows]
-        print(table_text(list(COLUMNS), cells), end="")
-        return
-    shown = [
-        (row.step, row.action, shortened(row.name), listed(row.live, NAMED), format_bytes(row.bytes), "peak" * row.peak)
-        for row in rows
-    ]
-    if form == "markdown":
-        print(Table("steps", "", dict.fromkeys((*COLUMNS[:-1], "at"), str), shown).markdown())
+        cells = ((row.step, row.action, row.name, _words(row.live), row.bytes, int(row.peak)) for row in rows)
+        write_table(sys.stdout, COLUMNS, cells)
+    elif form == "markdown":
+        marked = (
+            (
+                *(str(row.step), row.action, code(row.name), ", ".join(map(code, row.live))),
+                *(format_bytes(row.bytes), "peak" * row.peak),
+            )
+            for row in rows
+        )
+        for line in markdown_table(COLUMNS, marked, [name in ("step", "bytes") for name in COLUMNS]):
+            print(line)
     else:
-        print_table((*COLUMNS[:-1], ""), [(str(step), *rest) for step, *rest in shown])
+        shown = [
+            (
+                *(str(row.step), row.action, shortened(row.name), listed(row.live, total=row.n_live)),
+                *(format_bytes(row.bytes), "peak" * row.peak),
+            )
+            for row in rows
+        ]
+        print_table(COLUMNS, shown)
+
+
+def _print_matrices(simulation: Any, form: str) -> None:
+    """Print R and S as a picture in text, or as CSV: a row for each entry that is 1 in one of them."""
+    from remat_algos.formats.csv_tables import write_table
+    from remat_algos.plot.pictures.matrix import matrix_text
+    from remat_algos.schedule.stage_matrices import stage_matrices
+
+    if form == "text":
+        print_picture(matrix_text(simulation))
+        return
+    found, labels = stage_matrices(simulation), simulation.graph.labels
+    names = [labels[v] for v in found.nodes.tolist()]
+    entries = zip(*(found.R | found.S).nonzero(), strict=True)
+    cells = ((int(t), names[i], int(found.R[t, i]), int(found.S[t, i])) for t, i in entries)
+    write_table(sys.stdout, ("stage", "node", "R", "S"), cells)
+
+
+def _words(names: Sequence[str]) -> str:
+    """Names between blanks; in a name a backslash stands before a blank and a backslash."""
+    return " ".join(name.replace("\\", r"\\").replace(" ", r"\ ") for name in names)
 
 
 def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
@@ -200,6 +280,20 @@ def _fit(limit: int, reserved: Any) -> str:
     return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
 
 
+def _peak_row(simulation: Any) -> tuple[str, str]:
+    from remat_algos.text.units import exact_bytes
+
+    step, order = simulation.peak_step, simulation.schedule.order
+    at = f" at step {step}, {shortened(simulation.graph.labels[int(order[step])])}" if order.size else ""
+    return "peak", f"{exact_bytes(simulation.peak_memory)}{at}"
+
+
+def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
+    from remat_algos.text.units import exact_bytes
+
+    return [] if limit is None else [("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}")]
+
+
 def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any) -> None:
     from remat_algos.plan.plan import time_rows
     from remat_algos.text.units import exact_bytes, format_bytes, percent
@@ -207,11 +301,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)
     share = f"{percent(peak, base)} of the peak without rematerialization"
-    at = f" at step {simulation.peak_step}, {shortened(names[simulation.peak_step])}" if names else ""
-    rows = [("peak", f"{exact_bytes(peak)}{at}"), ("share", share)]
-    rows += reserved.rows(whole)
-    if limit is not None:
-        rows.append(("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}"))
+    rows = [_peak_row(simulation), ("share", share), *reserved.rows(whole), *_budget_row(limit, reserved)]
     if graph.resident_memory:
         together = exact_bytes(peak + graph.resident_memory)
         rows.append(("resident", f"{exact_bytes(graph.resident_memory)}; with the peak {together}"))

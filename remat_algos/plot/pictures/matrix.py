@@ -1,4 +1,4 @@
-"""The matrices R and S of a schedule in stages: the nodes that each stage runs, and those live at its start."""
+"""The matrices R and S: the nodes that each stage of a schedule computes, and those live at its start."""
 
 from __future__ import annotations
 
@@ -7,72 +7,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.ir.arrays import Bool, Int64
+from remat_algos.ir.arrays import Int8, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
+from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE, RECOMPUTED
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.stage_matrices import StageMatrices, stage_matrices
+from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELL = 0.24  # inches
+MAX_CELLS = 300  # rows, or columns of a matrix: fewer than its pixels
+NAMED = 25  # nodes that are named in text
 BLANK = -1  # between the two matrices
 
 
-def stage_matrices(simulation: Simulation) -> tuple[Int64, Bool, Bool]:
-    """Nodes in the order of their first runs, and the matrices R and S of jain2020 over them.
+def _cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
+    """int8[r, c] of R and of S, with the entries of `schedule_cells`, for ranges of stages and nodes by their ends.
 
-    Stage t ends when the t-th node runs for the first time.
-
-    Parameters
-    ----------
-    simulation : Simulation
-
-    Returns
-    -------
-    nodes : int64[k]
-    R : bool[k, k]
-        Stage t (row) runs node i (column).
-    S : bool[k, k]
-        A value of node i is live when stage t starts.
-
-    Raises
-    ------
-    ValueError
-        If a stage does not run its nodes in that order, each once.
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
-    >>> nodes, R, S = stage_matrices(simulate(graph, [0, 1, 0, 2]))
-    >>> R.astype(int).tolist(), S.astype(int).tolist()
-    ([[1, 0, 0], [0, 1, 0], [1, 0, 1]], [[0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    Several stages or nodes in one cell show the maximum.
     """
-    order, first = simulation.schedule.order, simulation.schedule.first_run
-    nodes = order[first].astype(np.int64)
-    place = np.full(simulation.graph.n_nodes, -1)
-    place[nodes] = np.arange(nodes.size)
-    stage: Int64 = np.cumsum(first) - first
-    column = place[order]
-    if ((np.diff(column) <= 0) & (np.diff(stage) == 0)).any():
-        raise ValueError(
-            "the schedule has no stages: between two first runs it recomputes nodes in another order than that of "
-            'their first runs; draw a plan of the solver "milp", or use plot.schedule'
-        )
-    R = np.zeros((nodes.size, nodes.size), bool)
-    R[stage, column] = True
-    starts = np.searchsorted(stage, np.arange(nodes.size))  # the first step of each stage
-    lifetimes = simulation.lifetimes
-    live = (simulation.lifetimes.made_at[:, None] < starts) & (lifetimes.end[:, None] > starts)
-    S = np.zeros_like(R)
-    instance, at = np.nonzero(live)
-    S[at, place[simulation.graph.producer[lifetimes.value[instance]]]] = True
-    return nodes, R, S
+    first = simulation.schedule.first_run
+    row = bin_of(rows)[np.searchsorted(matrices.starts, np.arange(first.size), "right") - 1]
+    place = np.zeros(simulation.graph.n_nodes, np.int64)
+    place[matrices.nodes] = bin_of(columns)
+    runs = np.zeros((rows.size - 1, columns.size - 1), np.int8)
+    np.maximum.at(runs, (row, place[simulation.schedule.order]), np.where(first, FIRST_RUN, RECOMPUTED).astype(np.int8))
+    begin, value = simulation.schedule.loads.T
+    runs[row[begin], place[simulation.graph.producer[value]]] = LOADED
+    if not matrices.S.size:
+        return runs, np.zeros_like(runs)
+    live = np.maximum.reduceat(np.maximum.reduceat(matrices.S, rows[:-1], axis=0), columns[:-1], axis=1)
+    return runs, np.where(live, LIVE, NOT_LIVE).astype(np.int8)
 
 
 @checked_arguments
@@ -82,19 +54,20 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     subject : Plan, Simulation or ComputationGraph
-        A schedule in stages, as made by the solver "milp"; for a graph its run without rematerialization.
+        Of any order, see `stage_matrices`; for a graph its run without rematerialization.
     ax : Axes, optional
         By default those of a new figure.
 
     Returns
     -------
     Axes
-        One image: R, in which loads are marked too, a blank column, S.
+        One image: R, in which loads are marked too, a blank column, S. Above 300 stages or nodes several share a row
+        or column.
 
     Raises
     ------
-    ValueError
-        If the schedule has no stages.
+    ScheduleError
+        If a matrix would have more than 25 million entries.
 
     Examples
     --------
@@ -108,17 +81,12 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     from matplotlib.patches import Patch
 
     simulation, limit = simulated(subject)
-    nodes, runs, live = stage_matrices(simulation)
-    count = nodes.size
-    recomputed = np.where(np.eye(count, dtype=bool), FIRST_RUN, RECOMPUTED)
-    cells = np.full((max(1, count), 2 * count + 1), BLANK)
-    cells[:count, :count] = np.where(runs, recomputed, NOT_LIVE)
-    begin, value = simulation.schedule.loads.T
-    first = simulation.schedule.first_run
-    place = np.argsort(nodes)[np.searchsorted(np.sort(nodes), simulation.graph.producer[value])]
-    cells[(np.cumsum(first) - first)[begin], place] = LOADED
-    cells[:count, count + 1 :] = np.where(live, LIVE, NOT_LIVE)
-    ax = axes_or_new(ax, 4 + min(10, max(4, 2 * CELL * count)), 1.6 + min(7, max(2, CELL * count)))
+    matrices = stage_matrices(simulation)
+    rows, columns = bins(matrices.starts.size, MAX_CELLS), bins(matrices.nodes.size, MAX_CELLS)
+    runs, live = _cells(simulation, matrices, rows, columns)
+    height, width = runs.shape
+    cells = np.hstack([runs, np.full((height, 1), BLANK, np.int8), live])
+    ax = axes_or_new(ax, 4 + min(10, max(4, 2 * CELL * width)), 1.6 + min(7, max(2, CELL * height)))
     ax.imshow(
         np.ma.masked_equal(cells, BLANK),
         cmap=ListedColormap([style.colour for style in CELLS]),
@@ -127,14 +95,74 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
         interpolation="nearest",
         aspect="auto",
     )
-    names = [simulation.graph.labels[int(v)] for v in nodes]
-    if not name_ticks(ax, [*names, "", *names], across=True):
+    names = [simulation.graph.labels[v] for v in matrices.nodes.tolist()]
+    if width < len(names) or not name_ticks(ax, [*names, "", *names], across=True):
         ax.set_xticks([])
-    name_ticks(ax, names, across=False)
-    ax.set_ylabel("stage, by the node that it runs first")
-    ax.set_xlabel("R: the stage runs the node          S: it is live when the stage starts")
+    stages = [str(at) for at in rows[:-1].tolist()]
+    if not name_ticks(ax, stages, across=False):
+        ax.set_yticks([0, height - 1], [stages[0], stages[-1]])
+    ax.set_ylabel("stage")
+    ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
     title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)])
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax
+
+
+@checked_arguments
+def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
+    """The matrices R and S in characters: a line for each stage, columns in the order of first runs.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+    width : int
+        Columns, at least 40.
+    height : int
+        Lines for stages, at least 4; if there are more, several share a line, which is numbered by the first.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    >>> print(matrix_text(simulate(graph, [0, 1, 0, 2])))
+    3 nodes in 4 steps, 1 extra run
+    peak 3 B, 100.0 % of that without rematerialization
+    R: the stage computes the node; S: it is live when the stage starts
+    █ first run  ▒ recomputed  │ live  · not live
+    columns 0 A, 1 B, 2 C
+    stage  R    S
+        0  █··  ···
+        1  ·█·  │··
+        2  ▒·█  ·│·
+    """
+    simulation, limit = simulated(subject)
+    matrices, width = stage_matrices(simulation), max(width, MIN_WIDTH)
+    digits = max(5, len(str(matrices.starts.size)))
+    rows = bins(matrices.starts.size, max(4, height))
+    columns = bins(matrices.nodes.size, (width - digits - 4) // 2)
+    lines = wrapped(size_of(simulation), width)
+    lines += wrapped(peak_of(simulation, baseline_peak(simulation.graph), limit), width)
+    lines += wrapped("R: the stage computes the node; S: it is live when the stage starts", width)
+    per_line, per_column = (int(np.diff(ends).max()) for ends in (rows, columns))
+    if per_line > 1 or per_column > 1:
+        each = counted(per_line, "stage"), counted(per_column, "node")
+        lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)
+    loaded = (LOADED,) if simulation.schedule.loads.size else ()
+    styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE))
+    lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
+    if matrices.nodes.size <= NAMED:
+        names = (f"{i} {shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
+        lines += wrapped(f"columns {', '.join(names)}", width)
+    lines.append(f"{'stage':>{digits}}  {'R':<{columns.size - 1}}  S")
+    if len(simulation.schedule):
+        for stage, *row in zip(rows[:-1].tolist(), *_cells(simulation, matrices, rows, columns), strict=True):
+            strips = ("".join(CELLS[code].character for code in strip) for strip in row)
+            lines.append(f"{stage:>{digits}}  {'  '.join(strips)}")
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What is drawn at each step of an animation: the state of every node, the bytes that are live."""
+"""Frames of an animation: the state of every node at each step, and the bytes that are live."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,19 +13,21 @@ from remat_algos.schedule.simulation import Simulation
 EMPTY = -1  # no value of the node is live
 
 
-@dataclass(frozen=True, slots=False, eq=False)
+@dataclass(frozen=True, slots=False, eq=False)  # cached properties need a `__dict__`
 class Frames:
-    """The pictures of a schedule, one for each step.
+    """The pictures of a schedule, one for each of some steps; places in them count from the first.
 
     Parameters
     ----------
     simulation : Simulation
     limit : int or None
         The budget in bytes.
+    steps : range
     """
 
     simulation: Simulation
-    limit: int | None = None
+    limit: int | None
+    steps: range
 
     @cached_property
     def placed(self) -> LayeredLayout:
@@ -34,31 +36,43 @@ class Frames:
 
     @cached_property
     def changes(self) -> list[list[tuple[int, int]]]:
-        """For each node, (step, state) where its state changes, from step 0 on.
+        """For each node, (place, state) where its state changes, from place 0 on.
 
         The state is `EMPTY`, or the place of a role in (kept, recomputed, gradient, loaded): that of the latest of its
         live instances.
         """
         simulation, lives = self.simulation, self.simulation.lifetimes
-        n, m = simulation.graph.n_nodes, len(simulation.schedule)
         node = simulation.graph.producer[lives.value]
         role = np.minimum(simulation.instance_role, 3)
-        found: list[list[tuple[int, int]]] = [[(0, EMPTY)] for _ in range(n)]
-        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(n)]
+        first, stop = self.steps.start, self.steps.stop
+        found: list[list[tuple[int, int]]] = []
+        spans: list[list[tuple[int, int, int]]] = [[] for _ in range(simulation.graph.n_nodes)]
         for v, begin, end, kind in zip(
             node.tolist(), lives.made_at.tolist(), lives.end.tolist(), role.tolist(), strict=True
         ):
-            spans[v].append((begin, end, kind))
-        for v, each in enumerate(spans):
-            steps = sorted({step for begin, end, _ in each for step in (begin, end) if step < m})
-            for step in steps:
+            if end > first and begin < stop:
+                spans[v].append((begin, end, kind))
+        for each in spans:
+            states: list[tuple[int, int]] = []
+            for step in sorted(
+                {first, *(step for begin, end, _ in each for step in (begin, end) if first < step < stop)}
+            ):
                 live = [(begin, kind) for begin, end, kind in each if begin <= step < end]
                 state = max(live)[1] if live else EMPTY
-                if step == 0:
-                    found[v] = [(0, state)]
-                elif state != found[v][-1][1]:
-                    found[v].append((step, state))
+                if not states or state != states[-1][1]:
+                    states.append((step - first, state))
+            found.append(states)
         return found
+
+    @property
+    def order(self) -> list[int]:
+        """The node that runs at each place."""
+        return self.simulation.schedule.order[self.steps.start : self.steps.stop].tolist()
+
+    @property
+    def peak(self) -> int:
+        """The first place with the most bytes; 0 without a step."""
+        return int(self.trace.argmax()) if self.trace.size else 0
 
     @property
     def top(self) -> int:
@@ -67,9 +81,9 @@ class Frames:
 
     @property
     def trace(self) -> Int64:
-        """int64[m]: bytes of each step."""
-        return self.simulation.memory_trace
+        """int64[m]: bytes at each place."""
+        return self.simulation.memory_trace[self.steps.start : self.steps.stop]
 
-    def states(self, step: int) -> NDArray[np.int64]:
-        """int64[n]: the state of every node at a step."""
-        return np.array([next(state for at, state in reversed(each) if at <= step) for each in self.changes], np.int64)
+    def states(self, place: int) -> NDArray[np.int64]:
+        """int64[n]: the state of every node at a place."""
+        return np.array([next(state for at, state in reversed(each) if at <= place) for each in self.changes], np.int64)

@@ -1,0 +1,38 @@
+"""Tables in Markdown."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+BAR = r"\|"  # within a cell, in code too
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
+    """Lines of a table; the columns named by `right` are right-aligned.
+
+    Examples
+    --------
+    >>> print("\\n".join(markdown_table(("name", "bytes"), [("a|b", "4")], (False, True))))
+    | name | bytes |
+    | --- | ---: |
+    | a\\|b | 4 |
+    """
+    yield _line(columns)
+    yield _line(["---:" if each else "---" for each in right])
+    yield from map(_line, rows)
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', BAR) for cell in cells)} |"
+
+
+def code(name: str) -> str:
+    """A name as code, so that none of its characters is Markdown.
+
+    Examples
+    --------
+    >>> code("__init__"), code("a`b"), code("`")
+    ('`__init__`', '``a`b``', '`` ` ``')
+    """
+    fence = "`" * (max(map(len, re.findall("`+", name)), default=0) + 1)
+    room = " " * (name.startswith("`") or name.endswith("`"))
+    return f"{fence}{room}{name}{room}{fence}"
