@@ -102,6 +102,8 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
 def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
     """A new order, with the copies at the steps that stay, or at the next one."""
+    if not schedule.loads.size and not schedule.lingering.size:
+        return ChangedRuns(Schedule(order), here, there)
     (steps, loaded), (lingering, until) = schedule.loads.T, schedule.lingering.T
     places = np.append(there, order.size)
     at = places[np.searchsorted(here, steps)]
