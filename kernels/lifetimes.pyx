@@ -210,3 +210,34 @@ def broken_mark(GraphArrays graph not None, Int32s order, const signed char[::1]
                     return recompute_mark, step, u
         runs[v] += 1
     return 0, -1, -1
+
+
+def serving_runs(GraphArrays graph not None, Int32s order):
+    """First runs of nodes, and runs that a later run reads, bool[m]; the first copy of an output serves all reads.
+
+    order : int32[m]
+    Cost: O(n + m + reads and values of all runs) time, O(n + n_values + m) memory.
+    """
+    cdef Py_ssize_t m = order.shape[0], step, j
+    cdef int64_t x
+    cdef int v
+    serving = np.zeros(m, np.uint8)
+    cdef unsigned char[::1] stays = serving
+    cdef unsigned char[::1] first = np.zeros(m, np.uint8), ran = np.zeros(graph.n_nodes, np.uint8)
+    cdef unsigned char[::1] read = np.zeros(graph.n_values, np.uint8)
+    with nogil:
+        for step in range(m):
+            v = order[step]
+            first[step] = stays[step] = not ran[v]
+            ran[v] = 1
+        for step in range(m - 1, -1, -1):
+            v = order[step]
+            for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
+                stays[step] |= read[x] and not graph.output[x]
+            if not stays[step]:
+                continue
+            for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
+                read[x] = read[x] and graph.output[x] and not first[step]
+            for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
+                read[graph.read_indices[j]] = 1
+    return serving.view(bool)

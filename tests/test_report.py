@@ -2,11 +2,14 @@
 
 import json
 import re
+import zlib
+from base64 import b64decode
 
 import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
+from remat_algos.models.random import layered_dag
 from remat_algos.plan.explain import explain
 from remat_algos.plot.stepping import report_page
 from remat_algos.plot.stepping.report_page import report
@@ -22,7 +25,8 @@ def plan():
 
 
 def data_of(page):
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+    kind, text = re.search(r'<script type="application/(json|zlib)" id="data">(.*?)</script>', page, re.DOTALL).groups()
+    return json.loads(text if kind == "json" else zlib.decompress(b64decode(text)))
 
 
 def live(found, step):
@@ -56,6 +60,9 @@ def test_what_is_said_is_what_explain_and_the_plan_say(plan):
     assert {"peak", "compute", "schedule"} <= {label for label, _ in ours["facts"]}
     assert (plain["title"], plain["order"]) == ("no rematerialization", baseline(plan.graph).schedule.order.tolist())
     assert ours["limit"][0] == plan.limit
+    edge, said = data["top"]
+    assert max(plan.limit, *ours["trace"], *plain["trace"]) < edge
+    assert data["texts"][said] == format_bytes(edge)
     assert plain["limit"] is None
     assert ours["floor"][0] <= min(ours["trace"][ours["peak_step"]], plain["trace"][plain["peak_step"]])
 
@@ -81,10 +88,23 @@ def test_no_name_ends_the_script_and_nothing_is_fetched():
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
-def test_pages_of_networks_are_small():
-    graph = ra.differentiate(ra.models.build("resnet50").graph)
-    page = report(ra.solve(graph, "50%", effort="fast"))
-    assert len(page.encode()) <= 300_000
+def test_long_data_are_compressed(plan, monkeypatch):
+    plain = report(plan)
+    monkeypatch.setattr(report_page, "MAX_PLAIN", 1000)
+    packed = report(plan)
+    assert data_of(packed) == data_of(plain)
+    assert len(packed) < len(plain)
+    assert packed == report(plan)
+
+
+@pytest.mark.parametrize(("nodes", "most_bytes"), [(368, 300_000), (2_000, 1_000_000), (5_219, 3_000_000)])
+def test_pages_of_networks_are_small(nodes, most_bytes):
+    names = {368: "resnet50", 5_219: "densenet264"}
+    part = ra.models.build(names[nodes]).graph if nodes in names else layered_dag(nodes // 2, reach=100, seed=1)
+    graph = ra.differentiate(part)
+    assert graph.n_nodes >= nodes
+    page = report(ra.solve(graph, "50%", solver="chen_sqrt"))
+    assert len(page.encode()) <= most_bytes
 
 
 def test_what_cannot_be_shown_is_refused(plan, monkeypatch):

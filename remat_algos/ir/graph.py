@@ -514,12 +514,17 @@ def check_graph(graph: Any) -> None:
 
 def derived(graph: ComputationGraph, name: str, make: Callable[[], Any]) -> Any:
     """An attribute derived from a graph on first use; arrays are read-only."""
-    if name not in graph._derived:
+    return remembered(graph._derived, name, make)
+
+
+def remembered(kept: dict[str, Any], name: str, make: Callable[[], Any]) -> Any:
+    """An entry that is made on first use; arrays are read-only."""
+    if name not in kept:
         made = make()
         if isinstance(made, tuple):
             made = tuple(map(sealed, made))
-        graph._derived[name] = sealed(made) if isinstance(made, np.ndarray) else made
-    return graph._derived[name]
+        kept[name] = sealed(made) if isinstance(made, np.ndarray) else made
+    return kept[name]
 
 
 def _scaled(labels: Labels, backward: Backward | None, scale: int) -> tuple[Labels, Backward | None]:

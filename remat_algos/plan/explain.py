@@ -10,7 +10,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import runs_once
 from remat_algos.ir.arrays import Int64, brief
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.graph import ComputationGraph, derived, remembered
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.flip import FlippedDecision, flip_decision
 from remat_algos.plan.plan import Plan
@@ -152,9 +152,15 @@ class Decision:
         return int(self.graph.node_memory[self.node])
 
     @property
+    def name(self) -> str:
+        """The name of the node."""
+        return _names(self.graph)[self.node]
+
+    @property
     def runs(self) -> list[int]:
         """The steps that run the node."""
-        return np.flatnonzero(self.simulation.schedule.order == self.node).tolist()
+        indptr, steps = self.simulation.run_steps
+        return steps[indptr[self.node] : indptr[self.node + 1]].tolist()
 
     @property
     def reads(self) -> list[int]:
@@ -186,7 +192,7 @@ class Decision:
         graph, node, n_runs = self.graph, self.node, len(self.runs)
         if self.is_offloaded:
             return ""
-        name = graph.labels[node]
+        name = self.name
         if not n_runs:
             return f"no output needs {name}, so it does not run"
         if not graph.forward[node] and n_runs == 1:
@@ -212,9 +218,8 @@ class Decision:
 
     def bytes_at(self, step: int) -> int:
         """Bytes of its values during a step."""
-        lives, (begin, end) = self.simulation.lifetimes, self.graph.value_indptr[self.node : self.node + 2]
-        live = (lives.value >= begin) & (lives.value < end) & (lives.made_at <= step) & (step < lives.end)
-        return int(self.graph.memory[lives.value[live]].sum())
+        begin, end = self.graph.value_indptr[self.node : self.node + 2].tolist()
+        return int(_live_bytes(self.simulation, step)[begin:end].sum())
 
     def record(self) -> dict[str, Any]:
         """The JSON record."""
@@ -246,17 +251,17 @@ class Decision:
         else:
             spans = listed([f"{begin} to {end}" for begin, end in lives], NAMED)
             did = f"computed {len(lives)} times, live in steps {spans}"
-        order = simulation.schedule.order
-        readers = [f"{shortened(graph.labels[int(order[step])])} ({step})" for step in self.reads]
-        read = f"; read by {listed(readers, NAMED)}" if readers else "; not read"
-        name, size = shortened(graph.labels[self.node]), format_bytes(self.memory)
+        order, names, reads = simulation.schedule.order, _names(graph), self.reads
+        readers = [f"{shortened(names[order[step]])} ({step})" for step in reads[:NAMED]]
+        read = f"; read by {listed(readers, NAMED, len(reads))}" if readers else "; not read"
+        name, size = shortened(self.name), format_bytes(self.memory)
         yield f"{name}  {size}, {did if lives else 'never run'}{read}"
         peak = simulation.peak_memory
         fixed = self.fixed
         flipped = None if fixed or self.is_offloaded else flip_decision(simulation, self.node)
-        for offload in self.offloads:
-            yield f"    {offload.text(simulation)}"
-        if not self.is_offloaded:
+        if self.is_offloaded:
+            yield from (f"    {offload.text(simulation)}" for offload in self.offloads)
+        else:
             yield f"    {fixed if flipped is None else self._opposite(flipped)}"
         share = percent(self.bytes_at(simulation.peak_step), peak)
         yield f"    {share} of the peak (step {simulation.peak_step}, {format_bytes(peak)})"
@@ -276,6 +281,27 @@ class Decision:
             text = f"keeping it would {added or 'need no more memory'} and save {cost}"
         change = flipped.peak_memory - self.simulation.peak_memory
         return text + (f"; the peak would be {format_bytes(flipped.peak_memory)}" if change else "")
+
+
+def _names(graph: ComputationGraph) -> list[str]:
+    """The names of all nodes, for many decisions."""
+    names: list[str] = derived(graph, "names", graph.node_names)
+    return names
+
+
+def _live_bytes(simulation: Simulation, step: int) -> Int64:
+    """int64[n_values]: bytes that each value holds during a step; those of the peak are kept, for many decisions."""
+
+    def counted_bytes() -> Int64:
+        live = np.zeros(simulation.graph.n_values, np.int64)
+        values = [x for x, _ in live_at(simulation, step)]
+        np.add.at(live, values, simulation.graph.memory[values])
+        return live
+
+    if step != simulation.peak_step:
+        return counted_bytes()
+    found: Int64 = remembered(simulation._derived, "live_bytes", counted_bytes)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

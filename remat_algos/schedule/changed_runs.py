@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.ir.arrays import Bool, Int32, Int64
-from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.schedule.live_set import live_at
+from remat_algos.kernels.lifetimes import serving_runs
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation
 
@@ -39,6 +38,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
 
     Examples
     --------
+    >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("B", "D"), ("C", "D")])
     >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCABD"))
@@ -47,7 +47,7 @@ def keep_first_run(simulation: Simulation, node: int) -> ChangedRuns:
     """
     order = simulation.schedule.order
     steps = np.flatnonzero(simulation.schedule.first_run | (order != node))
-    steps = steps[_serving(simulation.graph, order[steps])]
+    steps = steps[serving_runs(simulation.graph.arrays, order[steps])]
     return _changed(simulation.schedule, order[steps], steps, np.arange(steps.size))
 
 
@@ -58,7 +58,8 @@ def idle_gap(simulation: Simulation, node: int) -> tuple[int, int]:
     """
     graph = simulation.graph
     freed = [x for x in graph.values(node) if not graph.output[x]]
-    uses = np.append(np.flatnonzero(simulation.schedule.order == node)[:1], _reads_of(simulation, freed))
+    indptr, steps = simulation.run_steps
+    uses = np.append(steps[indptr[node] : indptr[node + 1]][:1], _reads_of(simulation, freed))
     if uses.size < 2:
         return -1, -1
     longest = int(np.diff(uses).argmax())
@@ -74,6 +75,7 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
     Examples
     --------
+    >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D"), ("B", "E"), ("D", "E")])
     >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCDE"))
@@ -100,6 +102,8 @@ def add_second_run(simulation: Simulation, node: int) -> list[ChangedRuns]:
 
 def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> ChangedRuns:
     """A new order, with the copies at the steps that stay, or at the next one."""
+    if not schedule.loads.size and not schedule.lingering.size:
+        return ChangedRuns(Schedule(order), here, there)
     (steps, loaded), (lingering, until) = schedule.loads.T, schedule.lingering.T
     places = np.append(there, order.size)
     at = places[np.searchsorted(here, steps)]
@@ -121,17 +125,18 @@ def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) ->
 def _reads_of(simulation: Simulation, values: Sequence[int]) -> Int64:
     """int64[k]: the steps that read any of these values, ascending."""
     indptr, readers = simulation.graph.readers
-    reading = np.zeros(simulation.graph.n_nodes, bool)
-    for x in values:
-        reading[readers[indptr[x] : indptr[x + 1]]] = True
-    return np.flatnonzero(reading[simulation.schedule.order])
+    begin, steps = simulation.run_steps
+    reading = {v for x in values for v in readers[indptr[x] : indptr[x + 1]].tolist()}
+    reads = [steps[begin[v] : begin[v + 1]] for v in reading]
+    return np.sort(np.concatenate(reads)) if reads else np.zeros(0, np.int64)
 
 
 def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
     """The node, and all nodes without live instances that must run before it at a step, in id order."""
     graph = simulation.graph
-    live = np.zeros(graph.n_values, bool)
-    live[[value for value, _ in live_at(simulation, step)]] = True
+    lives, live = simulation.lifetimes, np.zeros(graph.n_values, bool)
+    made = int(lives.instance_indptr[step + 1])
+    live[lives.value[:made][lives.end[:made] > step]] = True
     fixed = graph.once if graph.mark is None else graph.once | (graph.mark == KEEP)
     found, todo = {node}, [node]
     while todo:
@@ -141,23 +146,3 @@ def _lacking(simulation: Simulation, node: int, step: int) -> list[int]:
                 found.add(producer)
                 todo.append(producer)
     return sorted(found)
-
-
-def _serving(graph: ComputationGraph, order: Int32) -> Bool:
-    """bool[m]: first runs of nodes, and runs that a later run reads."""
-    first = np.zeros(order.size, bool)
-    first[np.unique(order, return_index=True)[1]] = True
-    stays, output = first.tolist(), graph.output.tolist()
-    value_indptr, read_indptr = graph.value_indptr.tolist(), graph.read_indptr.tolist()
-    read_indices, read = graph.read_indices.tolist(), bytearray(graph.n_values)
-    for step, node in zip(range(order.size - 1, -1, -1), order[::-1].tolist(), strict=True):
-        values = range(value_indptr[node], value_indptr[node + 1])
-        if not stays[step]:  # the first copy of an output serves all reads
-            stays[step] = any(read[x] and not output[x] for x in values)
-            if not stays[step]:
-                continue
-        for x in values:
-            read[x] = read[x] and output[x] and not first[step]
-        for x in read_indices[read_indptr[node] : read_indptr[node + 1]]:
-            read[x] = 1
-    return np.array(stays, bool)

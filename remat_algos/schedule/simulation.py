@@ -1,7 +1,7 @@
 """The simulator: live bytes at every step of a schedule, on the device and the host, and its cost."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,7 +10,8 @@ import numpy as np
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, check_place, sealed
-from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.csr import indptr_of
+from remat_algos.ir.graph import ComputationGraph, remembered
 from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
     KEEP_MARK,
@@ -87,6 +88,7 @@ class Simulation:
     schedule: Schedule
     lifetimes: Lifetimes
     memory_trace: Int64
+    _derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     _repr_html_ = html
 
@@ -150,6 +152,15 @@ class Simulation:
     def runs(self) -> Int64:
         """int64[n]: number of runs of each node."""
         return np.bincount(self.schedule.order, minlength=self.graph.n_nodes)
+
+    @property
+    def run_steps(self) -> tuple[Int64, Int64]:
+        """(int64[n + 1], int64[m]): the steps that run each node, ascending."""
+        return remembered(
+            self._derived,
+            "run_steps",
+            lambda: (indptr_of(self.runs), np.argsort(self.schedule.order, kind="stable")),
+        )
 
     @property
     def stores(self) -> Int32:
@@ -384,6 +395,7 @@ def unchecked(graph: ComputationGraph, schedule: Schedule, lifetimes: Lifetimes,
         ("schedule", schedule),
         ("lifetimes", lifetimes),
         ("memory_trace", memory_trace),
+        ("_derived", {}),
     ):
         object.__setattr__(simulation, name, part)
     return simulation

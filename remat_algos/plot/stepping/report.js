@@ -1,6 +1,11 @@
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+(async () => {
+  const written = document.getElementById("data");
+  if (written.type === "application/zlib" && !("DecompressionStream" in window)) {
+    document.body.append("This page is compressed. Open it in a browser of 2023 or later.");
+    return;
+  }
+  const data = JSON.parse(written.type === "application/zlib" ? await unpacked(written.textContent) : written.textContent);
   const { graph, layout, texts } = data;
   const n = graph.names.length;
   graph.full = graph.names.map((name, v) => graph.long[v] ?? name); // long names are shown shortened
@@ -9,6 +14,7 @@
   const ROLES = ["first run", "recomputed", "gradient", "loaded"];
   const NODES = [["kept", "live, of a first run"], ["again", "recomputed"], ["loaded", "loaded from the host"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
   const CELLS = [["kept", "first run"], ["again", "recomputed"], ["loaded", "loaded"], ["span", "live"]];
+  const NONE = ROLES.length, HIDDEN = -1; // what a node holds beside a role: nothing; not drawn yet
   const NS = "http://www.w3.org/2000/svg";
   let now = 0, chosen = -1, playing = false, spoken = 0;
 
@@ -41,15 +47,16 @@
   for (const rate of [1, 4, 12, 30, 60, 240]) speed.append(make("option", { value: rate }, `${rate} steps/s`));
   speed.value = steps > 400 ? "60" : steps > 60 ? "12" : "4";
   const names = make("datalist", { id: "names" });
-  for (const name of graph.full) names.append(make("option", { value: name }));
   const finder = make("input", { id: "node", list: "names", placeholder: "a node", "aria-label": "name of a node" });
+  finder.addEventListener("focus", () => names.append(...graph.full.map((name) => make("option", { value: name }))), { once: true });
   const zoom = [make("button", { type: "button", "aria-label": "draw the graphs smaller" }, "−"), make("button", { type: "button", "aria-label": "draw the graphs larger" }, "+")];
   const title = make("h1", {}, document.title);
   const bar = make("div", { id: "bar", role: "group", "aria-label": "steps" }, previous, play, next, scrub, field, speed, finder, ...zoom);
   const grid = make("div", { id: "plans" });
-  const about = make("div", { id: "about", role: "region", "aria-live": "polite", "aria-label": "the chosen node" });
-  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; space: play; in this bar Page Up and Page Down: a tenth of the steps, Home and End: the ends. Click the curve or the schedule to go to a step; point at a node or a cell, or type a name, to see why.");
-  document.body.append(make("main", {}, title, bar, help, grid), about);
+  const about = make("div", { id: "about", role: "region", tabindex: 0, "aria-label": "the chosen node" });
+  const announced = make("p", { id: "announced", role: "status" }); // of nodes that are clicked or typed, not of all that are pointed at
+  const help = make("p", { id: "help" }, "Steps count from 0. Arrow keys: one step; space: play; in this bar Page Up and Page Down: a tenth of the steps, Home and End: the ends. Click the curve or the schedule to go to a step; point at a node or a cell, or type a name, to see why; Escape puts that away.");
+  document.body.append(make("main", {}, title, bar, help, grid, announced), about);
 
   // ------------------------------------------------------------ graph
 
@@ -62,7 +69,6 @@
   const [top, bottom] = spans([...ys, ...flat(layout.inside, 0), 0]);
   const margin = n <= 25 ? 40 : 20; // names need room
   let scale = 1;
-  const highest = 1.08 * data.top[0];
 
   function sizeOf(canvas, width, height) {
     const ratio = window.devicePixelRatio || 1;
@@ -75,7 +81,7 @@
 
   class View {
     constructor(plan, place) {
-      Object.assign(this, { plan, place, m: plan.order.length, live: new Set(), at: 0, from: [], until: [] });
+      Object.assign(this, { plan, place, m: plan.order.length, live: new Set(), at: -1, from: [], until: [] });
       this.again = new Set(plan.again);
       this.instances = Array.from({ length: n }, () => []);
       for (let s = 0; s <= this.m; s++) { this.from.push([]); this.until.push([]); }
@@ -97,6 +103,7 @@
       if (!this.place) this.status.setAttribute("role", "status");
       this.graph = make("canvas", { role: "img", "aria-label": `graph of ${plan.title}; the table of live values says the same` });
       this.matrix = make("canvas", { role: "img", "aria-label": `schedule of ${plan.title}: steps down, nodes across` });
+      this.cursor = make("i", { class: "cursor", "aria-hidden": "true" });
       this.curve = this.drawCurve();
       this.hint = make("p", { class: "hint" }, "");
       const lines = make("ul", { class: "legend" });
@@ -106,26 +113,28 @@
       this.count = make("h3", {}, "live values");
       const region = (name, child) => make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${name}, ${plan.title}` }, child);
       this.section = make("section", { "aria-label": plan.title }, make("h2", {}, plan.title), facts, this.status,
-        make("h3", {}, "graph"), legend(NODES), region("graph", this.graph), make("h3", {}, `memory: steps 0 to ${this.m - 1}, up to ${texts[data.top[1]]}`), this.curve, this.hint, lines);
+        make("h3", {}, "graph"), legend(NODES), region("graph", this.graph), make("h3", {}, `memory: steps 0 to ${this.m - 1}, up to ${texts[data.top[1]]}`), make("div", { class: "curve" }, this.curve, this.cursor), this.hint, lines);
       if (plan.engines) {
         const lanes = make("ul", { class: "legend" });
         for (const [at, name] of [...plan.engines.names, "bytes on the host"].entries()) {
           lanes.append(make("li", {}, make("i", { class: `rule ${["compute", "out", "into", "host"][at]}`, "aria-hidden": "true" }), name));
         }
-        this.section.append(make("h3", {}, "compute, copies and host memory over time"), this.drawEngines(), lanes);
+        this.moment = make("i", { class: "cursor", "aria-hidden": "true" });
+        this.section.append(make("h3", {}, "compute, copies and host memory over time"), make("div", { class: "curve" }, this.drawEngines(), this.moment), lanes);
       }
       this.section.append(make("h3", {}, "schedule: steps down, nodes across"), legend(CELLS), region("schedule", this.matrix), this.count, region("live values", make("table", {}, head, this.rows)));
       grid.append(this.section);
       this.graph.addEventListener("pointermove", (event) => this.overGraph(event));
-      this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.runs[v][0]); });
+      this.graph.addEventListener("click", (event) => { const v = this.nodeAt(event); if (v >= 0 && this.runs[v].length) go(this.runs[v][0]); announce(v); });
       this.matrix.addEventListener("pointermove", (event) => choose(this.cellAt(event)[1]));
-      this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(s); choose(v); });
+      this.matrix.addEventListener("click", (event) => { const [s, v] = this.cellAt(event); go(s); announce(v); });
       const over = (event) => {
         const step = Math.max(0, Math.min(this.m - 1, this.stepAt(event)));
         this.hint.textContent = `step ${step}: ${texts[plan.bytes[step]]}, ${graph.names[plan.order[step]]}`;
         if (event.buttons || event.type === "click") go(step);
       };
       for (const kind of ["pointermove", "pointerdown", "click"]) this.curve.addEventListener(kind, over);
+      this.curve.addEventListener("pointerleave", () => { this.hint.textContent = ""; });
     }
 
     // -------------------------------------------------------- the curve
@@ -133,7 +142,7 @@
     drawCurve() {
       const { plan, m } = this;
       const svg = drawn("svg", { viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": `memory of ${plan.title} by step` });
-      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 200 * amount / highest).toFixed(1);
+      const x = (s) => (1000 * s / m).toFixed(1), y = (amount) => (200 - 200 * amount / data.top[0]).toFixed(1);
       let path = "M0 200";
       plan.trace.forEach((amount, s) => { path += `V${y(amount)}H${x(s + 1)}`; });
       svg.append(drawn("path", { d: `${path}V200Z`, class: "area" }));
@@ -141,8 +150,6 @@
         if (!line) continue;
         svg.append(drawn("line", { x1: 0, x2: 1000, y1: y(line[0]), y2: y(line[0]), class: name }));
       }
-      this.cursor = drawn("line", { y1: 0, y2: 200, class: "cursor" });
-      svg.append(this.cursor);
       return svg;
     }
 
@@ -168,8 +175,6 @@
       let path = "";
       engines.host_trace.forEach((amount, s) => { path += `${s ? "L" : "M"}${(1000 * engines.begin[0][s] / engines.time).toFixed(1)} ${(97 - 28 * amount / host).toFixed(1)}`; });
       svg.append(drawn("path", { d: path, class: "host" }));
-      this.moment = drawn("line", { y1: 0, y2: 100, class: "cursor" });
-      svg.append(this.moment);
       return svg;
     }
 
@@ -182,18 +187,31 @@
       this.unit = [unit, (tall - 2 * margin) / Math.max(1, bottom - top)];
       this.context = sizeOf(this.graph, Math.max((right - left) * unit + 2 * margin, 120), tall);
       this.radius = Math.max(1.5, Math.min(9, 34 * Math.min(this.unit[0], this.unit[1])));
-      const edges = new Path2D();
-      for (const pieces of [layout.inside, layout.across]) {
-        for (let i = 0; i < pieces.length; i += 4) {
-          edges.moveTo(...this.point(pieces[i + 1], pieces[i]));
-          edges.lineTo(...this.point(pieces[i + 3], pieces[i + 2]));
-        }
+      this.nodes = make("canvas");
+      this.paint = sizeOf(this.nodes, parseFloat(this.graph.style.width), tall);
+      if (views[0] && views[0] !== this && views[0].nodes.width === this.nodes.width && views[0].nodes.height === this.nodes.height) {
+        this.edges = views[0].edges;
+      } else {
+        this.edges = make("canvas");
+        this.drawEdges(sizeOf(this.edges, parseFloat(this.graph.style.width), tall));
       }
-      this.edges = make("canvas");
-      const paper = sizeOf(this.edges, this.graph.clientWidth || parseFloat(this.graph.style.width), tall);
-      paper.lineWidth = 0.6; paper.strokeStyle = colours.edge;
-      paper.stroke(edges);
+      this.paint.drawImage(this.edges, 0, 0, parseFloat(this.graph.style.width), tall);
+      this.shown = new Int8Array(n).fill(HIDDEN);
       this.drawMatrix();
+    }
+
+    drawEdges(paper) {
+      const [a, b] = this.unit, x = margin - left * a, y = margin - top * b; // as in `point`
+      paper.lineWidth = 0.6; paper.strokeStyle = colours.edge;
+      paper.globalAlpha = Math.max(0.2, Math.min(1, 16000 / (layout.inside.length + layout.across.length))); // many lines are fainter
+      for (const pieces of [layout.inside, layout.across]) {
+        paper.beginPath();
+        for (let i = 0; i < pieces.length; i += 4) {
+          paper.moveTo(x + pieces[i + 1] * a, y + pieces[i] * b);
+          paper.lineTo(x + pieces[i + 3] * a, y + pieces[i + 2] * b);
+        }
+        paper.stroke();
+      }
     }
 
     shape(path, v, radius) {
@@ -216,25 +234,34 @@
       return found;
     }
 
-    overGraph(event) { const v = this.nodeAt(event); if (v >= 0) choose(v); }
+    overGraph(event) { choose(this.nodeAt(event)); }
 
     drawGraph() {
       const { context, plan } = this;
-      const holds = new Int8Array(n).fill(-1);
-      for (const i of this.live) holds[graph.producer[plan.value[i]]] = Math.max(holds[graph.producer[plan.value[i]]], plan.role[i]);
-      context.clearRect(0, 0, this.graph.width, this.graph.height);
-      context.drawImage(this.edges, 0, 0, parseFloat(this.graph.style.width), parseFloat(this.graph.style.height));
       const fills = [colours.kept, colours.again, colours.grad, colours.loaded, colours.paper];
-      const shapes = fills.map(() => new Path2D());
+      const holds = new Int8Array(n).fill(NONE), changed = fills.map(() => []);
+      for (const i of this.live) {
+        const v = graph.producer[plan.value[i]];
+        holds[v] = holds[v] === NONE ? plan.role[i] : Math.max(holds[v], plan.role[i]);
+      }
+      for (let v = 0; v < n; v++) if (holds[v] !== this.shown[v]) changed[holds[v]].push(v);
+      this.paint.lineWidth = 1; this.paint.strokeStyle = colours.edge;
+      changed.forEach((nodes, kind) => { // a step changes few nodes, and the others stay drawn
+        if (!nodes.length) return;
+        const shape = new Path2D();
+        for (const v of nodes) this.shape(shape, v, this.radius);
+        this.paint.fillStyle = fills[kind];
+        this.paint.fill(shape); this.paint.stroke(shape);
+      });
+      this.shown = holds;
       const current = plan.order[this.at];
-      for (let v = 0; v < n; v++) this.shape(shapes[holds[v] < 0 ? 4 : holds[v]], v, this.radius);
-      context.lineWidth = 1; context.strokeStyle = colours.edge;
-      shapes.forEach((shape, kind) => { context.fillStyle = fills[kind]; context.fill(shape); context.stroke(shape); });
+      context.clearRect(0, 0, this.graph.width, this.graph.height);
+      context.drawImage(this.nodes, 0, 0, parseFloat(this.graph.style.width), parseFloat(this.graph.style.height));
       for (const [v, ink, size] of [[chosen, colours.ink, 1.2], [current, colours.now, 1.6]]) {
         if (v < 0) continue;
         const shape = new Path2D();
         this.shape(shape, v, this.radius * size + 1);
-        context.fillStyle = holds[v] < 0 ? colours.paper : fills[holds[v]];
+        context.fillStyle = fills[holds[v]];
         context.fill(shape);
         context.lineWidth = 3; context.strokeStyle = ink;
         context.stroke(shape);
@@ -292,24 +319,18 @@
 
     jump(step) {
       const to = Math.min(step, this.m - 1);
-      if (to === this.at + 1) {
-        for (const i of this.until[to]) this.live.delete(i);
-        for (const i of this.from[to]) this.live.add(i);
-      } else {
-        this.live.clear();
-        this.plan.made.forEach((made, i) => { if (made <= to && to < this.plan.end[i]) this.live.add(i); });
+      if (to < this.at) { this.live.clear(); this.at = -1; }
+      while (this.at < to) {
+        this.at += 1;
+        for (const i of this.until[this.at]) this.live.delete(i);
+        for (const i of this.from[this.at]) this.live.add(i);
       }
-      this.at = to;
     }
 
     draw() {
       this.drawGraph(); this.drawCursor();
-      const x = 1000 * (this.at + 0.5) / this.m;
-      this.cursor.setAttribute("x1", x); this.cursor.setAttribute("x2", x);
-      if (this.moment) {
-        const time = 1000 * this.plan.engines.begin[0][this.at] / this.plan.engines.time;
-        this.moment.setAttribute("x1", time); this.moment.setAttribute("x2", time);
-      }
+      this.cursor.style.transform = `translateX(${100 * (this.at + 0.5) / this.m}%)`;
+      if (this.moment) this.moment.style.transform = `translateX(${100 * this.plan.engines.begin[0][this.at] / this.plan.engines.time}%)`;
     }
 
     speak() {
@@ -338,12 +359,18 @@
   function legend(entries) {
     const list = make("ul", { class: "legend" });
     for (const [name, word] of entries) {
-      if (name === "loaded" && !plans.some((plan) => plan.engines)) continue;
+      if (name === "loaded" && !plans.some((plan) => plan.role.includes(ROLES.indexOf("loaded")))) continue;
       const box = make("i", { "aria-hidden": "true" });
       if (name === "now") box.style.border = "3px solid var(--now)"; else box.style.background = `var(--${name})`;
       list.append(make("li", {}, box, word));
     }
     return list;
+  }
+
+  function unpacked(text) {
+    const letters = atob(text), bytes = new Uint8Array(letters.length);
+    for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
   }
 
   function parsed(text) {
@@ -356,13 +383,36 @@
   function choose(v) {
     if (v === chosen || v < 0) return;
     chosen = v;
+    about.classList.remove("pinned");
     const reads = [...new Set(graph.read_indices.slice(graph.read_indptr[v], graph.read_indptr[v + 1]))].map((x) => graph.values[x]);
     about.replaceChildren(make("h2", {}, graph.names[v]),
       make("p", {}, `Cost ${texts[graph.costs[v]]}; reads ${reads.length ? reads.slice(0, 12).join(", ") + (reads.length > 12 ? ` and ${reads.length - 12} more` : "") : "nothing"}.`));
     for (const view of views) {
       about.append(make("h3", {}, view.plan.title), make("pre", {}, view.plan.why[v].map((place) => texts[place]).join("\n")));
     }
+    document.body.classList.add("chosen");
     remember(); draw();
+  }
+
+  function announce(v) { // for readers of the screen
+    if (v < 0) return;
+    choose(v);
+    about.classList.add("pinned");
+    announced.textContent = about.innerText;
+  }
+
+  function unchoose() {
+    chosen = -1;
+    about.replaceChildren(); announced.textContent = "";
+    document.body.classList.remove("chosen");
+    remember(); draw();
+  }
+
+  function makeRoom(event) { // what is said of a node that is pointed at must not lie over others
+    if (about.classList.contains("pinned")) return;
+    const above = event.clientY > window.innerHeight / 2;
+    about.style.top = above ? `${Math.max(0, bar.getBoundingClientRect().bottom)}px` : "auto";
+    about.style.bottom = above ? "auto" : "0";
   }
 
   function go(step) {
@@ -413,10 +463,12 @@
     const v = graph.full.indexOf(finder.value);
     finder.setCustomValidity(v < 0 && finder.value ? "No node has this name." : "");
     finder.reportValidity();
-    choose(v);
+    announce(v);
   });
   zoom.forEach((button, larger) => button.addEventListener("click", () => { scale = Math.max(1, Math.min(16, larger ? 2 * scale : scale / 2)); lay(); }));
+  document.addEventListener("pointermove", makeRoom);
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") unchoose();
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=range]), select")) return;
     const scrolls = event.target.matches(".scroll"); // it has these keys itself
     const tenth = Math.max(1, Math.round(steps / 10));
@@ -428,11 +480,12 @@
 
   function lay() { readColours(); for (const view of views) view.lay(); draw(); }
   readColours();
-  const views = plans.map((plan, place) => new View(plan, place));
+  const views = [];
+  plans.forEach((plan, place) => views.push(new View(plan, place)));
   const asked = new URLSearchParams(location.hash.slice(1));
   lay();
   go(Number(asked.get("step")) || 0);
-  if (asked.get("node")) choose(graph.full.indexOf(asked.get("node")));
+  if (asked.get("node")) announce(graph.full.indexOf(asked.get("node")));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
   window.addEventListener("resize", lay);
   window.remat = { go, choose, start, stop, draw, get step() { return now; }, get playing() { return playing; } }; // for tests

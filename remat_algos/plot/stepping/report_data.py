@@ -21,6 +21,7 @@ from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, shortened
 
 FORMAT, VERSION = "remat-report", 1
+HEADROOM = 12  # a twelfth of the highest bytes is left free above it
 HUNDREDTHS = 100  # points of the layout are whole hundredths of the width of a node
 
 
@@ -44,7 +45,8 @@ def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> di
     graph = plans[0].graph
     texts = Texts()
     parts = [_parts(plan) for plan in plans]
-    top = max([1, *(max(simulation.peak_memory, limit or 0) for simulation, limit, _ in parts)])
+    highest = max([1, *(max(simulation.peak_memory, limit or 0) for simulation, limit, _ in parts)])
+    top = highest + -(-highest // HEADROOM)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -103,7 +105,8 @@ def _layout(graph: ComputationGraph) -> dict[str, Any]:
 def _plan(plan: Plan | Simulation, title: str, texts: Texts) -> dict[str, Any]:
     simulation, limit, played = _parts(plan)
     lives, graph = simulation.lifetimes, simulation.graph
-    floor, _ = (least_peak_bound if played is None else peak_bound_with_copies)(graph)
+    copies = played is not None or simulation.schedule.loads.size > 0
+    floor, _ = (peak_bound_with_copies if copies else least_peak_bound)(graph)
     return {
         "title": title,
         "facts": _facts(plan),

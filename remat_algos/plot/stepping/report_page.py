@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b64encode
 from html import escape
 from importlib.resources import files
 
@@ -15,6 +17,7 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import counted, shortened
 
 MAX_NODES = 10_000
+MAX_PLAIN = 500_000  # characters of data; longer ones are compressed
 BASELINE = "no rematerialization"
 
 
@@ -22,7 +25,8 @@ BASELINE = "no rematerialization"
 def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, title: str = "") -> str:
     """HTML on which a plan is stepped through beside another one.
 
-    The page is one file without requests: graph, memory of the steps, schedule and the reasons of `explain`.
+    The page is one file without requests: graph, memory of the steps, schedule and the reasons of `explain` for every
+    node. Data of more than 500,000 characters, about 1,000 nodes, are compressed in it.
 
     Parameters
     ----------
@@ -72,7 +76,9 @@ def page(data: dict[str, object], title: str) -> str:
     """The text of the page; no name can end its script."""
     folder = files("remat_algos.plot.stepping")
     style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
-    inline = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
+    if len(inline) > MAX_PLAIN:
+        inline, kind = b64encode(zlib.compress(inline.encode())).decode(), "zlib"
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     return f"""<!doctype html>
 <html lang="en">
@@ -86,7 +92,7 @@ def page(data: dict[str, object], title: str) -> str:
 {style}</style>
 </head>
 <body>
-<script type="application/json" id="data">{inline}</script>
+<script type="application/{kind}" id="data">{inline}</script>
 <script>
 {script}</script>
 </body>
