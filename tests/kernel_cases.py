@@ -28,7 +28,8 @@ from remat_algos.kernels.emitter import beam_search_order, canonical_order, mirr
 from remat_algos.kernels.flow import FlowNetwork, maximum_flow
 from remat_algos.kernels.graph import GraphArrays, topological_order
 from remat_algos.kernels.greedy import greedy_order
-from remat_algos.kernels.lifetimes import broken_mark, host_bytes, instance_lifetimes
+from remat_algos.kernels.layer_order import crossings, nearest_rising, reduce_crossings
+from remat_algos.kernels.lifetimes import broken_mark, host_bytes, instance_lifetimes, serving_runs
 from remat_algos.kernels.live_sets import LiveSetSearch
 from remat_algos.kernels.lower_set_dp import (
     ChainSteps,
@@ -740,9 +741,22 @@ def lifetimes():
         marks, forward_of = np.zeros(graph.n_nodes, np.int8), np.full(graph.n_nodes, -1, np.int32)
         loads, lingering = np.array([[order.size - 1, 0]], np.int32), np.array([[0, 2]], np.int32)
         lives = instance_lifetimes(graph, order, loads, lingering)
+        lives = *lives, serving_runs(graph, order)
         return lives, host_bytes(graph, order, loads), broken_mark(graph, order, marks, forward_of)
 
     return calls(simulate, rounds(9), rounds(300000))
+
+
+@case
+def layer_order():
+    def order_of(n):
+        """Two layers; each item of the first has a line to the opposite place, and one to the first item."""
+        row, order, ends = np.array([0, n, 2 * n]), np.arange(2 * n), np.arange(n)
+        above, below = np.tile(ends, 2), np.concatenate([2 * n - 1 - ends, np.full(n, n)])
+        better = reduce_crossings(row, order, above, below, 2, 10**6)
+        return better.tolist(), crossings(row, better, above, below), nearest_rising(-ends.astype(float)).tolist()
+
+    return lambda: order_of(40), lambda: order_of(300000)
 
 
 @case

@@ -6,17 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.ir.arrays import Int64
-from remat_algos.ir.csr import row_of
+from remat_algos.ir.csr import indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.graph import depths
+from remat_algos.kernels.layer_order import nearest_rising, reduce_crossings
 
 Float64 = NDArray[np.float64]
+Ways = list[tuple[Int64, Int64, list[Int64]]]
 
 BEND = 0.4  # width of a bend; a node has 1
 APART = 1.5  # from the forward to the backward part
 WIDEST = 4  # width that the gradients of one node share
 MAX_BENDS = 20_000
 SWEEPS = 6
+ORDERINGS = 40  # sweeps that reduce crossings
+MAX_WORK = 10_000_000  # visits of lines in them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,27 +137,52 @@ def _place_items(layer: Int64, room: Float64, items: Int64, above: Int64, below:
     """Places of items, given pairs that should be close, by sweeps over the layers, down and up.
 
     Items move towards the mean of their neighbours in the previous layer. They are ordered by these means; places are
-    as close to the means as the order and enough room allow (isotonic regression).
+    as close to the means as the order and enough room allow (isotonic regression). If lines still cross, a better order
+    is sought, and the items move again in it.
     """
     levels = int(layer[items].max(initial=-1)) + 1
     rows = _rows(items, layer[items], levels)
-    rank, place = np.zeros(layer.size, np.int64), np.zeros(layer.size)
-    for row in rows:
-        rank[row] = np.arange(row.size)
     ways = [
         (below, above, _rows(np.arange(below.size), layer[below], levels)),
         (above, below, _rows(np.arange(above.size), layer[above], levels)),
     ]
+    place = _sweep(rows, ways, room, ordered=False)
+    if above.size:
+        ordered = [row[np.argsort(place[row], kind="stable")] for row in rows]
+        better = _fewer_crossings(ordered, above, below)
+        if any(not np.array_equal(row, other) for row, other in zip(ordered, better, strict=True)):
+            place = _sweep(better, ways, room, ordered=True)
+    left = (place - room / 2)[items]
+    return place - (left.min() if left.size else 0) - 0.5
+
+
+def _sweep(rows: list[Int64], ways: Ways, room: Float64, *, ordered: bool) -> Float64:
+    """Places after the sweeps; the order in the layers is that of the rows if they are ordered."""
+    rank, place = np.zeros(room.size, np.int64), np.zeros(room.size)
+    for row in rows:
+        rank[row] = np.arange(row.size)
+        if ordered:
+            place[row] = np.cumsum(room[row])
     for sweep in range(SWEEPS):
         here, there, pieces = ways[sweep % 2]
-        for level in range(levels) if sweep % 2 == 0 else range(levels)[::-1]:
+        for level in range(len(rows)) if sweep % 2 == 0 else range(len(rows))[::-1]:
             row, piece = rows[level], pieces[level]
             count = np.bincount(rank[here[piece]], minlength=row.size)
             total = np.bincount(rank[here[piece]], place[there[piece]], minlength=row.size)
             target = np.where(count > 0, total / np.maximum(count, 1), place[row])
-            place[row] = _spread(target, place[row], room[row])
-    left = (place - room / 2)[items]
-    return place - (left.min() if left.size else 0) - 0.5
+            order = rank[row] if ordered else np.lexsort((place[row], target))
+            place[row] = _spread(target, order, room[row])
+    return place
+
+
+def _fewer_crossings(rows: list[Int64], above: Int64, below: Int64) -> list[Int64]:
+    """Ordered layers with fewer crossings of lines, or the same."""
+    order = np.concatenate(rows)
+    row = indptr_of([each.size for each in rows])
+    compact = np.zeros(order.max() + 1, np.int64)
+    compact[order] = np.arange(order.size)
+    better = reduce_crossings(row, np.arange(order.size), compact[above], compact[below], ORDERINGS, MAX_WORK)
+    return np.split(order[better], row[1:-1])
 
 
 def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
@@ -162,15 +191,10 @@ def _rows(items: Int64, key: Int64, levels: int) -> list[Int64]:
     return np.split(items[order], np.searchsorted(key[order], np.arange(1, levels)))
 
 
-def _spread(target: Float64, place: Float64, room: Float64) -> Float64:
-    """The places nearest to the targets, in their order, that leave enough room."""
-    from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
-
-    if target.size < 2:
-        return target
-    order = np.lexsort((place, target))
+def _spread(target: Float64, order: Int64, room: Float64) -> Float64:
+    """The places nearest to the targets, in an order, that leave enough room."""
     wide = room[order]
-    offset = np.concatenate([[0], np.cumsum((wide[1:] + wide[:-1]) / 2)])
+    offset = np.cumsum(wide) - wide / 2
     spread = np.empty(target.size)
-    spread[order] = isotonic_regression(target[order] - offset).x + offset
+    spread[order] = nearest_rising(target[order] - offset) + offset
     return spread
