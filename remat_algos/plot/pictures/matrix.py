@@ -136,7 +136,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     peak 3 B, 100.0 % of that without rematerialization
     R: the stage computes the node; S: it is live when the stage starts
     █ first run  ▒ recomputed  │ live  · not live
-    columns 0 A, 1 B, 2 C
+    columns 0=A, 1=B, 2=C
     stage  R    S
         0  █··  ···
         1  ·█·  │··
@@ -158,7 +158,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE))
     lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
     if matrices.nodes.size <= NAMED:
-        names = (f"{i} {shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
+        names = (f"{i}={shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
         lines += wrapped(f"columns {', '.join(names)}", width)
     lines.append(f"{'stage':>{digits}}  {'R':<{columns.size - 1}}  S")
     if len(simulation.schedule):
