@@ -15,8 +15,8 @@ from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.schedule.stage_matrices import StageMatrices, stage_matrices
 from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
