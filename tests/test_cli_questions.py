@@ -739,8 +739,8 @@ def test_an_infeasible_budget_leaves_standard_output_empty(remat, folder):
 # Pictures
 
 PICTURES = [
-    *[("solve", picture) for picture in ("memory", "schedule", "graph")],
-    *[("simulate", picture) for picture in ("memory", "schedule", "graph")],
+    *[("solve", picture) for picture in ("memory", "schedule", "graph", "matrix")],
+    *[("simulate", picture) for picture in ("memory", "schedule", "graph", "matrix")],
     *[("show", picture) for picture in ("graph", "memory")],
     ("frontier", None),
 ]

@@ -9,10 +9,10 @@ import remat_algos as ra
 from remat_algos import plot
 from remat_algos.context import Clock
 from remat_algos.plot.pictures.matrix import matrix_text
-from remat_algos.schedule import stage_matrices as module
+from remat_algos.schedule import matrix_stages as module
 from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.matrix_stages import stage_matrices
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.stage_matrices import stage_matrices
 from remat_algos.solvers.methods.milp import milp
 from remat_algos.solvers.task import Task
 from tests import strategies

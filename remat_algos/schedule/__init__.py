@@ -14,7 +14,7 @@ __all__, __getattr__, __dir__ = namespace(
         "passes.cache": "reuse_values",
         "passes.dead_runs": "drop_dead_runs",
         "passes.sinking": "sink_runs",
-        "stage_matrices": "stage_matrices",
+        "matrix_stages": "stage_matrices",
         "step_rows": "step_table",
         "unrolling": "unroll",
     },

@@ -15,8 +15,8 @@ from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE
 from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
 from remat_algos.plot.text import MIN_WIDTH, wrapped
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.schedule.stage_matrices import StageMatrices, stage_matrices
 from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     peak 3 B, 100.0 % of that without rematerialization
     R: the stage computes the node; S: it is live when the stage starts
     █ first run  ▒ recomputed  │ live  · not live
-    columns 0 A, 1 B, 2 C
+    columns 0=A, 1=B, 2=C
     stage  R    S
         0  █··  ···
         1  ·█·  │··
@@ -158,7 +158,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE))
     lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
     if matrices.nodes.size <= NAMED:
-        names = (f"{i} {shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
+        names = (f"{i}={shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
         lines += wrapped(f"columns {', '.join(names)}", width)
     lines.append(f"{'stage':>{digits}}  {'R':<{columns.size - 1}}  S")
     if len(simulation.schedule):
