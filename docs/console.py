@@ -16,7 +16,9 @@ GRAPHS = DOCS.parent / "examples" / "graphs"
 README = DOCS.parent / "README.md"
 EXTENDS = DOCS / "contributing.md"  # its blocks are run by contributing.py, in a project that has its examples
 MARKED = re.compile(r"^<!-- file: ([^\s,]+).*? -->\n```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-WRITTEN = re.compile(r"^```\{code-cell\}\n(?::tags: .*\n\n)?%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+WRITTEN = re.compile(
+    r"^```\{code-cell\}\n(?::tags: [^\n]*\n\n)?%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SECONDS = re.compile(r"\b\d+\.\d\d(?= *$)", re.MULTILINE)  # the last column of `remat compare`
 

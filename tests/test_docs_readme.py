@@ -219,3 +219,10 @@ def test_the_changelog_the_citation_and_the_package_agree_on_the_release():
 def test_the_citation_has_what_its_format_asks_for():
     assert CITATION.keys() >= {"cff-version", "message", "title", "authors", "type", "license", "keywords"}
     assert (CITATION["cff-version"], CITATION["type"], CITATION["license"]) == ("1.2.0", "software", "Apache-2.0")
+
+
+def test_files_that_a_hidden_cell_writes_are_those_that_the_page_shows():
+    page = (console.DOCS / "start.md").read_text(encoding="utf-8")
+    written = dict(console.WRITTEN.findall(page))
+    shown = re.findall(r"^```(?:text|csv)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert (list(written), list(written.values())) == (["net.txt", "sizes.csv"], shown)
