@@ -61,8 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
+        metavar="FORMAT",
         choices=("plan", "frees", "names", "actions", "trace", "speedscope", SNAPSHOT, "policy"),
-        help="format of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
+        help="FORMAT of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
         "`store Y` and `load Y`; trace, speedscope: runs, copies and bytes over time, simulated, for Perfetto or "
         "chrome://tracing, and for speedscope; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
