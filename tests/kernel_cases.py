@@ -204,9 +204,11 @@ def decomposition_layout():
 
 @case
 def decomposition_branches():
-    few, many = path_tree(10), path_tree(300001)
-    ids = np.arange(300000, dtype=np.int32)
-    return calls(branch_layout, (ids[:9], *few[:2]), (ids, *many[:2]))
+    def path_bags(n):
+        indptr, indices, _ = path_tree(n)  # a bag for each vertex but the last, which has no neighbours left
+        return np.arange(n, dtype=np.int32), np.append(indptr, 2 * n - 1), np.append(indices, np.int32(n - 1))
+
+    return calls(branch_layout, path_bags(10), path_bags(300001))
 
 
 @case
