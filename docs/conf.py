@@ -33,7 +33,7 @@ html_title = f"remat_algos {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
-html_js_files = ["scroll.js"]
+html_js_files = ["accessible.js"]
 highlight_language = "text"  # not Python, where a block does not name its language
 
 myst_enable_extensions = ["colon_fence"]
