@@ -115,8 +115,9 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
         ([{"holds": False}], 1),
         ([{"pool_known": True, "pool_inside": False}], 1),
         ([{"pool_known": False, "pool_inside": False}], 0),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0001}], 0),
-        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.01}], 1),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0001, "gradient_difference": 0.0}], 0),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.01, "gradient_difference": 0.0}], 1),
+        ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0}], 1),  # no gradient was compared
         ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 2.0, "gradient_difference": 0.001}], 0),
         ([eager, {"model": "gpt", "method": "inductor, remat 50%", "loss": 1.0, "gradient_difference": 0.5}], 1),
         ([eager, {"model": "gpt", "method": "remat 50%", "loss": 1.0, "gradient_difference": float("nan")}], 1),
@@ -124,7 +125,7 @@ def test_whoever_finds_a_fault_ends_with_exit_code_1(monkeypatch, tmp_path, caps
         (
             [
                 eager,
-                {"model": "gpt", "method": "remat 50%", "loss": 1.0},
+                {"model": "gpt", "method": "remat 50%", "loss": 1.0, "gradient_difference": 0.0},
                 {"method": "inductor, remat 50%", "error": "no"},
             ],
             0,

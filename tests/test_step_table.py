@@ -160,3 +160,8 @@ def test_what_cannot_be_listed_is_refused(net, words, message):
     failed = net("simulate", "net.csv", *words)
     assert failed.code != 0
     assert message in " ".join(failed.err.split())
+
+
+def test_a_negative_number_of_names_is_refused_before_the_first_row():
+    with pytest.raises(ValueError, match="names is -1; give 0 or more, or leave it out for all"):
+        step_table(ra.simulate(ra.ComputationGraph.from_edges([(0, 1)]), [0, 1]), names=-1)

@@ -194,6 +194,6 @@ def _live_at_peak(played: Timeline, frame: Any) -> dict[str, Any]:
     if node >= 0 and graph.workspace[node]:
         samples.append([frame("workspace"), frame(str(graph.labels[node]))])
         weights.append(int(graph.workspace[node]))
-    name = f"live bytes at the peak, step {step}"
+    name = "live bytes at the peak" + (f", step {step}" if step >= 0 else "")
     limits = {"startValue": 0, "endValue": sum(weights)}
     return {"type": "sampled", "name": name, "unit": "bytes", **limits, "samples": samples, "weights": weights}

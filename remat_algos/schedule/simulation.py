@@ -159,7 +159,7 @@ class Simulation:
         return remembered(
             self._derived,
             "run_steps",
-            lambda: (indptr_of(self.runs), np.argsort(self.schedule.order, kind="stable")),
+            lambda: (sealed(indptr_of(self.runs)), sealed(np.argsort(self.schedule.order, kind="stable"))),
         )
 
     @property

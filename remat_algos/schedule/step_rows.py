@@ -65,6 +65,8 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
     ------
     ScheduleError
         If `steps` are not steps of the schedule.
+    ValueError
+        If `names` is negative.
 
     Examples
     --------
@@ -81,6 +83,8 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
     3 free B AC 2
     3 free A C 1
     """
+    if names is not None and names < 0:
+        raise ValueError(f"names is {names}; give 0 or more, or leave it out for all")
     return _rows(simulation, checked_steps(steps, len(simulation.schedule)), names)
 
 

@@ -292,12 +292,12 @@ def run(options: PartOptions, seconds: float, before: dict[str, Any], write: Cal
 
 
 def part_failed(found: PartResult, backend: str) -> bool:
-    """True if a part failed, has no record, could run none of our plans, or skipped something on a GPU."""
+    """True if a part failed, has no record, compared no gradients of its plans, or skipped something on a GPU."""
     plans = [record for record in found.records if "remat" in record.get("method", "")]
     return (
         found.outcome.startswith("failed")
         or not found.records
-        or (bool(plans) and all("error" in record for record in plans))
+        or (bool(plans) and not any("gradient_difference" in record for record in plans))
         or (backend == "cupy" and any("skipped" in record for record in found.records))
     )
 

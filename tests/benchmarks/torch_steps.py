@@ -7,6 +7,7 @@ are small, and one thread runs them.
 import gc
 import math
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -98,9 +99,9 @@ def gradient_difference(found: Sequence[torch.Tensor], expected: Sequence[torch.
     """
     if [g.shape for g in found] != [g.shape for g in expected]:
         return math.inf
-    least = 1e-3 * math.hypot(*(g.norm().item() for g in expected))
+    least = max(1e-3 * math.hypot(*(g.norm().item() for g in expected)), sys.float_info.min)
     differences = [(a - b).norm().item() / max(b.norm().item(), least) for a, b in zip(found, expected, strict=True)]
-    return max(differences) if all(map(math.isfinite, differences)) else math.inf
+    return max(differences, default=0.0) if all(map(math.isfinite, differences)) else math.inf
 
 
 def timed(step: Callable[[], None]) -> float:
@@ -210,5 +211,7 @@ def recorded(
     if beside is not None and "seconds" in found and "seconds" in beside:
         found["slowdown"] = found["seconds"] / beside["seconds"]
         if method == f"remat {BUDGET}" or not training.draws:
-            found["gradient_difference"] = gradient_difference(found[GRADIENTS], beside[GRADIENTS])
+            difference = gradient_difference(found[GRADIENTS], beside[GRADIENTS])
+            found["gradient_difference"] = difference if math.isfinite(difference) else sys.float_info.max  # for JSON
+        del found[GRADIENTS]
     return found

@@ -47,7 +47,8 @@ def memory_svg(simulation: Simulation, limit: int | None = None) -> str:
     at = WIDTH * edges / max(1, edges[-1])
     parts = [*_bands(simulation, shown, at, top), *_lines(simulation, near, top), *_legend(simulation, near)]
     parts.append('<g fill="none" pointer-events="all">' + "".join(_tips(simulation, edges, shown, at)) + "</g>")
-    peak = f"peak {format_bytes(simulation.peak_memory)} at step {simulation.peak_step}"
+    peak = f"peak {format_bytes(simulation.peak_memory)}"
+    peak += f" at step {simulation.peak_step}" if len(simulation.schedule) else ""
     style = "max-width: 100%; height: auto"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" style="{style}" '
