@@ -84,7 +84,7 @@ def step_table(simulation: Simulation, *, steps: range | None = None, names: int
     3 free A C 1
     """
     if names is not None and names < 0:
-        raise ValueError(f"names is {names}; give 0 or more, or leave it out for all")
+        raise ValueError(f"names is {quoted(names)}; give 0 or more, or leave it out for all")
     return _rows(simulation, checked_steps(steps, len(simulation.schedule)), names)
 
 
