@@ -41,6 +41,7 @@ cdef class Layers:
 
     def __cinit__(self, Int64s row, Int64s order, Int64s above, Int64s below):
         self.n, self.levels, self.row = order.shape[0], row.shape[0] - 1, row
+        check_layers(row, order, above, below)
         self.item = np.array(order)
         self.place = np.empty(self.n, np.int64)
         self.tree = np.zeros(self.n + 2, np.int64)
@@ -102,14 +103,17 @@ cdef class Layers:
                 self.work += self.down_begin[v + 1] - self.down_begin[v]
         return total
 
+    cdef int64_t degree(self, int64_t v) noexcept nogil:
+        return self.up_begin[v + 1] - self.up_begin[v] + self.down_begin[v + 1] - self.down_begin[v]
+
     cdef int64_t gain(self, int64_t a, int64_t b) noexcept nogil:
         """Crossings of a before b, less those of b before a."""
         return (gain_of(self.up_at, self.up_begin[a], self.up_begin[a + 1], self.up_begin[b], self.up_begin[b + 1])
                 + gain_of(self.down_at, self.down_begin[a], self.down_begin[a + 1],
                           self.down_begin[b], self.down_begin[b + 1]))
 
-    cdef int64_t exchange(self, Py_ssize_t level, bint equal) noexcept nogil:
-        """Exchange neighbours in a layer while that removes crossings; returns how many it removed."""
+    cdef int64_t exchange(self, Py_ssize_t level, bint equal, int64_t max_work) noexcept nogil:
+        """Exchange neighbours in a layer while that removes crossings and work is left; returns how many it removed."""
         cdef int64_t removed = 0, before, gain, a, b
         cdef Py_ssize_t i, rounds
         for i in range(self.row[level], self.row[level + 1]):
@@ -120,11 +124,13 @@ cdef class Layers:
             for i in range(self.row[level], self.row[level + 1] - 1):
                 a, b = self.item[i], self.item[i + 1]
                 gain = self.gain(a, b)
-                self.work += 1 + self.up_begin[a + 1] - self.up_begin[a] + self.down_begin[a + 1] - self.down_begin[a]
+                self.work += 1 + self.degree(a) + self.degree(b)
                 if gain > 0 or equal and gain == 0 and rounds == 0:
                     self.item[i], self.item[i + 1] = b, a
                     self.place[a], self.place[b] = i + 1, i
                     removed += gain
+                if self.work > max_work:
+                    return removed
             if removed == before:
                 break
         return removed
@@ -185,6 +191,19 @@ cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64
     return gain
 
 
+def check_layers(row, order, above, below):
+    """Raise ValueError if an item is not in one layer, or a line does not go from a layer to the next."""
+    n, ends = len(order), np.asarray(row)
+    if ends[0] != 0 or ends[-1] != n or np.any(np.diff(ends) < 0) or not np.array_equal(np.sort(order), np.arange(n)):
+        raise ValueError("each of the n items stands once in order, and row ascends from 0 to n")
+    if len(above) != len(below) or any(len(x) and not 0 <= np.min(x) <= np.max(x) < n for x in (above, below)):
+        raise ValueError("a line has two items as its ends")
+    level = np.empty(n, np.int64)
+    level[np.asarray(order)] = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+    if np.any(level[np.asarray(below)] != level[np.asarray(above)] + 1):
+        raise ValueError("a line goes from an item of a layer to one of the next")
+
+
 def neighbours(Int64s ends, Int64s others, Py_ssize_t n):
     """(int64[n + 1], int64[k]): the other ends of the lines of each item."""
     begin = np.zeros(n + 1, np.int64)
@@ -211,7 +230,7 @@ def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ss
     row, order, above, below : as in `crossings`
     sweeps : of all layers; max_work : visits of lines
     Returns int64[n].
-    Cost: O(max_work) time, O(n + k) memory.
+    Cost: O(max_work + (n + k) log n) time, O(n + k) memory.
     """
     cdef Layers layers = Layers(row, order, above, below)
     cdef int64_t fewest = layers.count(), left, removed
@@ -229,7 +248,8 @@ def reduce_crossings(Int64s row, Int64s order, Int64s above, Int64s below, Py_ss
             for passes in range(PASSES):
                 removed = 0
                 for level in range(layers.levels):
-                    removed += layers.exchange(level if down else layers.levels - 1 - level, sweep // 4 % 2 == 1)
+                    removed += layers.exchange(
+                        level if down else layers.levels - 1 - level, sweep // 4 % 2 == 1, max_work)
                 if removed == 0 or layers.work > max_work:
                     break
             left = layers.count()

@@ -170,6 +170,15 @@ def test_of_two_endings_the_later_of_the_list_counts(first, second):
 # ---------------------------------------------------------------- beside
 
 
+@pytest.fixture
+def heeded():
+    """SIGINT raises KeyboardInterrupt, also where a shell's background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_interrupt_while_the_other_search_runs_keeps_what_it_found_and_is_passed_on(monkeypatch, cores):
     monkeypatch.setattr(context, "n_cores", lambda: cores)

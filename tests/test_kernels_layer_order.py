@@ -80,3 +80,20 @@ def drawn_crossings(placed):
         above, below = lines[lines[:, 1] == layer][:, [0, 2]].T
         total += int((np.subtract.outer(above, above) * np.subtract.outer(below, below) < 0).sum()) // 2
     return total
+
+
+@pytest.mark.parametrize(
+    ("order", "above", "below", "message"),
+    [
+        ([0, 1, 1], [0], [1], "each of the n items stands once in order"),
+        ([0, 1, 2], [0], [3], "a line has two items as its ends"),
+        ([0, 1, 2], [0, 1], [1], "a line has two items as its ends"),
+        ([0, 1, 2], [1], [0], "a line goes from an item of a layer to one of the next"),
+        ([0, 1, 2], [0], [2], "a line goes from an item of a layer to one of the next"),
+    ],
+)
+def test_what_are_no_layers_is_refused(order, above, below, message):
+    row = np.arange(4)
+    for count in (crossings, lambda *layers: reduce_crossings(*layers, 1, 100)):
+        with pytest.raises(ValueError, match=message):
+            count(row, np.array(order), np.array(above), np.array(below))

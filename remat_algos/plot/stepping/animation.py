@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -451,15 +452,26 @@ def _mp4(images: Iterator[Any], animated: Animation) -> bytes:
     """An mp4 by ffmpeg; its last frame is repeated for as long as the end is held."""
     import tempfile
 
-    drawn = [each.tobytes() for each in images]
-    rate = len(drawn) / (animated.seconds - _hold(animated))
-    drawn += [drawn[-1]] * round(rate * _hold(animated))
+    count = len(_drawn_places(animated))
+    rate = count / (animated.seconds - _hold(animated))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "animation.mp4"
         command = ["ffmpeg", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{WIDTH}x{HEIGHT}"]
         command += ["-r", f"{rate:g}", "-i", "-", "-vf", "crop=trunc(iw/2)*2:trunc(ih/2)*2", "-pix_fmt", "yuv420p"]
-        done = subprocess.run([*command, str(file)], input=b"".join(drawn), capture_output=True)
-        if done.returncode:
-            reason = done.stderr.decode("utf-8", "replace").strip()
-            raise BackendError(f"ffmpeg failed: {quoted(reason, 200)}; write .svg or .gif")
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen([*command, str(file)], stdin=subprocess.PIPE, stdout=errors, stderr=errors) as program,
+        ):
+            assert program.stdin is not None
+            with suppress(BrokenPipeError), program.stdin as frames:  # it ended early, and says why
+                last = b""
+                for each in images:
+                    last = each.tobytes()
+                    frames.write(last)
+                for _ in range(round(rate * _hold(animated))):
+                    frames.write(last)
+            if program.wait():
+                errors.seek(0)
+                reason = errors.read().decode("utf-8", "replace").strip()
+                raise BackendError(f"ffmpeg failed: {quoted(reason, 200)}; write .svg or .gif")
         return file.read_bytes()

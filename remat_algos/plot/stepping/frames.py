@@ -1,7 +1,9 @@
 """Frames of an animation: the state of every node at each step, and the bytes that are live."""
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from remat_algos.plot.layered_layout import LayeredLayout, layout
 from remat_algos.schedule.simulation import Simulation
 
 EMPTY = -1  # no value of the node is live
+MAX_STATE = 3
 
 
 @dataclass(frozen=True, slots=False, eq=False)  # cached properties need a `__dict__`
@@ -43,7 +46,7 @@ class Frames:
         """
         simulation, lives = self.simulation, self.simulation.lifetimes
         node = simulation.graph.producer[lives.value]
-        role = np.minimum(simulation.instance_role, 3)
+        role = np.minimum(simulation.instance_role, MAX_STATE)
         first, stop = self.steps.start, self.steps.stop
         found: list[list[tuple[int, int]]] = []
         spans: list[list[tuple[int, int, int]]] = [[] for _ in range(simulation.graph.n_nodes)]
@@ -54,11 +57,17 @@ class Frames:
                 spans[v].append((begin, end, kind))
         for each in spans:
             states: list[tuple[int, int]] = []
-            for step in sorted(
-                {first, *(step for begin, end, _ in each for step in (begin, end) if first < step < stop)}
-            ):
-                live = [(begin, kind) for begin, end, kind in each if begin <= step < end]
-                state = max(live)[1] if live else EMPTY
+            live: list[
+                tuple[int, int, int]
+            ] = []  # a heap, the latest first; those that have ended go when they are first
+            coming = sorted(each, reverse=True)
+            for step in sorted({first, *(s for begin, end, _ in each for s in (begin, end) if first < s < stop)}):
+                while coming and coming[-1][0] <= step:
+                    begin, end, kind = coming.pop()
+                    heappush(live, (-begin, -kind, end))
+                while live and live[0][2] <= step:
+                    heappop(live)
+                state = -live[0][1] if live else EMPTY
                 if not states or state != states[-1][1]:
                     states.append((step - first, state))
             found.append(states)
@@ -86,4 +95,4 @@ class Frames:
 
     def states(self, place: int) -> NDArray[np.int64]:
         """int64[n]: the state of every node at a place."""
-        return np.array([next(state for at, state in reversed(each) if at <= place) for each in self.changes], np.int64)
+        return np.array([each[bisect_right(each, (place, MAX_STATE)) - 1][1] for each in self.changes], np.int64)
