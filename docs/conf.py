@@ -26,7 +26,7 @@ register_plugin("pybtex.style.formatting", "keyed", Keyed)
 project = "remat_algos"
 author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinxcontrib.bibtex"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "sphinxcontrib.bibtex"]
 
 html_theme = "furo"
 html_title = f"remat_algos {release}"
@@ -36,7 +36,8 @@ html_css_files = ["wide.css"]
 html_js_files = ["accessible.js"]
 highlight_language = "text"  # not Python, where a block does not name its language
 
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
+mathjax_path = "mathjax/tex-svg.js"  # one file of MathJax 3.2.2, which needs no network; version 4 breaks from disk
 myst_heading_anchors = 4
 
 nb_execution_mode = "force"  # a cache would not see that the package has changed

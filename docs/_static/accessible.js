@@ -1,6 +1,7 @@
 // For keyboards and screen readers: what scrolls can be reached, and captions of the sidebar have a level.
 function reachable() {
-  for (const box of document.querySelectorAll("article pre, article .table-wrapper, article p:has(> img), .cell_output")) {
+  const boxes = "article pre, article .table-wrapper, article p:has(> img), article div.math, .cell_output";
+  for (const box of document.querySelectorAll(boxes)) {
     if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) {
       box.tabIndex = 0;
       box.setAttribute("role", "region");
@@ -13,5 +14,6 @@ addEventListener("load", () => {
     caption.setAttribute("aria-level", "2"); // Sphinx leaves it out
   }
   reachable();
+  globalThis.MathJax?.startup?.promise?.then(reachable); // formulas have no width before
 });
 addEventListener("resize", reachable);
