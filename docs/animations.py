@@ -28,7 +28,7 @@ LEAD = """\
 ![A training step of a U-Net, moving: nodes run, values come and go]({docs}figures/animated_unet_search.svg)
 
 The plan of this U-Net of {operations} operations, step by step: **{after}** at the peak instead of {before}, for
-**{more}** more compute. Orange is what is recomputed. [More of them]({docs}animations.md);
+**{more}** more compute. Orange is recomputed, red runs now. [More of them]({docs}animations.md);
 `remat animate GRAPH PLAN -o plan.svg` draws yours.
 """
 ROW = """\

@@ -87,13 +87,12 @@ def _events(
     """The events, and the buffers that are allocated at the end: outputs."""
     simulation, buffers = played.simulation, allocation.buffers
     pinned = _pinned(simulation, buffers)
-    microseconds = 1e6 / played.per_second
-    times = [int(at * microseconds) for at in (*played.step_begin.tolist(), played.time)]
+    times = [int(at * played.unit_microseconds) for at in (*played.step_begin.tolist(), played.time)]
     live: set[int] = set()
-    found = []
+    events = []
 
     def record(action: str, at: int, address: int, size: int, **more: Any) -> None:
-        found.append({"action": action, "addr": address, "size": size, "stream": 0, "time_us": at, **more})
+        events.append({"action": action, "addr": address, "size": size, "stream": 0, "time_us": at, **more})
 
     if allocation.size:
         record("segment_alloc", 0, 0, allocation.size, category=OTHER, frames=_frame("arena", "plan", 0))
@@ -113,7 +112,7 @@ def _events(
             stack = stack + _frame(stack[0]["name"], "freed after", step)
             for action in ("free_requested", "free_completed"):
                 record(action, times[step + 1], *place, category=role, frames=stack)
-    return found, live
+    return events, live
 
 
 def _blocks(simulation: Simulation, buffers: Buffers) -> tuple[list[list[dict[str, Any]]], list[str]]:

@@ -100,7 +100,7 @@ def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
 
 def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
     """A complete event for each span, and one around neighbours of a kind on the engine that computes."""
-    scale = 1e6 / played.per_second
+    scale = played.unit_microseconds
 
     def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:
         common = {"ph": "X", "name": name, "cat": kind, "pid": 0, "tid": thread}
@@ -116,7 +116,7 @@ def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str
 
 def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
     """The bytes on the device and the host, at each step and at the end."""
-    simulation, scale = played.simulation, 1e6 / played.per_second
+    simulation, scale = played.simulation, played.unit_microseconds
     times = [*played.step_begin.tolist(), played.time]
     last = int(simulation.graph.memory[simulation.graph.output].sum())
     counted = [("device", simulation.memory_trace, last)]
@@ -168,7 +168,7 @@ def speedscope(played: Timeline) -> dict[str, Any]:
 def _evented(played: Timeline, engine: str, row: list[Span], frame: Any) -> dict[str, Any]:
     """Frames that open and close: runs on their part of the schedule, copies alone."""
     times = played.simulation.graph.labels.compute_unit in PER_SECOND
-    scale, turns = 1e6 / played.per_second, []
+    scale, turns = played.unit_microseconds, []
     for kind, group in groupby(row, key=lambda span: span.kind):
         part = list(group)
         around = [frame(kind)] if engine == "compute" else []

@@ -109,6 +109,11 @@ class Timeline:
         return PER_SECOND.get(labels.compute_unit, 10**6) * labels.compute_scale
 
     @property
+    def unit_microseconds(self) -> float:
+        """Microseconds in one unit of time."""
+        return 1e6 / self.per_second
+
+    @property
     def busy(self) -> dict[str, float]:
         """The share of the time that each of `ENGINES` works."""
         busy = (

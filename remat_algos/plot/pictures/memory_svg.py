@@ -42,10 +42,10 @@ def memory_svg(simulation: Simulation, limit: int | None = None) -> str:
     (2, True)
     """
     edges, shown = columns(simulation, MAX_COLUMNS)
-    near = limit if limit is not None and limit <= NEAR * simulation.peak_memory else None
-    top = max(1, simulation.peak_memory, near or 0)
+    budget = limit if limit is not None and limit <= NEAR * simulation.peak_memory else None
+    top = max(1, simulation.peak_memory, budget or 0)
     at = WIDTH * edges / max(1, edges[-1])
-    parts = [*_bands(simulation, shown, at, top), *_lines(simulation, near, top), *_legend(simulation, near)]
+    parts = [*_bands(simulation, shown, at, top), *_lines(simulation, budget, top), *_legend(simulation, budget)]
     parts.append('<g fill="none" pointer-events="all">' + "".join(_tips(simulation, edges, shown, at)) + "</g>")
     peak = f"peak {format_bytes(simulation.peak_memory)}"
     peak += f" at step {simulation.peak_step}" if len(simulation.schedule) else ""
@@ -70,30 +70,30 @@ def _bands(simulation: Simulation, shown: Int64, at: Int64, top: int) -> Iterato
         yield f'<path fill="{colour}" d="M0 {TOP + CURVE}{path}V{TOP + CURVE}z"/>'
 
 
-def _lines(simulation: Simulation, near: int | None, top: int) -> Iterator[str]:
+def _lines(simulation: Simulation, budget: int | None, top: int) -> Iterator[str]:
     """The peak, the budget, and the steps below."""
     base = TOP + CURVE
-    said = f"peak {format_bytes(simulation.peak_memory)}"
-    if near is not None:
-        y = f"{TOP + CURVE * (1 - near / top):.0f}"
+    caption = f"peak {format_bytes(simulation.peak_memory)}"
+    if budget is not None:
+        y = f"{TOP + CURVE * (1 - budget / top):.0f}"
         yield f'<path d="M0 {y}H{WIDTH}" stroke="{VERMILION}" stroke-dasharray="6 3"/>'
-        said += f"; budget {format_bytes(near)}"
+        caption += f"; budget {format_bytes(budget)}"
     m, step = len(simulation.schedule), simulation.peak_step
     if m:
         x = WIDTH * (step + 0.5) / m
         yield f'<path d="M{x:.0f} {TOP}l-4 -6h8z"/>'
     yield f'<path d="M0 {base}H{WIDTH}" stroke="currentColor"/>'
-    yield f'<text x="0" y="11">{escape(said)}</text><text x="0" y="{base + 13}">step 0</text>'
+    yield f'<text x="0" y="11">{escape(caption)}</text><text x="0" y="{base + 13}">step 0</text>'
     yield f'<text x="{WIDTH}" y="{base + 13}" text-anchor="end">{max(0, m - 1):,}</text>'
 
 
-def _legend(simulation: Simulation, near: int | None) -> Iterator[str]:
+def _legend(simulation: Simulation, budget: int | None) -> Iterator[str]:
     x, y = 0.0, HEIGHT - 5
     for style, _ in traces(simulation):
         yield f'<path fill="{style.colour}" d="M{x:.0f} {y}v-9h9v9z"/>'
         yield f'<text x="{x + 13:.0f}" y="{y}">{style.label}</text>'
         x += 28 + LETTER * len(style.label)
-    if near is not None:
+    if budget is not None:
         yield f'<path d="M{x:.0f} {y - 4}h16" stroke="{VERMILION}" stroke-dasharray="6 3"/>'
         yield f'<text x="{x + 20:.0f}" y="{y}">budget</text>'
 
@@ -103,7 +103,7 @@ def _tips(simulation: Simulation, edges: Int64, shown: Int64, at: Int64) -> Iter
     schedule, trace, first = simulation.schedule, simulation.memory_trace, simulation.schedule.first_run
     for i, step in enumerate(shown.tolist()):
         name = shortened(printable(str(simulation.graph.labels[int(schedule.order[step])])), LONGEST_NAME)
-        said = f"step {step}, {name}: {format_bytes(int(trace[step]))}" + ("" if first[step] else ", recomputed")
-        said += f" (highest of {edges[i]} to {edges[i + 1] - 1})" if edges[i + 1] - edges[i] > 1 else ""
+        caption = f"step {step}, {name}: {format_bytes(int(trace[step]))}" + ("" if first[step] else ", recomputed")
+        caption += f" (highest of {edges[i]} to {edges[i + 1] - 1})" if edges[i + 1] - edges[i] > 1 else ""
         wide = at[i + 1] - at[i]
-        yield f'<path d="M{at[i]:.1f} {TOP}h{wide:.1f}v{CURVE}h-{wide:.1f}z"><title>{escape(said)}</title></path>'
+        yield f'<path d="M{at[i]:.1f} {TOP}h{wide:.1f}v{CURVE}h-{wide:.1f}z"><title>{escape(caption)}</title></path>'

@@ -12,7 +12,7 @@
   const plans = data.plans.filter((plan) => plan.order.length);
   const steps = plans.reduce((found, plan) => Math.max(found, plan.order.length), 1);
   const ROLES = ["first run", "recomputed", "gradient", "loaded"];
-  const NODES = [["kept", "live, of a first run"], ["again", "recomputed"], ["loaded", "loaded from the host"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
+  const NODES = [["kept", "first run, live"], ["again", "recomputed"], ["loaded", "loaded from the host"], ["grad", "gradient"], ["paper", "not live"], ["now", "runs now"]];
   const CELLS = [["kept", "first run"], ["again", "recomputed"], ["loaded", "loaded"], ["span", "live"]];
   const NONE = ROLES.length, HIDDEN = -1; // what a node holds beside a role: nothing; not drawn yet
   const NS = "http://www.w3.org/2000/svg";
