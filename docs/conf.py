@@ -39,6 +39,7 @@ highlight_language = "text"  # not Python, where a block does not name its langu
 myst_enable_extensions = ["amsmath", "colon_fence", "dollarmath"]
 mathjax_path = "mathjax/tex-svg.js"  # one file of MathJax 3.2.2, which needs no network; version 4 breaks from disk
 myst_heading_anchors = 4
+nb_render_markdown_format = "myst"
 
 nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_in_temp = True

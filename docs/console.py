@@ -20,7 +20,7 @@ WRITTEN = re.compile(
     r"^```\{code-cell\}\n(?::tags: [^\n]*\n\n)?%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SECONDS = re.compile(r"\b\d+\.\d\d(?= *$)", re.MULTILINE)  # the last column of `remat compare`
+SECONDS = re.compile(r" +(?:\d+\.\d\d|time|\(s\))(?= *$)", re.MULTILINE)  # last column of `remat compare`
 
 
 def prepare(folder, text=""):
@@ -61,7 +61,7 @@ def renewed(text):
 
 def timeless(text):
     """The same page, whatever time its commands took."""
-    return SECONDS.sub("0.00", text)
+    return SECONDS.sub(" 0.00", text)
 
 
 if __name__ == "__main__":

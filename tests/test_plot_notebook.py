@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
+from remat_algos.plan.frontier import Frontier
 from remat_algos.plot import html
-from remat_algos.text.units import format_bytes
+from remat_algos.text.units import format_bytes, percent
 from tests.strategies import training_graphs
 
 CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=4096))
@@ -94,6 +95,30 @@ def test_a_plan_of_a_network_is_small_and_has_a_tooltip_for_each_step():
     step = plan.simulation.peak_step
     assert f"<title>step {step}, " in text
     assert f"peak {format_bytes(plan.peak_memory)}; budget {format_bytes(plan.limit)}" in text
+
+
+def test_a_frontier_has_a_tooltip_for_each_of_its_best_plans():
+    frontier = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
+    text = frontier._repr_html_()
+    page = Page(text)
+    assert (page.ids, page.uses, page.kinds.count("svg")) == ([], [], 1)
+    assert not {"style", "script"} & set(page.kinds)
+    tips = re.findall("<title>(.*?)</title>", text)
+    assert len(tips) == len(frontier.plans) > 2
+    for tip, plan in zip(tips, frontier.plans, strict=True):
+        share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
+        start = f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute; {plan.method}"
+        assert tip.startswith(start)
+        bound = plan.bound.compute - frontier.bound_compute
+        least = f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
+        assert tip.removeprefix(start) == (least if bound > 0 else "")
+
+
+def test_a_frontier_without_plans_has_its_axes():
+    empty = ra.ComputationGraph.from_edges([], n_nodes=0)
+    text = Frontier(empty, {"none": ()}, 0, 0, 0)._repr_html_()
+    assert "no plan" in text
+    assert "<title>" not in text
 
 
 def test_long_schedules_show_the_highest_of_a_few_steps():

@@ -1,4 +1,4 @@
-"""Hook for the notebook HTML of graphs, simulations and plans, so that their types import no plotting."""
+"""Hook for the notebook HTML of graphs, simulations, plans and frontiers, so that their types import no plotting."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
 from remat_algos.ir.arrays import by_fields
 from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.notebook import html
 from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
@@ -60,6 +61,8 @@ class Frontier:
     base: int
     reasons: Mapping[str, str] = field(default_factory=dict)
     stop: Stop = Stop.DONE
+
+    _repr_html_ = html
 
     COLUMNS = ("peak", "of base", "with residents", "overhead", "bound", "gap", "extra runs", "solver")
 

@@ -43,10 +43,10 @@ def inches(ax: Axes) -> tuple[float, float]:
 
 
 def title(ax: Axes, sentences: Sequence[str], size: int = 10) -> None:
-    """Set the title of axes, wrapped to their width."""
+    """Set the title of axes, wrapped to their width: the message, then what it rests on."""
     room = max(20, int(inches(ax)[0] / (LETTER * size * POINT)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
-    ax.set_title("\n".join(lines), fontsize=size, pad=9)
+    ax.set_title("\n".join(lines), fontsize=size, pad=9, x=0, ha="left", linespacing=1.4)
 
 
 def ink() -> str:

@@ -1,4 +1,4 @@
-"""Plans, simulations and graphs as notebooks show them: text, and a picture as inline SVG.
+"""Plans, simulations, frontiers and graphs as notebooks show them: text, and a picture as inline SVG.
 
 A notebook that is not trusted drops scripts and styles, so pictures have none. A plan shows each step in a tooltip of
 the browser; `ra.plot.animation(plan)` moves, and `ra.plot.report(plan)` is a page to step through.
@@ -12,8 +12,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.picture_file import picture_bytes
+from remat_algos.plot.pictures.frontier_svg import frontier_svg
 from remat_algos.plot.pictures.graph import graph as draw_graph
 from remat_algos.plot.pictures.memory_svg import memory_svg
 from remat_algos.schedule.simulation import Simulation
@@ -45,6 +47,8 @@ def html(subject: Any) -> str | None:
         return plan_html(subject)
     if isinstance(subject, Simulation):
         return _shown(repr(subject), memory_svg(subject))
+    if isinstance(subject, Frontier):
+        return _shown(repr(subject), frontier_svg(subject))
     if isinstance(subject, ComputationGraph):
         return graph_html(subject)
     return None

@@ -3,7 +3,7 @@
 from remat_algos.arguments import check_kind
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted
@@ -34,11 +34,14 @@ def size_of(simulation: Simulation) -> str:
     return f"{size}, {loads}" if simulation.schedule.loads.size else size
 
 
-def peak_of(simulation: Simulation, base: int, limit: int | None) -> str:
-    """The peak relative to that without rematerialization, and to the limit."""
-    peak = simulation.peak_memory
-    text = f"peak {format_bytes(peak)}"
-    text += f", {percent(peak, base)} of that without rematerialization" if base else ""
-    if limit is None:
-        return text
-    return f"{text}; {'budget' if peak <= limit else 'above the budget of'} {format_bytes(limit)}"
+def headline(simulation: Simulation, limit: int | None) -> list[str]:
+    """The title of a picture of a schedule: what it achieves, then its size."""
+    peak, base = simulation.peak_memory, baseline_peak(simulation.graph)
+    message = f"peak {format_bytes(peak)}"
+    message += f" instead of {format_bytes(base)}" if base != peak else ""
+    if simulation.overhead:
+        message += f" for {percent(simulation.overhead, simulation.graph.needed_compute)} more compute"
+    budget = ""
+    if limit is not None:
+        budget = f"; {'budget' if peak <= limit else 'above the budget of'} {format_bytes(limit)}"
+    return [message, size_of(simulation) + budget]

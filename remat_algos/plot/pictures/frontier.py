@@ -10,8 +10,19 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, byte_axis, ink, label, legend_beside, title
-from remat_algos.plot.colours import CURVES, GREY, PALE, YELLOW
+from remat_algos.plot.axes import (
+    LEGEND_ROW,
+    LETTER,
+    POINT,
+    axes_or_new,
+    byte_axis,
+    inches,
+    ink,
+    label,
+    legend_beside,
+    title,
+)
+from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted
@@ -19,6 +30,7 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SIZE, GAP = 9, 0.15  # of names, in points, and between them in inches
 FEW = 30  # plans of a curve with a marker each; more have some only
 
 
@@ -26,7 +38,8 @@ FEW = 30  # plans of a curve with a marker each; more have some only
 def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
-    A stair reaches to the right until a plan of the solver is cheaper.
+    A stair reaches to the right until a plan of the solver is cheaper. The blue one is the best of all; in brackets
+    behind the name of a solver is how many of its plans are part of it.
 
     Parameters
     ----------
@@ -49,30 +62,17 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     >>> plot.frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
     """
-    ax = axes_or_new(ax, 10, max(5, 2 + 1.4 * LEGEND_ROW * len(frontier.curves)))
+    ax = axes_or_new(ax, 10, max(5, 2 + 1.1 * LEGEND_ROW * len(frontier.curves)))
     right = _right(frontier)
-    rows = _best(ax, frontier, right) + _bounds(ax, frontier)
-    for i, (solver, curve) in enumerate(frontier.curves.items()):
+    for solver, curve in frontier.curves.items():
         if curve:
-            colour, marker, style = CURVES[i % len(CURVES)]
-            (stairs,) = ax.step(
-                *_staircase(frontier, curve, right),
-                where="post",
-                color=colour,
-                marker=marker,
-                markersize=max(4, 9 - 1.3 * i),
-                markeredgecolor="white",
-                markeredgewidth=0.5,
-                markevery=slice(0, len(curve), 1 + len(curve) // FEW),
-                linestyle=style,
-                linewidth=1.8,
-                label=solver,
-            )
-            rows.append((stairs, f"{label(solver)}: {counted(len(curve), 'plan')}"))
-    rows += _ends(ax, frontier)
+            x, y = _staircase(frontier, curve, right)
+            ax.step(x, y, where="post", color=GREY, linewidth=1, alpha=0.6, label=solver)
+    rows = _best(ax, frontier, right) + _bounds(ax, frontier) + _ends(ax, frontier)
     _scales(ax, frontier, right)
     title(ax, _sentences(frontier))
     legend_beside(ax, rows)
+    _names(ax, frontier)
     return ax
 
 
@@ -89,12 +89,48 @@ def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[A
 
 
 def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
-    """Draw the Pareto frontier of all solvers as a broad band under the curves."""
+    """Draw the Pareto frontier of all solvers over the curves."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
-    (band,) = ax.step(x, y, where="post", color=YELLOW, linewidth=10, solid_joinstyle="miter", label="best of all")
-    return [(band, f"best of all: {counted(len(frontier.plans), 'plan')}")]
+    few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // FEW)
+    (line,) = ax.step(x, y, where="post", color=BLUE, marker="o", markersize=5, markevery=few, linewidth=2.4)
+    line.set_label("best of all")
+    return [(line, f"best of all: {counted(len(frontier.plans), 'plan')}"), (None, "(how many are of a solver)")]
+
+
+def _names(ax: Axes, frontier: Frontier) -> None:
+    """Name each curve beside its lowest peak: in blue, with their number, those that share plans in the best.
+
+    A name takes the nearest row that is free; one that finds none is left out.
+    """
+    from matplotlib.patheffects import withStroke
+
+    best = {id(plan) for plan in frontier.plans}
+    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
+    rows, taken = int(tall / LEGEND_ROW), list[tuple[int, float, float]]()
+    curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
+    for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead):
+        shared = sum(id(plan) in best for plan in curve)
+        text = f"{label(solver)} ({shared})" if shared else label(solver)
+        x, y = curve[0].peak_memory, 100 * curve[0].overhead / max(1, frontier.bound_compute)
+        width = LETTER * SIZE * POINT * len(text)
+        begin = min(wide * (x - left) / (right - left) + 0.1, wide - width - GAP)
+        wanted = int(rows * (y - low) / (high - low)) + 1
+        clear = [
+            row
+            for row in range(1, rows - 1)
+            if all(row != r or begin > end + GAP or begin + width + GAP < start for r, start, end in taken)
+        ]
+        if not clear:
+            continue
+        row = min(clear, key=lambda row: (abs(row - wanted), -row))
+        taken.append((row, begin, begin + width))
+        at = left + (right - left) * begin / wide, low + (high - low) * (row + 0.5) / rows
+        if row != wanted:
+            ax.plot([x, at[0]], [y, at[1]], color=GREY, linewidth=0.6)
+        halo = [withStroke(linewidth=3, foreground="white")]
+        ax.text(*at, text, color=BLUE if shared else DARK, fontsize=SIZE, va="center", path_effects=halo)
 
 
 def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
@@ -162,15 +198,15 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
 def _sentences(frontier: Frontier) -> list[str]:
     graph, plans = frontier.graph, frontier.plans
     lines = [f"{counted(graph.n_nodes, 'node')}; peak {format_bytes(frontier.base)} without rematerialization"]
+    if graph.resident_memory:
+        lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
     if plans:
         least = plans[0]
         overhead = percent(least.overhead, frontier.bound_compute)
-        lines.append(
-            f"lowest peak {format_bytes(least.peak_memory)}, "
-            f"{percent(least.peak_memory, frontier.base)} of that, for {overhead} more compute"
+        share = percent(least.peak_memory, frontier.base)
+        lines.insert(
+            0, f"down to {format_bytes(least.peak_memory)}, {share} of the memory, for {overhead} more compute"
         )
-    if graph.resident_memory:
-        lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
     if frontier.stop.reason:
         lines.append("cut short: what was found so far")
     return lines
@@ -199,8 +235,8 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     >>> from remat_algos.plan.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> print(frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60))
+    down to 7 B, 63.6 % of the memory, for 16.0 % more compute
     18 nodes; peak 11 B without rematerialization
-    lowest peak 7 B, 63.6 % of that, for 16.0 % more compute
                 peak  of base  overhead
       bound      4 B   36.4 %           █████████
     chen_sqrt: 5 plans

@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
-from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
@@ -231,7 +231,7 @@ def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -
 def _sentences(subject: Subject) -> list[str]:
     if not isinstance(subject, ComputationGraph):
         simulation, limit = simulated(subject)
-        return [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)]
+        return headline(simulation, limit)
     forward, edges = int(subject.forward.sum()), counted(subject.read_indices.size, "read")
     return [
         f"{counted(subject.n_nodes, 'node')}, {forward:,} forward and {subject.n_nodes - forward:,} backward; {edges}",
@@ -262,8 +262,8 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
+    peak 3 B for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
-    peak 3 B, 100.0 % of that without rematerialization
     █ 2 kept  ▒ 1 runs twice
       node    bytes  reads
     ▒ A ×2      1 B

@@ -12,9 +12,8 @@ from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE, RECOMPUTED
-from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.plot.text import MIN_WIDTH, wrapped
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import counted, shortened
@@ -104,7 +103,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("stage")
     ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
-    title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(simulation.graph), limit)])
+    title(ax, headline(simulation, limit))
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax
@@ -132,8 +131,8 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(matrix_text(simulate(graph, [0, 1, 0, 2])))
+    peak 3 B for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
-    peak 3 B, 100.0 % of that without rematerialization
     R: the stage computes the node; S: it is live when the stage starts
     █ first run  ▒ recomputed  │ live  · not live
     columns 0=A, 1=B, 2=C
@@ -147,8 +146,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     digits = max(5, len(str(matrices.starts.size)))
     rows = bins(matrices.starts.size, max(4, height))
     columns = bins(matrices.nodes.size, (width - digits - 4) // 2)
-    lines = wrapped(size_of(simulation), width)
-    lines += wrapped(peak_of(simulation, baseline_peak(simulation.graph), limit), width)
+    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
     lines += wrapped("R: the stage computes the node; S: it is live when the stage starts", width)
     per_line, per_column = (int(np.diff(ends).max()) for ends in (rows, columns))
     if per_line > 1 or per_column > 1:

@@ -12,10 +12,10 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bins
-from remat_algos.plot.colours import ROLES, VERMILION, Style
-from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.colours import GREY, ROLES, VERMILION, Style
+from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -33,6 +33,8 @@ MAX_WIDE = 4  # columns of a step
 @checked_arguments
 def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None) -> Axes:
     """Draw the bytes of each step, stacked by role, with the budget and the live set at the peak.
+
+    A grey curve is the run without rematerialization, over its own steps.
 
     Parameters
     ----------
@@ -62,14 +64,15 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     base, peak = baseline_peak(simulation.graph), simulation.peak_memory
     ax = axes_or_new(ax, 10, 4.8)
     edges, shown = columns(simulation, MAX_COLUMNS)
-    rows = _lines(ax, limit, base, peak) + areas(ax, simulation, shown, edges - 0.5) + _peak(ax, simulation)
+    rows = _budget(ax, limit, peak) + areas(ax, simulation, shown, edges - 0.5)
+    rows += _without(ax, simulation) + _peak(ax, simulation)
     near = [line for line in (limit or 0, base, peak) if line <= NEAR * peak]
     ax.set_ylim(0, 1.08 * max(1, *near))
     ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
     byte_axis(ax.yaxis, max(near), "live memory")
     named = name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
     ax.set_xlabel("step, by the node that it runs" if named else "step")
-    title(ax, [size_of(simulation), peak_of(simulation, base, limit)])
+    title(ax, headline(simulation, limit))
     legend_beside(ax, rows)
     return ax
 
@@ -110,17 +113,24 @@ def areas(ax: Axes, simulation: Simulation, shown: Int64, edges: NDArray[Any]) -
     return rows
 
 
-def _lines(ax: Axes, limit: int | None, base: int, peak: int) -> list[tuple[Any, str]]:
-    """Draw the budget, and the peak without rematerialization."""
-    rows = []
-    if limit is not None:
-        text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
-        rows.append((ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text))
-    if base != peak:
-        text = f"without rematerialization {format_bytes(base)}" + (" (higher up)" if base > NEAR * peak else "")
-        line = ax.axhline(base, color=ink(), linewidth=1.2, linestyle="--", label="without rematerialization")
-        rows.append((line, text))
-    return rows
+def _budget(ax: Axes, limit: int | None, peak: int) -> list[tuple[Any, str]]:
+    """Draw the budget."""
+    if limit is None:
+        return []
+    text = f"budget {format_bytes(limit)}" + (" (higher up)" if limit > NEAR * peak else "")
+    return [(ax.axhline(limit, color=VERMILION, linewidth=1.6, label="budget"), text)]
+
+
+def _without(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
+    """Draw the curve without rematerialization over its own steps, unless the schedule peaks there too."""
+    without, peak = baseline(simulation.graph), simulation.peak_memory
+    if without.peak_memory == peak:
+        return []
+    edges, shown = columns(without, MAX_COLUMNS)
+    curve = without.memory_trace[shown]
+    line = ax.stairs(curve, edges - 0.5, color=GREY, linewidth=1.4, baseline=None, label="without rematerialization")
+    text = f"without rematerialization {format_bytes(without.peak_memory)}"
+    return [(line, text + (" (higher up)" if without.peak_memory > NEAR * peak else ""))]
 
 
 def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
@@ -173,9 +183,9 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
     >>> print(memory_text(chain, limit=7, width=40, height=8))
-    3 nodes in 3 steps, no extra runs
-    peak 6 B, 100.0 % of that without
-    rematerialization; budget 7 B
+    peak 6 B
+    3 nodes in 3 steps, no extra runs;
+    budget 7 B
          7 B │──────────────────────────────
          6 B │     ▼
              │    ████
@@ -193,8 +203,8 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     """
     simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
-    width, base = max(width, MIN_WIDTH), baseline_peak(simulation.graph)
-    lines = wrapped(size_of(simulation), width) + wrapped(peak_of(simulation, base, limit), width)
+    width = max(width, MIN_WIDTH)
+    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
     _, shown = columns(simulation, width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
     lines += bars(simulation, limit, max(height, 4), shown, wide, width - GUTTER)

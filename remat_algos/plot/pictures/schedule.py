@@ -11,9 +11,8 @@ from remat_algos.ir.arrays import Int8, Int64
 from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
-from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
+from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
-from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import counted
 
@@ -112,7 +111,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
-    title(ax, [size_of(simulation), peak_of(simulation, baseline_peak(graph), limit)])
+    title(ax, headline(simulation, limit))
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
     legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
     return ax
@@ -140,8 +139,8 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
+    peak 3 B for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
-    peak 3 B, 100.0 % of that without rematerialization
     █ first run  ▒ recomputed  │ live  · not live
     step  node  012
        0  A     █··
@@ -157,8 +156,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     name = max(4, columns_of(names, min(NAME, width // 3)))
     columns = bins(graph.n_nodes, width - digits - name - 4)
     cells = schedule_cells(simulation, rows, columns)
-    lines = wrapped(size_of(simulation), width)
-    lines += wrapped(peak_of(simulation, baseline_peak(graph), limit), width)
+    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
         lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)

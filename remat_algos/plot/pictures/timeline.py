@@ -119,13 +119,13 @@ def _played(subject: Plan | Timeline) -> tuple[Timeline, int | None]:
 
 
 def _sentences(played: Timeline, limit: int | None) -> list[str]:
-    """Size, time and peak."""
+    """Time, peak and size."""
     simulation, one_pass = played.simulation, played.simulation.graph.needed_compute
     time = f"time {format_seconds(played.time / played.per_second)}"
     time += f", {percent(played.overhead, one_pass)} more than one pass"
     time += f"; compute waits {percent(int(played.waits.sum()), one_pass)} of one pass"
     peak = f"peak {format_bytes(simulation.peak_memory)}"
-    return [size_of(simulation), time, peak if limit is None else f"{peak}; budget {format_bytes(limit)}"]
+    return [time, peak if limit is None else f"{peak}; budget {format_bytes(limit)}", size_of(simulation)]
 
 
 def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
@@ -212,10 +212,10 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
     >>> graph = ComputationGraph.from_edges(edges, memory=[4, 2, 2, 1], compute=2, labels=Labels(compute_unit="s"))
     >>> played = timeline(simulate(graph, Schedule([0, 1, 2, 3], loads=[(3, 0)])), Link(2, 4, latency=0))
     >>> print(timeline_text(played, width=42, height=6))
-    4 nodes in 4 steps, no extra runs, 1 load
     time 9 s, 12.5 % more than one pass;
     compute waits 12.5 % of one pass
     peak 7 B
+    4 nodes in 4 steps, no extra runs, 1 load
          7 B │                     ▼
              │                     ▚▚▚▚▚▚▚▚▚▚▚
              │       ████████      ▚▚▚▚▚▚▚▚▚▚▚

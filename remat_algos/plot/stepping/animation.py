@@ -23,8 +23,7 @@ from remat_algos.files import write_whole
 from remat_algos.plot.axes import label
 from remat_algos.plot.colours import INKS
 from remat_algos.plot.stepping.frames import EMPTY, Frames
-from remat_algos.plot.subject import Subject, peak_of, simulated, size_of
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.step_rows import checked_steps
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, quoted, shortened, shortened_path
@@ -164,7 +163,7 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
     if seconds is not None and not 0 < seconds <= MAX_SECONDS:
         raise ValueError(f"seconds is {shortened(seconds)}; give a number above 0, {MAX_SECONDS} at most")
     lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
-    heading = f"{size_of(simulation)}; {peak_of(simulation, baseline_peak(simulation.graph), limit)}"
+    heading = "; ".join(headline(simulation, limit))
     return Animation(Frames(simulation, limit, steps), lasts, heading)
 
 

@@ -13,7 +13,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.explain import Decision
 from remat_algos.plan.plan import Plan, plan_rows
 from remat_algos.plot.layered_layout import layout
-from remat_algos.plot.subject import peak_of, size_of
+from remat_algos.plot.subject import size_of
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
@@ -134,9 +134,10 @@ def _facts(plan: Plan | Simulation) -> list[tuple[str, str]]:
     """What is said of the whole plan: (label, text) of each line."""
     if isinstance(plan, Plan):
         return list(plan_rows(plan))
-    graph, one_pass = plan.graph, plan.graph.needed_compute
+    graph, one_pass, base = plan.graph, plan.graph.needed_compute, baseline_peak(plan.graph)
+    share = percent(plan.peak_memory, base)
     return [
-        ("peak", peak_of(plan, baseline_peak(graph), None).removeprefix("peak ")),
+        ("peak", f"{format_bytes(plan.peak_memory)}, {share} of that without rematerialization"),
         ("compute", f"{graph.labels.compute(plan.compute)}, {percent(plan.overhead, one_pass)} more than one pass"),
         ("schedule", size_of(plan)),
     ]

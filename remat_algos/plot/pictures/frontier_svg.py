@@ -1,0 +1,141 @@
+"""A frontier as a small SVG for notebooks: no script, style or id, so that it can stand anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+from math import floor, log10
+
+from remat_algos.plan.frontier import Frontier
+from remat_algos.plan.plan import Plan
+from remat_algos.plot.colours import BLUE, GREY
+from remat_algos.text.units import format_bytes, percent
+from remat_algos.text.wording import printable
+
+WIDTH, HEIGHT, LEFT, TOP, FOOT = 720, 308, 48, 42, 34  # pixels
+DEEP = HEIGHT - TOP - FOOT
+MAX_POINTS = 200  # more plans are sampled
+TICKS = 5  # on each axis
+
+
+def frontier_svg(frontier: Frontier) -> str:
+    """SVG of the overhead of the best plans against their peak, each with a tooltip that every browser shows by itself.
+
+    Grey stairs are solvers, the dashed line is the lower bound. Text has the colour of the page around it.
+
+    Parameters
+    ----------
+    frontier : Frontier
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.frontier import frontier
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> svg = frontier_svg(frontier(chain, solvers=["chen_sqrt"]))
+    >>> svg.count("<title>"), "7 B, 63.6 % of the memory, for 16.0 % more compute; chen_sqrt" in svg
+    (5, True)
+    """
+    scales = _Scales(frontier)
+    parts = [*_axes(frontier, scales)]
+    for curve in frontier.curves.values():
+        if curve:
+            parts.append(f'<path d="{_stairs(curve, scales)}" stroke="{GREY}" stroke-opacity="0.5"/>')
+    if frontier.plans:
+        parts.append(f'<path d="{_bound(frontier, scales)}" stroke="currentColor" stroke-dasharray="4 2"/>')
+        parts.append(f'<path d="{_stairs(frontier.plans, scales)}" stroke="{BLUE}" stroke-width="2.4"/>')
+    best = "".join(_points(frontier, scales))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'style="max-width: 100%; height: auto" role="img" '
+        f'aria-label="overhead over peak memory: {escape(_caption(frontier))}" font-family="sans-serif" font-size="11" '
+        f'fill="currentColor"><g fill="none">{"".join(parts)}</g>{"".join(_texts(frontier, scales))}{best}</svg>'
+    )
+
+
+class _Scales:
+    """Pixels of bytes and of costs."""
+
+    def __init__(self, frontier: Frontier) -> None:
+        plans = [plan for curve in frontier.curves.values() for plan in curve]
+        peaks = [frontier.bound_memory, frontier.base, *(plan.peak_memory for plan in plans)]
+        self.low, self.high = min(peaks), max(peaks)
+        self.top = max([frontier.bound_compute // 100, 1, *(plan.overhead for plan in plans)])
+
+    def x(self, amount: float) -> str:
+        """Where an amount of bytes is, from left to right."""
+        return f"{LEFT + (WIDTH - LEFT - 8) * (0.03 + 0.97 * (amount - self.low) / max(1, self.high - self.low)):.1f}"
+
+    def y(self, cost: float) -> str:
+        """Where a cost beyond one pass is, from the bottom up."""
+        return f"{TOP + DEEP * (1 - cost / self.top):.1f}"
+
+
+def _stairs(plans: Sequence[Plan], scales: _Scales) -> str:
+    """A stair that reaches to the right until a plan is cheaper."""
+    first, *rest = [(scales.x(plan.peak_memory), scales.y(plan.overhead)) for plan in plans]
+    return f"M{first[0]} {first[1]}" + "".join(f"H{x}V{y}" for x, y in rest) + f"H{scales.x(scales.high)}"
+
+
+def _bound(frontier: Frontier, scales: _Scales) -> str:
+    """What no order computes less than: the bound for a peak also holds for all lower ones."""
+    costs = [max(0, _bound_of(plan, frontier) - frontier.bound_compute) for plan in frontier.plans]
+    edges = [frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)]
+    steps = (f"V{scales.y(cost)}H{scales.x(end)}" for cost, (_, end) in zip(costs, pairwise(edges), strict=True))
+    return f"M{scales.x(edges[0])} {scales.y(costs[0])}" + "".join(steps)
+
+
+def _bound_of(plan: Plan, frontier: Frontier) -> int:
+    return plan.bound.compute if plan.bound is not None and plan.bound.proven else frontier.bound_compute
+
+
+def _axes(frontier: Frontier, scales: _Scales) -> Iterator[str]:
+    """The axes, and the bytes that no schedule goes below."""
+    end = float(scales.x(frontier.bound_memory))
+    yield f'<path fill="{GREY}" fill-opacity="0.25" d="M{LEFT} {TOP}H{end}V{TOP + DEEP}H{LEFT}z"/>'
+    yield f'<path d="M{LEFT} {TOP}V{TOP + DEEP}H{WIDTH}" stroke="currentColor"/>'
+
+
+def _texts(frontier: Frontier, scales: _Scales) -> Iterator[str]:
+    """The caption, and ticks of both axes."""
+    yield f'<text x="0" y="12">{escape(_caption(frontier))}</text>'
+    yield '<text x="0" y="27" fill-opacity="0.75">more compute; grey: each solver, dashed: lower bound</text>'
+    for i in range(TICKS):
+        amount = scales.low + (scales.high - scales.low) * i // (TICKS - 1)
+        place = "end" if i == TICKS - 1 else "middle"
+        yield f'<text x="{scales.x(amount)}" y="{TOP + DEEP + 14}" text-anchor="{place}">{format_bytes(amount)}</text>'
+    one_percent = max(1, frontier.bound_compute) / 100
+    step = _round_step(scales.top / one_percent)
+    for i in range(int(scales.top / one_percent / step) + 1):
+        y = float(scales.y(i * step * one_percent)) + 4
+        yield f'<text x="{LEFT - 4}" y="{y:.1f}" text-anchor="end">{i * step:g} %</text>'
+    yield f'<text x="{WIDTH}" y="{HEIGHT - 5}" text-anchor="end">peak memory</text>'
+
+
+def _round_step(top: float) -> float:
+    """1, 2 or 5 times a power of ten, which `TICKS` of them or fewer fill."""
+    power = 10.0 ** floor(log10(top / TICKS))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power * TICKS >= top)
+
+
+def _points(frontier: Frontier, scales: _Scales) -> Iterator[str]:
+    """A mark for each of the best plans, and what it is."""
+    for plan in frontier.sampled(MAX_POINTS):
+        text = f"{_trade(plan, frontier)}; {printable(plan.method)}"
+        if bound := max(0, _bound_of(plan, frontier) - frontier.bound_compute):
+            text += f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
+        where = f'cx="{scales.x(plan.peak_memory)}" cy="{scales.y(plan.overhead)}"'
+        yield f'<circle {where} r="4" fill="{BLUE}" stroke="{BLUE}" stroke-opacity="0" stroke-width="6">'
+        yield f"<title>{escape(text)}</title></circle>"
+
+
+def _trade(plan: Plan, frontier: Frontier) -> str:
+    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
+    return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
+
+
+def _caption(frontier: Frontier) -> str:
+    plans = frontier.plans
+    return f"down to {_trade(plans[0], frontier)}" if plans else "no plan"
