@@ -26,7 +26,7 @@ register_plugin("pybtex.style.formatting", "keyed", Keyed)
 project = "remat_algos"
 author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "sphinxcontrib.bibtex"]
+extensions = ["docs.kernels", "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "sphinxcontrib.bibtex"]
 
 html_theme = "furo"
 html_title = f"remat_algos {release}"
