@@ -1,4 +1,4 @@
-// For keyboards and screen readers: what scrolls can be reached, and captions of the sidebar have a level.
+// For keyboards and screen readers: what scrolls can be reached, captions of the sidebar have a level, the sidebar a name.
 function reachable() {
   const boxes = "article pre, article .table-wrapper, article p:has(> img), article div.math, .cell_output";
   for (const box of document.querySelectorAll(boxes)) {
@@ -13,6 +13,7 @@ addEventListener("load", () => {
   for (const caption of document.querySelectorAll('.caption[role="heading"]')) {
     caption.setAttribute("aria-level", "2"); // Sphinx leaves it out
   }
+  document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "all pages");
   reachable();
   globalThis.MathJax?.startup?.promise?.then(reachable); // formulas have no width before
 });

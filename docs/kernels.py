@@ -1,0 +1,106 @@
+"""Kernels of pages, forked from one process that has imported what pages need; a page costs what its own cells cost.
+
+Each page has a fresh process, as an ordinary kernel would be. Without `fork`, ordinary kernels run.
+"""
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+
+from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+
+
+class Process:
+    """A forked kernel, as `LocalProvisioner` looks at processes; the pipe from it closes when it ends."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, source, options):
+        self.pipe, theirs = os.pipe()
+        socket.send_fds(source, [json.dumps(options).encode()], [theirs])
+        os.close(theirs)
+        self.pid = int(os.read(self.pipe, 20))
+
+    def poll(self):
+        if self.pipe is not None and select.select([self.pipe], [], [], 0)[0]:
+            os.close(self.pipe)
+            self.pipe = None
+        return None if self.pipe is not None else 0
+
+    wait = poll  # called when the process has ended
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)  # no other process gets this number before the build ends
+
+
+class Forked(LocalProvisioner):
+    """Starts kernels in place of `jupyter_client`."""
+
+    async def launch_kernel(self, cmd, cwd=None, **_):
+        self.process = Process(self.source, {"cwd": cwd, "arguments": cmd[cmd.index("-f") :]})
+        self.pid = self.pgid = self.process.pid
+        self.cwd = cwd
+        return self.connection_info
+
+
+def setup(app):
+    if sys.platform == "linux":
+        Forked.source, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(theirs.fileno())]
+        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        theirs.close()
+        factory = KernelProvisionerFactory.instance()
+        factory.provisioners["forked"] = EntryPoint("forked", f"{__name__}:Forked", factory.GROUP_NAME)
+        factory.default_provisioner_name = "forked"
+        app.connect("build-finished", lambda app, error: (Forked.source.close(), running.wait()))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def fork_for_each_page(source):
+    """Return in each child what to start, and in the parent nothing, when the build is over."""
+    children = []
+    while (message := socket.recv_fds(source, 1 << 16, 1))[0]:
+        options, [pipe] = json.loads(message[0]), message[1]
+        if child := os.fork():
+            children.append(child)
+            os.close(pipe)
+            continue
+        source.close()
+        os.setsid()
+        os.chdir(options["cwd"] or ".")
+        os.write(pipe, str(os.getpid()).encode())  # it stays open until this process ends
+        return options["arguments"]
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return None
+
+
+def warm_kernel():
+    """Import and do once what nearly every page does; returns the class of kernels."""
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it
+    from ipykernel import debugger, ipkernel, kernelapp  # noqa: F401 (a kernel loads all three)
+    from matplotlib import pyplot
+
+    import remat_algos as ra
+
+    chain = ra.differentiate(ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("c", "d")]))
+    ra.plot.graph(chain, ax=pyplot.Figure().subplots()).figure.savefig(os.devnull, format="svg")
+    ra.solve(chain)
+    return kernelapp.IPKernelApp
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the build ends this process; kernels set their own
+    kernel = warm_kernel()
+    gc.freeze()
+    parent = os.getpid()
+    arguments = fork_for_each_page(socket.socket(fileno=int(sys.argv[1])))
+    if arguments:
+        kernel.launch_instance([*arguments, f"--IPKernelApp.parent_handle={parent}"])
