@@ -8,12 +8,31 @@ import warnings
 from pathlib import Path
 
 
+def cache_place() -> Path:
+    """Where the folders of the cache lie, made or not: REMAT_CACHE_DIR, or else among the user's caches.
+
+    Raises
+    ------
+    RuntimeError
+        If the user has no home.
+
+    Examples
+    --------
+    >>> cache_place().is_absolute()
+    True
+    """
+    caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
+    return Path(
+        os.environ.get("REMAT_CACHE_DIR")
+        or Path(caches if os.path.isabs(caches) else Path.home() / ".cache", "remat_algos")
+    ).absolute()
+
+
 @functools.cache
 def cache_folder(name: str, content: str) -> Path | None:
     """A folder of the cache, made on the first call; None, with a warning, if none can be trusted.
 
-    It lies in REMAT_CACHE_DIR or else among the user's caches. There is no third place: in a temporary folder another
-    user can take the name first.
+    It lies in `cache_place`. There is no other place: in a temporary folder another user can take the name first.
 
     Parameters
     ----------
@@ -28,12 +47,8 @@ def cache_folder(name: str, content: str) -> Path | None:
     >>> folder is None or folder.name == "plans"
     True
     """
-    caches = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     try:
-        place = os.environ.get("REMAT_CACHE_DIR") or Path(
-            caches if os.path.isabs(caches) else Path.home() / ".cache", "remat_algos"
-        )
-        folder = Path(place, name).absolute()
+        folder = cache_place() / name
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or not is_private(status):

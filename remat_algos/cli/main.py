@@ -15,7 +15,7 @@ import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import print_error, print_json
+from remat_algos.cli.output import print_error, print_json, print_row, print_text
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError
 from remat_algos.namespace import modules_in
 from remat_algos.text.wording import LONGEST_PATH, did_you_mean, first_line, quoted, shortened, shortened_path, spelled
@@ -31,6 +31,10 @@ REMEDIES = {
 
 
 LONGEST_MESSAGE = 300  # characters of argparse's messages
+VERSION_HELP = (
+    "print the version and end; `--version --verbose` adds what is compiled, where the cache is and which libraries "
+    "are installed, `--json` makes one JSON object of it"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,6 +43,23 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         message = shortened(message, LONGEST_MESSAGE)  # it quotes arguments whole
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
+
+
+class _Version(argparse.Action):
+    """--version, perhaps followed by --verbose and --json."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> NoReturn:
+        words = [str(word) for word in values or ()]
+        if unknown := [word for word in words if word not in ("--verbose", "--json")]:
+            parser.error(f"remat --version has no {' '.join(unknown)}")
+        _print_version(verbose="--verbose" in words, as_json="--json" in words)
+        parser.exit()
 
 
 def main(arguments: Sequence[str] | None = None, started: float | None = None) -> int:
@@ -144,7 +165,7 @@ def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[ar
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
     )
-    parser.add_argument("--version", action="version", version=f"remat {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     options: list[str] = []
     for name, module in commands.items():
@@ -158,6 +179,22 @@ def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[ar
 
 def _commands() -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"{commands_room.__name__}.{name}") for name in modules_in(commands_room)}
+
+
+def _print_version(*, verbose: bool, as_json: bool) -> None:
+    """The version, alone or with what is installed."""
+    if not verbose:
+        print_json({"version": __version__}) if as_json else print_text(f"remat {__version__}")
+        return
+    from remat_algos.cli.installation import installation, installation_rows
+
+    found = installation()
+    if as_json:
+        print_json(found)
+        return
+    print_text(f"remat {__version__}")
+    for label, text in installation_rows(found):
+        print_row(label, text)
 
 
 def _print_error(message: str, code: ExitCode) -> int:

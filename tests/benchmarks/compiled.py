@@ -1,6 +1,7 @@
 """Dense loops compiled ahead of time, for each kind of vector unit, beside Numba.
 
-`python -m tests.benchmarks.compiled` prints the tables of docs/algorithms/compiled.md, with `--write` it writes them.
+`python -m tests.benchmarks.compiled` prints the tables of docs/algorithms/compiled.md, with `--write` it writes them;
+with `--list` the list of kernels alone, which is not measured.
 Seconds of the processor: medians of rounds in which all variants run one after the other, so that what else runs on the
 cores disturbs them alike. The loops are those of kernels/vectors.pxd and bitsets.pxd, compiled here for one unit at a
 time.
@@ -8,6 +9,7 @@ time.
 
 import argparse
 import ctypes
+import io
 import os
 import re
 import shlex
@@ -22,6 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
+import remat_algos
+from remat_algos.cli.installation import installation, installation_rows
+from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
 from tests.benchmarks.page import line
 
@@ -87,6 +92,16 @@ TITLES = {
     "gather": "what figures of blocks and closure bounds do: bytes of the 2.5 values that a node reads",
     "count_bits": "bits of words",
 }
+
+VECTORS = ("raise", "first_below", "lower", "add", "fold", "top", "excess")  # loops of kernels/vectors.pxd
+MODULES = {  # the kernels in which the loops are
+    **dict.fromkeys(["rows_raise", "first_below"], "lower_set_dp"),
+    "rows_lower": "chain_table",
+    **dict.fromkeys(["add", "fold", "excess"], "live_profile"),
+    "gather": "blocks",
+    "count_bits": "elimination",
+}
+SHOWN = ("python", "kernels", "flags", "first use")  # rows of `remat --version --verbose` that name no folder
 
 
 def compiler() -> list[str] | None:
@@ -185,10 +200,10 @@ getattr(compiled_peers, sys.argv[1])(*values, 1)
 print(time.process_time() - begin)
 """
 LOADED = """
-import time
+import importlib, sys, time
 import numpy as np
 begin = time.process_time()
-import remat_algos.kernels.chain_table, remat_algos.kernels.live_profile, remat_algos.kernels.lower_set_dp
+importlib.import_module(f"remat_algos.kernels.{sys.argv[1]}")
 print(time.process_time() - begin)
 """
 
@@ -212,30 +227,60 @@ def tables(folder: Path) -> str:
             times = variants(found, loop, n)
             lines.append(line([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)]))
             title = ""
-    lines += ["", "CPU milliseconds to the end of the first call in a fresh process:", ""]
-    lines += [line(["loop", "Numba compiles", "Numba from its cache"]), line(["---"] * 3)]
+    lines += ["", "CPU milliseconds to the end of the first call in a fresh process, which has loaded NumPy:", ""]
+    lines += [line(["loop", "Cython, its module loaded", "Numba compiles", "Numba from its cache"]), line(["---"] * 4)]
     for loop, title in TITLES.items():
         cache = folder / loop
         cold = first_call(FIRST_CALL, loop, cache=cache)
         warm = statistics.median(first_call(FIRST_CALL, loop, cache=cache) for _ in range(3))
-        lines.append(line([title, f"{1e3 * cold:,.0f}", f"{1e3 * warm:,.0f}"]))
-    loaded = statistics.median(first_call(LOADED) for _ in range(3))
-    lines += ["", f"Loading the three modules that have such loops takes {1e3 * loaded:.0f} ms, first calls included."]
+        loaded = statistics.median(first_call(LOADED, MODULES[loop]) for _ in range(3))
+        lines.append(line([title, f"{1e3 * loaded:,.0f}", f"{1e3 * cold:,.0f}", f"{1e3 * warm:,.0f}"]))
     return "\n".join(lines)
+
+
+def kernels() -> str:
+    """All kernels and what each answers, and what `remat --version --verbose` prints of them, as Markdown."""
+    lines = [line(["kernel", "compiled by", "what it has", "dense loops"]), line(["---"] * 4)]
+    for source in sorted((ROOT / "kernels").glob("*.pyx")):
+        text = source.read_text(encoding="utf-8")
+        summary = re.search(r'"""(.*?)\.?(?:\n|""")', text)[1]
+        loops = [f"`{name}`" for name in VECTORS if f"remat_{name}(" in text]
+        lines.append(line([f"`{source.stem}`", "Cython", summary, ", ".join(loops)]))
+    for source in sorted((ROOT / "kernels" / "cuda").glob("*.cu")):
+        summary = re.match(r"// ([^:.]*)", source.read_text(encoding="utf-8"))[1]
+        lines.append(line([f"`cuda/{source.name}`", "CuPy, at first use", summary, ""]))
+    printed = io.StringIO()
+    print_text(f"remat {remat_algos.__version__}", file=printed)
+    for label, text in installation_rows(installation()):
+        if label in SHOWN:
+            print_row(label, text, file=printed)
+    return "\n".join([*lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
+
+
+def placed(page: str, name: str, text: str) -> str:
+    """The page with a text between the comments `name` and `end NAME`."""
+    begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    write = parser.parse_args().write
-    with tempfile.TemporaryDirectory() as folder:
-        text = tables(Path(folder))
-    print(text)
-    if write:
+    parser.add_argument("--list", action="store_true", help="the list of kernels alone")
+    chosen = parser.parse_args()
+    texts = {"kernels": kernels()}
+    if not chosen.list:
+        with tempfile.TemporaryDirectory() as folder:
+            texts["tables"] = tables(Path(folder))
+    for text in texts.values():
+        print(text)
+    if chosen.write:
         page = PAGE.read_text(encoding="utf-8")
-        begin, end = page.index("<!-- tables -->"), page.index("<!-- end -->")
-        PAGE.write_text(f"{page[:begin]}<!-- tables -->\n{text}\n\n{page[end:]}", encoding="utf-8")
+        for name, text in texts.items():
+            page = placed(page, name, text)
+        PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""remat --version --verbose: what is installed, compiled and cached here."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import runpy
+import sys
+import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import remat_algos
+from remat_algos.cache_folder import cache_place
+
+LIBRARIES = ("numpy", "scipy", "matplotlib", "rich")  # the package needs these; those of the next line are optional
+OPTIONAL = ("networkx", "pydot", "onnx", "jax", "torch", "torchvision", "cupy", "numba")
+CUPY = ("cupy-cuda13x", "cupy-cuda12x", "cupy")  # the names under which CuPy is installed
+VARIABLE = "REMAT_CACHE_DIR"
+CUDA_FUNCTION = re.compile(r"__global__\s+void\s+(\w+)")
+
+
+def installation() -> dict[str, Any]:
+    """Versions, compiled kernels, what is compiled on first use, the cache, and libraries; none is imported.
+
+    Returns
+    -------
+    dict
+        As `--json` prints it.
+
+    Examples
+    --------
+    >>> found = installation()
+    >>> found["kernels"]["fault"], found["kernels"]["missing"]
+    (None, [])
+    >>> [entry["compiler"] for entry in found["first_use"]]
+    ['CuPy', 'CuPy']
+    """
+    places = [Path(place, "kernels") for place in remat_algos.__path__]
+    folder = next(place for place in places if (place / "_built.py").exists())
+    return {
+        "version": remat_algos.__version__,
+        "python": {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "platform": sysconfig.get_platform(),
+            "executable": sys.executable,
+        },
+        "kernels": _kernels(folder),
+        "first_use": _first_use(folder),
+        "cache": _cache(),
+        "libraries": {name: _version(name) for name in (*LIBRARIES, *OPTIONAL)},
+    }
+
+
+def installation_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Label and text of each line.
+
+    Examples
+    --------
+    >>> [label for label, _ in installation_rows(installation())][:6]
+    ['python', 'kernels', 'sources', 'flags', 'folder', 'first use']
+    """
+    python, kernels, cache = found["python"], found["kernels"], found["cache"]
+    built, missing = kernels["built"], kernels["missing"]
+    made = f"; not built: {', '.join(missing)}" if missing else ""
+    by = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
+    sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
+    later = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in found["first_use"])
+    plans = f"{cache['plans']} {'plan' if cache['plans'] == 1 else 'plans'}"
+    chosen = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} sets another"
+    kept = f"{cache['folder']}, {plans}; {chosen}" if cache["folder"] else f"none, without a home; set {VARIABLE}"
+    present = [f"{name} {number}" for name, number in found["libraries"].items() if number]
+    absent = [name for name, number in found["libraries"].items() if not number]
+    needed = [name for name in absent if name in LIBRARIES]
+    unused = [name for name in absent if name in OPTIONAL]
+    rows = [
+        ("python", f"{python['version']} ({python['implementation']}), {python['platform']}"),
+        ("kernels", f"{len(built)} of {len(built) + len(missing)} modules{by}: {', '.join(built)}{made}"),
+        ("sources", sources),
+        ("flags", " ".join(kernels["flags"])),
+        ("folder", kernels["folder"]),
+        ("first use", f"CUDA, by CuPy for backend cupy: {later}. Nothing by Numba"),
+        ("cache", kept),
+        ("libraries", ", ".join(present)),
+        ("missing", f"{', '.join(needed)}; install {'it' if len(needed) == 1 else 'them'}" if needed else ""),
+        ("optional", f"not installed: {', '.join(unused)}" if unused else ""),
+    ]
+    return [(label, text) for label, text in rows if text]
+
+
+def _kernels(folder: Path) -> dict[str, Any]:
+    """What is compiled in the folder of the kernels, and by the stamp of its build, how."""
+    stamps = runpy.run_path(str(folder / "_built.py"))  # not imported: a package that is not built refuses that
+    files = {file.name for file in folder.iterdir()}
+    names = sorted(file.stem for file in folder.glob("*.pyx"))
+    built = [name for name in names if any(name + end in files for end in EXTENSION_SUFFIXES)]
+    stamp = (folder / stamps["STAMP"]).read_text(encoding="utf-8").split() if stamps["STAMP"] in files else []
+    return {
+        "folder": str(folder),
+        "built": built,
+        "missing": sorted({*names} - {*built}),
+        "fault": stamps["build_fault"](folder),
+        "sources": stamps["source_hash"](folder),
+        "cython": stamp[2] if len(stamp) > 2 else None,
+        "flags": stamp[3:],
+    }
+
+
+def _first_use(folder: Path) -> list[dict[str, Any]]:
+    """The files that are compiled on the machine of the user, when they are first needed."""
+    return [
+        {"file": file.name, "functions": CUDA_FUNCTION.findall(file.read_text(encoding="utf-8")), "compiler": "CuPy"}
+        for file in sorted((folder / "cuda").glob("*.cu"))
+    ]
+
+
+def _cache() -> dict[str, Any]:
+    """Where plans are kept; the folder is not made."""
+    variable = VARIABLE if os.environ.get(VARIABLE) else None
+    try:
+        folder = cache_place()
+    except RuntimeError:  # the user has no home
+        return {"folder": None, "variable": None, "plans": 0}
+    return {"folder": str(folder), "variable": variable, "plans": len(list((folder / "plans").glob("*.json")))}
+
+
+def _version(library: str) -> str | None:
+    """The installed version of a library; None if it is not installed."""
+    for name in CUPY if library == "cupy" else (library,):
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            continue
+    return None
