@@ -1,5 +1,7 @@
 """How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
 
+from importlib.util import find_spec
+
 import numpydoc.xref
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style as Plain
@@ -42,6 +44,7 @@ myst_heading_anchors = 4
 
 nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_in_temp = True
+nb_execution_excludepatterns = [] if find_spec("torch") else ["tutorials/6_pytorch.ipynb"]  # then its outputs are shown
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True

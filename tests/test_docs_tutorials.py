@@ -17,10 +17,12 @@ CELL = re.compile(r"^```\{code-cell\}\n(?::tags: [^\n]*\n)?(.*?)^```$", re.DOTAL
 TO_FILL_IN = "prediction = ..."
 
 
-def code_cells(path):
-    """The code of the cells of a page; the lines for the kernel are left out."""
-    cells = CELL.findall(path.read_text(encoding="utf-8"))
-    return [re.sub(r"^%.*$", "", cell, flags=re.MULTILINE) for cell in cells]
+def page_cells(path, heading=""):
+    """The code of the cells of a page, or of its section; the lines for the kernel are left out."""
+    text = path.read_text(encoding="utf-8")
+    if heading:
+        text = text.partition(f"\n## {heading}")[2].partition("\n## ")[0]
+    return [re.sub(r"^%.*$", "", cell, flags=re.MULTILINE) for cell in CELL.findall(text)]
 
 
 def run_cell(cell, namespace):
@@ -36,7 +38,7 @@ def run_cell(cell, namespace):
 def solutions():
     """What the page of solutions computes; its cells fail where a rule and the simulator differ."""
     namespace = {"__name__": "solutions"}
-    for cell in code_cells(FOLDER / "solutions.md"):
+    for cell in page_cells(FOLDER / "solutions.md"):
         run_cell(cell, namespace)
     return namespace
 
@@ -45,7 +47,7 @@ def solutions():
 def test_the_answers_by_the_rules_are_right_in_the_tutorial(path, solutions, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace, exercises = {"__name__": "tutorial"}, []
-    for cell in code_cells(path):
+    for cell in page_cells(path):
         if TO_FILL_IN not in cell:
             run_cell(cell, namespace)
             continue
