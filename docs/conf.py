@@ -1,6 +1,7 @@
 """How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
 
 from functools import cache, partial
+from importlib.util import find_spec
 
 import numpydoc.docscrape_sphinx
 import numpydoc.xref
@@ -66,6 +67,7 @@ nb_render_markdown_format = "myst"
 
 nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_in_temp = True
+nb_execution_excludepatterns = [] if find_spec("torch") else ["tutorials/6_pytorch.ipynb"]  # then its outputs are shown
 nb_execution_raise_on_error = True
 nb_execution_timeout = 180
 nb_merge_streams = True

@@ -258,8 +258,9 @@ def test_every_page_is_in_a_table_of_contents():
     for name in pages_with("{toctree}"):
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", PAGES[name], re.DOTALL):
             lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
-            listed |= {(Path(name).parent / f"{line}.md").as_posix() for line in lines}
-    assert listed == PAGES.keys() - {"index.md"}
+            listed |= {(Path(name).parent / line).as_posix() for line in lines}
+    pages = [path for ending in ("md", "ipynb") for path in DOCS.rglob(f"*.{ending}")]
+    assert listed == {path.relative_to(DOCS).with_suffix("").as_posix() for path in pages} - {"index"}
 
 
 @pytest.mark.parametrize("name", PAGES)
