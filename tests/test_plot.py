@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.text import Text
 from rich.cells import cell_len
 
@@ -436,6 +437,27 @@ def test_thousands_of_nodes_are_drawn():
     graph = differentiate(layered_dag(700, seed=1))
     ax = rendered(plot.graph(graph))
     assert sum(isinstance(found, LineCollection) for found in ax.collections) == 2
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_each_edge_of_named_nodes_has_a_head_on_the_side_of_its_reader(training):
+    graph = ComputationGraph.from_edges([("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+    graph = differentiate(graph) if training else graph
+    ax = plot.graph(graph)
+    place = {text.get_text(): text.get_position() for text in ax.texts}
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    indptr, sources = graph.predecessors
+    assert len(arrows) == len(sources)
+    arrivals = sorted(name_nearest(place, patch) for patch in arrows)
+    assert arrivals == sorted(graph.labels[v] for v in range(graph.n_nodes) for _ in range(indptr[v + 1] - indptr[v]))
+
+
+def name_nearest(place, patch):
+    """The name at which an arrow points: the nearest to its end, in the direction that it has."""
+    (x, y), (u, w) = patch._posA_posB
+    ahead = {name: (p[0] - u, p[1] - w) for name, p in place.items()}
+    along = {name: dx * (u - x) + dy * (w - y) for name, (dx, dy) in ahead.items()}
+    return min((name for name in place if along[name] > 0), key=lambda name: ahead[name][0] ** 2 + ahead[name][1] ** 2)
 
 
 # ---------------------------------------------------------------- every picture

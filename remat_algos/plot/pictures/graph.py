@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import frozen
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
-from remat_algos.plot.colours import BLACK, BLUE, GREY, NODES, VERMILION
+from remat_algos.plot.colours import BLACK, BLUE, DARK, GREY, NODES, VERMILION
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
 from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
@@ -167,7 +169,44 @@ def _boxes(
     left, right = _sides(placed)
     ax.set_xlim(left - 0.5, right + 0.5)
     ax.set_ylim(placed.points[:, 1].max(initial=0) + 0.6, -0.6)
+    _heads(ax, graph, placed, names)
     return _legend(graph, kinds, "downwards, gradients upwards", "s")
+
+
+def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list[str]) -> None:
+    """Draw arrow heads where edges meet the boxes of their readers."""
+    from matplotlib.patches import FancyArrowPatch
+
+    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
+    across, along = wide / (right - left), tall / abs(high - low)  # inches of a place and of a layer
+    half_tall = 0.85 * FONT * POINT / along
+    half_wide = [(LETTER * len(name) / 2 + 0.4) * FONT * POINT / across for name in names]
+    for v, tail in _arrivals(graph, placed):
+        x, y = placed.points[v].tolist()
+        dx, dy = tail[0] - x, tail[1] - y
+        share = min(half_wide[v] / abs(dx) if dx else 1, half_tall / abs(dy) if dy else 1, 0.8)
+        head, neck = (x + share * dx, y + share * dy), (x + (share + 0.05) * dx, y + (share + 0.05) * dy)
+        shape = {"arrowstyle": "-|>", "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0, "linewidth": 0.5}
+        ax.add_patch(FancyArrowPatch(neck, head, color=DARK, zorder=1, **shape))
+
+
+def _arrivals(graph: ComputationGraph, placed: LayeredLayout) -> Iterator[tuple[int, list[float]]]:
+    """(reader, where the last piece of its edge begins) of each line that ends at a node.
+
+    Lines inside a part have no direction: at a node they arrive from the side on which it reads.
+    """
+    place = {tuple(point): v for v, point in enumerate(placed.points.tolist())}
+    for begin, end in placed.across.tolist():
+        yield place[tuple(end)], begin
+    indptr, source = graph.predecessors
+    target, layer = row_of(indptr), placed.points[:, 1]
+    inside = graph.forward[source] == graph.forward[target]
+    reads = set(zip(target[inside].tolist(), np.sign(layer[source] - layer[target])[inside].tolist(), strict=True))
+    for begin, end in placed.inside.tolist():
+        for here, tail in ((begin, end), (end, begin)):
+            v = place.get(tuple(here))
+            if v is not None and (v, np.sign(tail[1] - here[1])) in reads:
+                yield v, tail
 
 
 def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds) -> list[tuple[Any, str]]:
