@@ -1,16 +1,12 @@
 """How Sphinx builds these pages: python -m sphinx -W --keep-going -b html docs build/docs."""
 
-from functools import cache, partial
 from importlib.util import find_spec
 
-import numpydoc.docscrape_sphinx
 import numpydoc.xref
-from jinja2 import BytecodeCache
 from pybtex.plugin import register_plugin
 from pybtex.style.formatting.plain import Style as Plain
 from pybtex.style.labels import BaseLabelStyle
 from pygments.lexers.special import TextLexer
-from sphinx.search.en import SearchEnglish
 
 import remat_algos
 from tests.public import PUBLIC
@@ -27,30 +23,20 @@ class Keyed(Plain):
     default_label_style = KeyLabels
 
 
-class Templates(BytecodeCache):
-    """Numpydoc compiles its template again for every docstring, if it is not stored."""
-
-    stored = {}  # noqa: RUF012
-
-    def load_bytecode(self, bucket):
-        if bucket.key in self.stored:
-            bucket.bytecode_from_string(self.stored[bucket.key])
-
-    def dump_bytecode(self, bucket):
-        self.stored[bucket.key] = bucket.bytecode_to_string()
-
-
-numpydoc.docscrape_sphinx.SandboxedEnvironment = partial(
-    numpydoc.docscrape_sphinx.SandboxedEnvironment, bytecode_cache=Templates()
-)
-SearchEnglish.stem = cache(SearchEnglish.stem)  # of each word once, not on each page
-
 register_plugin("pybtex.style.formatting", "keyed", Keyed)
 
 project = "remat_algos"
 author = copyright = "the authors of remat_algos"
 version = release = remat_algos.__version__
-extensions = ["docs.kernels", "myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "sphinxcontrib.bibtex"]
+extensions = [
+    "docs.kernels",
+    "docs.once",
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinxcontrib.bibtex",
+]
 
 html_theme = "furo"
 html_title = f"remat_algos {release}"

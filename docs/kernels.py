@@ -86,6 +86,7 @@ def warm_kernel():
     """Import and do once what nearly every page does; returns the class of kernels."""
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # as a kernel sets it
     from ipykernel import debugger, ipkernel, kernelapp  # noqa: F401 (a kernel loads all three)
+    from jupyter_client.localinterfaces import localhost
     from matplotlib import pyplot
 
     import remat_algos as ra
@@ -93,6 +94,7 @@ def warm_kernel():
     chain = ra.differentiate(ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("c", "d")]))
     ra.plot.graph(chain, ax=pyplot.Figure().subplots()).figure.savefig(os.devnull, format="svg")
     ra.solve(chain)
+    localhost()
     return kernelapp.IPKernelApp
 
 
