@@ -33,10 +33,10 @@ def installation() -> dict[str, Any]:
 
     Examples
     --------
-    >>> found = installation()
-    >>> found["kernels"]["fault"], found["kernels"]["missing"]
+    >>> record = installation()
+    >>> record["kernels"]["fault"], record["kernels"]["missing"]
     (None, [])
-    >>> [entry["compiler"] for entry in found["first_use"]]
+    >>> [entry["compiler"] for entry in record["first_use"]]
     ['CuPy', 'CuPy']
     """
     places = [Path(place, "kernels") for place in remat_algos.__path__]
@@ -56,7 +56,7 @@ def installation() -> dict[str, Any]:
     }
 
 
-def installation_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
+def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Label and text of each line.
 
     Examples
@@ -64,17 +64,17 @@ def installation_rows(found: dict[str, Any]) -> list[tuple[str, str]]:
     >>> [label for label, _ in installation_rows(installation())][:6]
     ['python', 'kernels', 'sources', 'flags', 'folder', 'first use']
     """
-    python, kernels, cache = found["python"], found["kernels"], found["cache"]
+    python, kernels, cache = record["python"], record["kernels"], record["cache"]
     built, missing = kernels["built"], kernels["missing"]
     made = f"; not built: {', '.join(missing)}" if missing else ""
     by = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
     sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
-    later = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in found["first_use"])
+    later = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"])
     plans = f"{cache['plans']} {'plan' if cache['plans'] == 1 else 'plans'}"
     chosen = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} sets another"
     kept = f"{cache['folder']}, {plans}; {chosen}" if cache["folder"] else f"none, without a home; set {VARIABLE}"
-    present = [f"{name} {number}" for name, number in found["libraries"].items() if number]
-    absent = [name for name, number in found["libraries"].items() if not number]
+    present = [f"{name} {number}" for name, number in record["libraries"].items() if number]
+    absent = [name for name, number in record["libraries"].items() if not number]
     needed = [name for name in absent if name in LIBRARIES]
     unused = [name for name in absent if name in OPTIONAL]
     rows = [

@@ -57,7 +57,7 @@ class _Version(argparse.Action):
     ) -> NoReturn:
         words = [str(word) for word in values or ()]
         if unknown := [word for word in words if word not in ("--verbose", "--json")]:
-            parser.error(f"remat --version has no {' '.join(unknown)}")
+            parser.error(f"remat --version has no {shortened(' '.join(unknown))}")
         _print_version(verbose="--verbose" in words, as_json="--json" in words)
         parser.exit()
 

@@ -1,7 +1,7 @@
 """Dense loops compiled ahead of time, for each kind of vector unit, beside Numba.
 
 `python -m tests.benchmarks.compiled` prints the tables of docs/algorithms/compiled.md, with `--write` it writes them;
-with `--list` the list of kernels alone, which is not measured.
+with `--only` one part: "kernels", "later calls" or "first calls".
 Seconds of the processor: medians of rounds in which all variants run one after the other, so that what else runs on the
 cores disturbs them alike. The loops are those of kernels/vectors.pxd and bitsets.pxd, compiled here for one unit at a
 time.
@@ -216,8 +216,8 @@ def first_call(program: str, *words: str, cache: Path | None = None) -> float:
     return float(done.stdout)
 
 
-def tables(folder: Path) -> str:
-    """Both tables, as Markdown."""
+def later_calls(folder: Path) -> str:
+    """Nanoseconds for an entry, as rows grow, as Markdown."""
     occasion, found = Occasion.now(), libraries(folder)
     columns = [*found, "Numba"]
     lines = [f"Measured on {occasion}. CPU nanoseconds for an entry:", ""]
@@ -227,8 +227,18 @@ def tables(folder: Path) -> str:
             times = variants(found, loop, n)
             lines.append(line([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)]))
             title = ""
-    lines += ["", "CPU milliseconds to the end of the first call in a fresh process, which has loaded NumPy:", ""]
-    lines += [line(["loop", "Cython, its module loaded", "Numba compiles", "Numba from its cache"]), line(["---"] * 4)]
+    return "\n".join(lines)
+
+
+def first_calls(folder: Path) -> str:
+    """Milliseconds to the end of the first call, as Markdown."""
+    what = "CPU milliseconds to the end of the first call in a fresh process, which has loaded NumPy"
+    lines = [
+        f"Measured on {Occasion.now()}. {what}:",
+        "",
+        line(["loop", "Cython, its module loaded", "Numba compiles", "Numba from its cache"]),
+    ]
+    lines.append(line(["---"] * 4))
     for loop, title in TITLES.items():
         cache = folder / loop
         cold = first_call(FIRST_CALL, loop, cache=cache)
@@ -238,7 +248,7 @@ def tables(folder: Path) -> str:
     return "\n".join(lines)
 
 
-def kernels() -> str:
+def kernels(_: Path) -> str:
     """All kernels and what each answers, and what `remat --version --verbose` prints of them, as Markdown."""
     lines = [line(["kernel", "compiled by", "what it has", "dense loops"]), line(["---"] * 4)]
     for source in sorted((ROOT / "kernels").glob("*.pyx")):
@@ -264,16 +274,17 @@ def placed(page: str, name: str, text: str) -> str:
     return f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
+PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_calls}
+
+
 def main() -> None:
     """Print the tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
-    parser.add_argument("--list", action="store_true", help="the list of kernels alone")
+    parser.add_argument("--only", choices=PARTS, help="one part; that of the kernels is not measured")
     chosen = parser.parse_args()
-    texts = {"kernels": kernels()}
-    if not chosen.list:
-        with tempfile.TemporaryDirectory() as folder:
-            texts["tables"] = tables(Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        texts = {name: PARTS[name](Path(folder)) for name in ([chosen.only] if chosen.only else PARTS)}
     for text in texts.values():
         print(text)
     if chosen.write:

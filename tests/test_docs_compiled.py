@@ -1,0 +1,32 @@
+"""docs/algorithms/compiled.md lists the kernels that are there."""
+
+import re
+from pathlib import Path
+
+from tests.benchmarks import compiled
+
+PAGE = compiled.PAGE.read_text(encoding="utf-8")
+
+
+def part(text, name):
+    return re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end {name} -->", text, re.DOTALL)[1]
+
+
+def rows(text):
+    return [line for line in text.splitlines() if line.startswith("|")]
+
+
+def test_the_list_of_kernels_is_what_the_script_writes():
+    """`python -m tests.benchmarks.compiled --only kernels --write`; what the command prints is that of one machine."""
+    assert rows(compiled.kernels(Path())) == rows(part(PAGE, "kernels"))
+
+
+def test_every_loop_that_is_measured_has_both_tables():
+    for title in compiled.TITLES.values():
+        assert f"| {title} |" in part(PAGE, "later calls")
+        assert f"| {title} |" in part(PAGE, "first calls")
+
+
+def test_a_part_is_replaced_and_the_rest_stays():
+    page = "above\n<!-- a b -->\nold\n<!-- end a b -->\nbelow\n<!-- c -->\nc\n<!-- end c -->\n"
+    assert compiled.placed(page, "a b", "new") == page.replace("old\n", "new\n\n")
