@@ -1,5 +1,6 @@
 """Work that Sphinx and its extensions would do again for each page or docstring: here it is done once."""
 
+import gc
 import re
 from functools import cache, partial
 
@@ -67,6 +68,7 @@ class Navigation:
 
 
 def setup(app):
+    gc.set_threshold(200_000, 20, 100)  # a build makes millions of nodes, and lets few cycles go
     environment = partial(numpydoc.docscrape_sphinx.SandboxedEnvironment, bytecode_cache=Templates())
     numpydoc.docscrape_sphinx.SandboxedEnvironment = environment
     SearchEnglish.stem = cache(SearchEnglish.stem)

@@ -4,7 +4,7 @@ function reachable() {
   for (const box of document.querySelectorAll(boxes)) {
     if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) {
       box.tabIndex = 0;
-      box.setAttribute("role", "region");
+      box.setAttribute("role", "group"); // a region would be a landmark, and needs a name of its own
       box.setAttribute("aria-label", "wide content, scrolls");
     }
   }
