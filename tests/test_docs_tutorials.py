@@ -3,15 +3,15 @@
 import contextlib
 import io
 import re
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import remat_algos as ra
-from tests.test_docs_pages import DOCS
 
-FOLDER = DOCS / "tutorials"
+FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
 TUTORIALS = sorted(FOLDER.glob("[1-9]_*.md"))
 CELL = re.compile(r"^```\{code-cell\}\n(?::tags: [^\n]*\n)?(.*?)^```$", re.DOTALL | re.MULTILINE)
 TO_FILL_IN = "prediction = ..."
