@@ -27,8 +27,8 @@ METHODS = {  # the word for a method, its solver, and what it does
 LEAD = """\
 ![A training step of a U-Net, moving: nodes run, values come and go]({docs}figures/animated_unet_search.svg)
 
-The plan of this U-Net of {operations} operations, step by step: **{after}** at the peak instead of {before}, for
-**{more}** more compute. Orange is recomputed, red runs now. [More of them]({docs}animations.md);
+This U-Net of {operations} operations within {budget} of its memory, step by step: **{after}** at the peak instead of
+{before}, for **{more}** more compute. Orange is recomputed, red runs now. [More of them]({docs}animations.md);
 `remat animate GRAPH PLAN -o plan.svg` draws yours.
 """
 ROW = """\
@@ -73,6 +73,7 @@ def lead(found, docs):
     before, after = found["unet", "vanilla"], found["unet", "search"]
     return LEAD.format(
         docs=docs,
+        budget=BUDGET.replace("%", " %"),
         operations=int(after.graph.forward.sum()),
         before=format_bytes(before.peak_memory),
         after=format_bytes(after.peak_memory),

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 
-class Process:
+class ForkedKernel:
     """A forked kernel, as `LocalProvisioner` looks at processes; the pipe from it closes when it ends."""
 
     stdin = stdout = stderr = None
@@ -25,7 +25,10 @@ class Process:
         self.pipe, theirs = os.pipe()
         socket.send_fds(source, [json.dumps(options).encode()], [theirs])
         os.close(theirs)
-        self.pid = int(os.read(self.pipe, 20))
+        number = os.read(self.pipe, 20)
+        if not number:
+            raise RuntimeError("the process that forks kernels has ended; what it said stands above")
+        self.pid = int(number)
 
     def poll(self):
         if self.pipe is not None and select.select([self.pipe], [], [], 0)[0]:
@@ -36,14 +39,14 @@ class Process:
     wait = poll  # called when the process has ended
 
     def send_signal(self, number):
-        os.kill(self.pid, number)  # no other process gets this number before the build ends
+        os.kill(self.pid, number)  # its number is not given again: its parent waits for it at the end of the build only
 
 
-class Forked(LocalProvisioner):
-    """Starts kernels in place of `jupyter_client`."""
+class ForkingProvisioner(LocalProvisioner):
+    """Starts kernels in place of `jupyter_client`, in the environment that the build had when it began."""
 
     async def launch_kernel(self, cmd, cwd=None, **_):
-        self.process = Process(self.source, {"cwd": cwd, "arguments": cmd[cmd.index("-f") :]})
+        self.process = ForkedKernel(self.source, {"cwd": cwd, "arguments": cmd[cmd.index("-f") :]})
         self.pid = self.pgid = self.process.pid
         self.cwd = cwd
         return self.connection_info
@@ -51,14 +54,14 @@ class Forked(LocalProvisioner):
 
 def setup(app):
     if sys.platform == "linux":
-        Forked.source, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ForkingProvisioner.source, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(theirs.fileno())]
-        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        forker = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
         theirs.close()
         factory = KernelProvisionerFactory.instance()
-        factory.provisioners["forked"] = EntryPoint("forked", f"{__name__}:Forked", factory.GROUP_NAME)
+        factory.provisioners["forked"] = EntryPoint("forked", f"{__name__}:ForkingProvisioner", factory.GROUP_NAME)
         factory.default_provisioner_name = "forked"
-        app.connect("build-finished", lambda app, error: (Forked.source.close(), running.wait()))
+        app.connect("build-finished", lambda app, error: (ForkingProvisioner.source.close(), forker.wait()))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -105,4 +108,6 @@ if __name__ == "__main__":
     parent = os.getpid()
     arguments = fork_for_each_page(socket.socket(fileno=int(sys.argv[1])))
     if arguments:
-        kernel.launch_instance([*arguments, f"--IPKernelApp.parent_handle={parent}"])
+        # figures have a layout with room for all that is drawn, so that nothing has to be measured once more
+        options = [f"--IPKernelApp.parent_handle={parent}", "--InlineBackend.print_figure_kwargs={}"]
+        kernel.launch_instance([*arguments, *options])

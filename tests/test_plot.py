@@ -617,7 +617,7 @@ def lines(text):
 def test_memory_in_characters():
     assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
         """
-        peak 7 B for 33.3 % more compute
+        peak 7 B, no lower, for 33.3 % more compute
         3 nodes in 4 steps, 1 extra run; budget 8 B
              8 B │─────────────▼────────────────────
                  │            ▒▒▒▒

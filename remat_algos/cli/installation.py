@@ -66,25 +66,25 @@ def installation_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """
     python, kernels, cache = record["python"], record["kernels"], record["cache"]
     built, missing = kernels["built"], kernels["missing"]
-    made = f"; not built: {', '.join(missing)}" if missing else ""
-    by = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
+    unbuilt = f"; not built: {', '.join(missing)}" if missing else ""
+    compiler = f", compiled with Cython {kernels['cython']}" if kernels["cython"] else ""
     sources = f"{kernels['sources']}, {kernels['fault'] or 'from which the kernels were built'}"
-    later = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"])
+    on_device = "; ".join(f"{entry['file']} ({', '.join(entry['functions'])})" for entry in record["first_use"])
     plans = f"{cache['plans']} {'plan' if cache['plans'] == 1 else 'plans'}"
-    chosen = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} sets another"
-    kept = f"{cache['folder']}, {plans}; {chosen}" if cache["folder"] else f"none, without a home; set {VARIABLE}"
+    remark = f"set by {VARIABLE}" if cache["variable"] else f"{VARIABLE} sets another"
+    cache_text = f"{cache['folder']}, {plans}; {remark}" if cache["folder"] else f"none, without a home; set {VARIABLE}"
     present = [f"{name} {number}" for name, number in record["libraries"].items() if number]
     absent = [name for name, number in record["libraries"].items() if not number]
     needed = [name for name in absent if name in LIBRARIES]
     unused = [name for name in absent if name in OPTIONAL]
     rows = [
         ("python", f"{python['version']} ({python['implementation']}), {python['platform']}"),
-        ("kernels", f"{len(built)} of {len(built) + len(missing)} modules{by}: {', '.join(built)}{made}"),
+        ("kernels", f"{len(built)} of {len(built) + len(missing)} modules{compiler}: {', '.join(built)}{unbuilt}"),
         ("sources", sources),
         ("flags", " ".join(kernels["flags"])),
         ("folder", kernels["folder"]),
-        ("first use", f"CUDA, by CuPy for backend cupy: {later}. Nothing by Numba"),
-        ("cache", kept),
+        ("first use", f"CUDA, by CuPy for backend cupy: {on_device}. Nothing by Numba"),
+        ("cache", cache_text),
         ("libraries", ", ".join(present)),
         ("missing", f"{', '.join(needed)}; install {'it' if len(needed) == 1 else 'them'}" if needed else ""),
         ("optional", f"not installed: {', '.join(unused)}" if unused else ""),

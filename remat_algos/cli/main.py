@@ -184,7 +184,10 @@ def _commands() -> dict[str, ModuleType]:
 def _print_version(*, verbose: bool, as_json: bool) -> None:
     """The version, alone or with what is installed."""
     if not verbose:
-        print_json({"version": __version__}) if as_json else print_text(f"remat {__version__}")
+        if as_json:
+            print_json({"version": __version__})
+        else:
+            print_text(f"remat {__version__}")
         return
     from remat_algos.cli.installation import installation, installation_rows
 

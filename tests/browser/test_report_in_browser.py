@@ -1,9 +1,15 @@
-"""The page of a report clicked through in Chromium: play, step, scrub, point, compare, keys; light, dark and narrow."""
+"""The page of a report clicked through in Chromium: play, step, scrub, point, compare, keys; light, dark and narrow.
+
+Of the documentation, where it is built, ten pages and more are read by axe, and its search is used.
+"""
 
 import os
 import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -41,6 +47,7 @@ DOCS = Path(__file__).parents[2] / "build" / "docs"
 PAGES = (  # of each kind one
     *("index", "start", "cli", "benchmarks", "api/solvers", "solvers/search", "algorithms/offsets"),
     *("theory/root_n", "theory/live_sets", "reproductions/kusumoto2019"),
+    *("tutorials/2_lower_sets", "papers/twelve_nodes", "faq", "gallery"),
 )
 COLOURS = """(() => {
     const canvas = document.querySelector("canvas"), copy = document.createElement("canvas"), found = [];
@@ -275,3 +282,26 @@ def test_axe_finds_nothing_serious_in_the_documentation(browser, axe, name, widt
     assert serious(page, axe) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
+
+
+@pytest.fixture(scope="module", params=["disk", "server"])
+def site(request):
+    """The address of the documentation, opened from disk or served."""
+    if request.param == "disk":
+        yield DOCS.as_uri()
+        return
+    handler = partial(SimpleHTTPRequestHandler, directory=str(DOCS))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.skipif(not DOCS.exists(), reason="search of the documentation: NOT RUN, it is not built in build/docs")
+def test_the_search_of_the_documentation_finds_pages(browser, site):
+    page = browser.new_page()
+    page.goto(f"{site}/search.html?q=treewidth")
+    page.wait_for_selector("ul.search li a", timeout=10_000)
+    found = page.eval_on_selector_all("ul.search li a", "links => links.map(link => link.getAttribute('href'))")
+    assert any("twremat" in target or "separators" in target for target in found)
+    page.close()

@@ -96,7 +96,8 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // FEW)
     (line,) = ax.step(x, y, where="post", color=BLUE, marker="o", markersize=5, markevery=few, linewidth=2.4)
     line.set_label("best of all")
-    return [(line, f"best of all: {counted(len(frontier.plans), 'plan')}"), (None, "(how many are of a solver)")]
+    count = counted(len(frontier.plans), "plan")
+    return [(line, f"best of all: {count}"), (None, "in brackets: those of a solver")]
 
 
 def _names(ax: Axes, frontier: Frontier) -> None:

@@ -7,16 +7,19 @@ from html import escape
 from itertools import pairwise
 from math import floor, log10
 
+import numpy as np
+
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.colours import BLUE, GREY
 from remat_algos.text.units import format_bytes, percent
-from remat_algos.text.wording import printable
+from remat_algos.text.wording import counted, printable, shortened
 
 WIDTH, HEIGHT, LEFT, TOP, FOOT = 720, 308, 48, 42, 34  # pixels
 DEEP = HEIGHT - TOP - FOOT
 MAX_POINTS = 200  # more plans are sampled
 TICKS = 5  # on each axis
+NAMED, LONGEST_NAME = 5, 24  # recomputed nodes of a plan that its tooltip names, and characters of a name
 
 
 def frontier_svg(frontier: Frontier) -> str:
@@ -126,9 +129,18 @@ def _points(frontier: Frontier, scales: _Scales) -> Iterator[str]:
         text = f"{_trade(plan, frontier)}; {printable(plan.method)}"
         if bound := max(0, _bound_of(plan, frontier) - frontier.bound_compute):
             text += f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
+        text += _recomputed(plan)
         where = f'cx="{scales.x(plan.peak_memory)}" cy="{scales.y(plan.overhead)}"'
         yield f'<circle {where} r="4" fill="{BLUE}" stroke="{BLUE}" stroke-opacity="0" stroke-width="6">'
         yield f"<title>{escape(text)}</title></circle>"
+
+
+def _recomputed(plan: Plan) -> str:
+    """The nodes that run again, some of them by name."""
+    again = np.flatnonzero(plan.simulation.runs > 1).tolist()
+    names = [shortened(printable(str(plan.graph.labels[v])), LONGEST_NAME) for v in again[:NAMED]]
+    more = ", ..." if len(again) > NAMED else ""
+    return f"; recomputes {counted(len(again), 'node')}: {', '.join(names)}{more}" if again else ""
 
 
 def _trade(plan: Plan, frontier: Frontier) -> str:

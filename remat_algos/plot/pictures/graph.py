@@ -301,7 +301,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
-    peak 3 B for 33.3 % more compute
+    peak 3 B, no lower, for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
     █ 2 kept  ▒ 1 runs twice
       node    bytes  reads
