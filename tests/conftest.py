@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -13,19 +14,20 @@ from hypothesis import HealthCheck, settings
 from tests.command_line import runner
 
 os.environ.pop("COLUMNS", None)  # errors are wrapped at it where it is set, as pytest-xdist does for its workers
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # half of the time of a command that a test starts
 
 # Machines differ in speed: no deadline, and slow drawing is no failure. By default the examples are always the same,
 # and no database of earlier failures adds to them; `random` and `thorough` draw others each time, or those of a seed.
 settings.register_profile(
     "default",
-    max_examples=30,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("default"), max_examples=15)  # where lines count, not cases
-settings.register_profile("random", settings.get_profile("default"), derandomize=False)  # with --hypothesis-seed=N
+settings.register_profile("quick", settings.get_profile("default"), max_examples=8)  # where lines count, not cases
+settings.register_profile("random", settings.get_profile("default"), max_examples=30, derandomize=False)  # or a seed's
 settings.register_profile("thorough", settings.get_profile("random"), max_examples=200)  # asked for by name
 settings.load_profile("default")
 
@@ -59,21 +61,42 @@ def shared_graphs():
     return folder
 
 
-@pytest.fixture(scope="module")
-def short_searches():
-    """The solver `search` anneals for a tenth of its usual work.
+def shortened(level):
+    """A level of effort with a small part of the work of `search` and of that with copies, and fewer last moments."""
+    return replace(
+        level,
+        search_work=level.search_work // 30,
+        search_work_of_node=level.search_work_of_node // 30,
+        copies_work=level.copies_work // 10,
+        last_moments=min(level.last_moments, 2),
+    )
 
-    For modules whose tests are about what is done with a plan, and hold however good it is: one solve of a graph with
-    few nodes takes a second otherwise, nearly all of it in that solver.
+
+@contextmanager
+def shorter():
+    """Searches and bounds do a small part of their usual work.
+
+    For tests that are about what is done with a plan, and hold however good it is: one solve of a graph with few nodes
+    takes seconds otherwise, nearly all of it in `search` and in the integer programs of the bounds.
     """
     from remat_algos import effort
 
-    shorter = {
-        name: replace(each, search_work=each.search_work // 10, search_work_of_node=each.search_work_of_node // 10)
-        for name, each in effort.TABLE.items()
-    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(effort, "TABLE", shorter)
+        patch.setattr(effort, "TABLE", {name: shortened(each) for name, each in effort.TABLE.items()})
+        yield
+
+
+@pytest.fixture(scope="module")
+def short_searches():
+    """All tests of a module have `shorter` searches."""
+    with shorter():
+        yield
+
+
+@pytest.fixture
+def short_search():
+    """One test has `shorter` searches."""
+    with shorter():
         yield
 
 

@@ -6,6 +6,7 @@ import importlib
 import re
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,7 @@ def modules(root):
     return found
 
 
+@cache
 def imports(root):
     """Every import of every module, those inside functions too, relative ones spelled out."""
     known = modules(root)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import remat_algos as ra
@@ -83,7 +83,6 @@ def test_no_plan_with_copies_takes_less(data, timed):
         assert found.status == "optimal"
 
 
-@settings(max_examples=30)
 @given(data=st.data(), graph=small_graphs())
 def test_the_oracle_without_copies_is_that_of_live_sets(data, graph):
     limit = data.draw(limits(graph))

@@ -26,8 +26,11 @@ PAPERS = ("chen2016", "kusumoto2019", "kumar2019", "echo2020", "beaumont2019", "
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """What a reader of the README has: its own graph, and the examples where the checkout has them."""
+def folder(tmp_path, monkeypatch, short_search):
+    """What a reader of the README has: its own graph, and the examples where the checkout has them.
+
+    What tests here run has to end without an error, however good the plans are.
+    """
     console.prepare(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)

@@ -483,17 +483,6 @@ NEEDS = {
 }
 
 
-@pytest.fixture(scope="module", params=SCRIPTS)
-def script(request, tmp_path_factory):
-    """(name of a numbered script, what it printed, the folder that it was given)"""
-    if request.param in NEEDS:
-        pytest.importorskip(NEEDS[request.param], reason=f"{NEEDS[request.param]} is not installed")
-    folder = tmp_path_factory.mktemp("figures")
-    command = [sys.executable, "-W", "error", EXAMPLES / request.param, folder]
-    done = subprocess.run(command, cwd=folder, check=True, timeout=240, capture_output=True, text=True)
-    return request.param, done.stdout, folder
-
-
 def texts(path):
     """What a picture says: matplotlib writes each text as a comment beside its glyphs."""
     parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
@@ -506,25 +495,11 @@ def test_there_are_these_scripts():
     assert sorted(path.name for path in EXAMPLES.glob("*.py")) == sorted(SCRIPTS)
 
 
-def test_a_script_is_one_screen(script):
-    lines = (EXAMPLES / script[0]).read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_is_one_screen(name):
+    lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 45
     assert max(map(len, lines)) <= 100
-
-
-def test_a_script_writes_figures_that_name_what_they_show(script):
-    name, _, folder = script
-    assert sorted(path.name for path in folder.iterdir()) == [figure for figure, _ in SCRIPTS[name]]
-    for figure, wanted in SCRIPTS[name]:
-        said = "\n".join(texts(folder / figure))
-        assert [word for word in wanted if word not in said] == []
-
-
-def test_the_figure_in_the_docs_says_what_the_script_says_today(script):
-    name, _, folder = script
-    for figure, _ in SCRIPTS[name]:
-        drawn, shown = words(folder / figure), words(EXAMPLES.parent / "docs" / "figures" / figure)
-        assert drawn == shown, f"run examples/{name} again"
 
 
 def words(path):
@@ -568,9 +543,25 @@ PRINTED = {
 }
 
 
-def test_a_script_prints_what_it_teaches(script):
-    name, printed, _ = script
-    assert [line for line in PRINTED[name] if line not in printed] == []
+SLOW_SCRIPTS = {"3_compare_and_frontier.py"}  # a whole frontier of an LSTM by every solver: a minute
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_SCRIPTS else ()) for name in SCRIPTS]
+)
+def test_a_script_prints_and_draws_what_it_teaches(name, tmp_path):
+    """One test for each script, for it takes seconds to run."""
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
+    command = [sys.executable, "-W", "error", EXAMPLES / name, tmp_path]
+    done = subprocess.run(command, cwd=tmp_path, check=True, timeout=240, capture_output=True, text=True)
+    assert [line for line in PRINTED[name] if line not in done.stdout] == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == [figure for figure, _ in SCRIPTS[name]]
+    for figure, wanted in SCRIPTS[name]:
+        said = "\n".join(texts(tmp_path / figure))
+        assert [word for word in wanted if word not in said] == []
+        drawn, shown = words(tmp_path / figure), words(EXAMPLES.parent / "docs" / "figures" / figure)
+        assert drawn == shown, f"run examples/{name} again"
 
 
 def test_the_gradients_of_the_framework_are_the_slopes_of_its_loss(monkeypatch):

@@ -22,7 +22,7 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.random_graphs import random_graph
 
 ROOT = Path(__file__).parent.parent
-SHORT = {"graphs": 60, "bounds": 3, "portfolio": 6, "files": 100, "api": 40, "signals": 2}
+SHORT = {"graphs": 60, "bounds": 3, "portfolio": 1, "files": 100, "api": 40, "signals": 2}
 real_solve = ra.solve
 
 
@@ -213,15 +213,15 @@ def boastful(graph, budget, **options):
 
 
 @pytest.mark.parametrize(
-    ("solve", "found"),
+    ("solve", "cases", "found"),
     [
-        (lazy, {"auto finds no plan where one solver does", "auto is worse than one solver"}),
-        (boastful, {"a plan below the bound of auto", "bound above the plan"}),
+        (lazy, 24, {"auto finds no plan where one solver does", "auto is worse than one solver"}),
+        (boastful, 2, {"a plan below the bound of auto", "bound above the plan"}),
     ],
 )
-def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, found):
+def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, cases, found):
     monkeypatch.setattr(ra, "solve", solve)
-    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(24))) >= found
+    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(cases))) >= found
 
 
 def raising(error):

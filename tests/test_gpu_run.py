@@ -1,5 +1,7 @@
 """The run of a GPU in parts: tried small on the processors and on a stub; what stops a part, and what is kept."""
 
+import contextlib
+import io
 import json
 import sys
 from dataclasses import replace
@@ -7,6 +9,7 @@ from itertools import islice
 
 import pytest
 
+from docs import gpu_parts, validation
 from remat_algos.cost.devices import get_device
 from remat_algos.errors import GraphError
 from remat_algos.executor import mixing_costs as costs_module
@@ -35,9 +38,17 @@ def test_the_parts_take_all_of_the_time():
     assert sum(share for _, share in PARTS.values()) == pytest.approx(1)
 
 
-def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, capsys):
-    file = tmp_path / "run.json"
-    assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
+@pytest.fixture(scope="module")
+def quick_run(tmp_path_factory):
+    """(the file that a quick run on the processors wrote, what it printed)"""
+    file, printed = tmp_path_factory.mktemp("quick") / "run.json", io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)]) == 0
+    return file, printed.getvalue()
+
+
+def test_a_quick_run_on_the_processors_finds_something_in_every_part(quick_run):
+    file, printed = quick_run
     record = json.loads(file.read_text())
     assert (
         record["measured_on"]["command"] == "python -m tests.benchmarks.gpu_run --backend numpy --seconds 600 --quick"
@@ -47,15 +58,34 @@ def test_a_quick_run_on_the_processors_finds_something_in_every_part(tmp_path, c
     assert [r["holds"] for r in parts["small"]["records"][1:]] == [True, True]
     _, network = parts["networks"]["records"]
     assert (network["network"], network["budget"], network["holds"]) == ("resnet50, whole", "70%", True)
-    assert json.loads((tmp_path / "device_numpy.json").read_text()) == parts["calibrate"]["records"][0]
+    assert json.loads((file.parent / "device_numpy.json").read_text()) == parts["calibrate"]["records"][0]
     about, skipped, copied = parts["copies"]["records"]
     assert "device" in about
     assert "skipped" in skipped
     assert copied["bytes_as_predicted"]
     assert copied["loads"] > 0
     assert 0 < copied["one_pass_predicted"] <= copied["plan_predicted"]
-    printed = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in printed] == [*PARTS, f"written {file}"]
+    assert [line.partition(":")[0] for line in printed.splitlines()] == [*PARTS, f"written {file}"]
+
+
+def test_the_page_shows_what_each_part_of_a_run_found(quick_run):
+    run = json.loads(quick_run[0].read_text())
+    trained = {"model": "gpt", "method": "remat 50%", "predicted_peak": 2**30, "peak": 2**30 + 4, "seconds": 0.5}
+    run["parts"]["torch"]["records"] = [{"torch": "2"}, trained | {"slowdown": 1.2}]
+    run["parts"]["torch"]["records"].append({"model": "unet", "method": "eager", "error": "out of memory"})
+    both = {"out": 5e10, "into": 4e10, "each_of_both": 3e10}
+    run["parts"]["copies"]["records"].append(both)
+    text = validation.page([], [run | {"backend": "cupy"}])
+    assert gpu_parts.MISSING not in text
+    assert "2 of 2 small plans took the predicted bytes" in text
+    assert "| resnet50 | 70% | 368 |" in text
+    assert "| gpt | remat 50% | 1 GiB | 1 GiB | 500.0 ms | 1.20 |" in text
+    assert "| unet | eager |  | none: out of memory |  |  |" in text
+    assert "50.0 GB/s out, 40.0 GB/s into, each 30.0 GB/s while the other runs" in text
+    assert "| torch | GPT, ResNet-50, U-Net trained" in text
+    missing = validation.page([], [run])
+    assert gpu_parts.MISSING in missing
+    assert missing.count("| not run |") == len(gpu_parts.PARTS)
 
 
 def test_small_plans_and_copies_on_a_gpu(stub, tmp_path):

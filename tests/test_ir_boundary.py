@@ -16,6 +16,8 @@ from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation
 from tests.strategies import captured_graphs, rows, subsets, training_graphs
 
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 
 @st.composite
 def cut_graphs(draw):

@@ -25,10 +25,14 @@ def source(tmp_path):
     return tmp_path
 
 
-def build(source, **environment):
-    """Run `setup.py build_ext --inplace`."""
+IN_PLACE = ["setup.py", "build_ext", "--inplace"]
+EDITABLE = ["-c", "from setuptools import build_meta; build_meta.build_editable('build')"]  # as `pip install -e .` does
+
+
+def build(source, command=IN_PLACE, **environment):
+    """Run a command of Python that builds."""
     return subprocess.run(
-        [sys.executable, "setup.py", "build_ext", "--inplace"],
+        [sys.executable, *command],
         cwd=source,
         env={**os.environ, "REMAT_CFLAGS": "", **environment},
         capture_output=True,
@@ -79,13 +83,14 @@ def test_a_build_with_other_flags_compiles_again(source):
     compiler.chmod(0o755)
     tools = {"CC": str(compiler), "CXX": str(compiler), "LDSHARED": str(compiler), "LDCXXSHARED": str(compiler)}
 
-    def compiled(**environment):
+    def compiled(command=IN_PLACE, **environment):
         log.write_text("")
-        done = build(source, **tools, **environment)
+        done = build(source, command, **tools, **environment)
         assert done.returncode == 0, done.stderr
         return sorted(Path(line).stem for line in log.read_text().split())
 
-    assert compiled() == ["_cyutility", "lifetimes"]
+    assert compiled(EDITABLE) == ["_cyutility", "lifetimes"]
+    assert compiled(EDITABLE) == []
     assert compiled() == []
     assert compiled(REMAT_CFLAGS="-DOTHER") == ["_cyutility", "lifetimes"]
     assert compiled(REMAT_CFLAGS="-DOTHER") == []

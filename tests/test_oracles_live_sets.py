@@ -4,7 +4,7 @@ from itertools import islice
 from math import comb
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.graph import ComputationGraph
@@ -27,14 +27,12 @@ def small(draw, min_nodes):
     return graph
 
 
-@settings(max_examples=25)
 @given(graph=small(min_nodes=0))
 def test_least_peak_is_what_the_plain_search_finds(graph):
     peak, order = live_sets.least_peak(graph)
     assert peak == search.least_peak(graph)[0] == slow_simulation(graph, order).peak
 
 
-@settings(max_examples=25)
 @given(graph=small(min_nodes=1), more=st.integers(-1, 6))
 def test_least_compute_is_what_the_plain_search_finds(graph, more):
     limit = live_sets.least_peak(graph)[0] + more

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.bounds.memory import least_peak_bound
@@ -216,7 +216,6 @@ def test_every_form_of_budget_is_read_back(tmp_path, budget):
 
 
 @given(st.data())
-@settings(max_examples=30)
 def test_save_and_load_are_inverse(tmp_path_factory, data):
     graph = data.draw(graphs(max_nodes=7, min_nodes=1, seeded=True))
     made = differentiate(graph, **data.draw(differentiation(graph)))
@@ -369,7 +368,6 @@ def test_a_denial_says_what_is_claimed_and_what_is_found():
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=14))
-@settings(max_examples=30)
 def test_no_number_can_be_changed_unnoticed(data, graph):
     plan = solve(graph, "100%")
     name = data.draw(st.sampled_from(NUMBERS))

@@ -493,7 +493,7 @@ def answers(found, points):
 
 SEARCHED = {
     "chain": CHAIN,
-    "layered": differentiate(layered_dag(40, seed=2)),
+    "layered": differentiate(layered_dag(24, seed=2)),
 }
 
 
@@ -502,9 +502,9 @@ def test_with_the_search_no_budget_costs_more_and_tight_ones_cost_less(graph):
     without = frontier(graph, solvers=[name for name in THAT_RECOMPUTE if name != "search"], effort="fast")
     found = frontier(graph, solvers=THAT_RECOMPUTE, effort="fast")
     assert found.plans[0].peak_memory <= without.plans[0].peak_memory
-    for budget, compute in answers(without, 20).items():
+    for budget, compute in answers(without, 10).items():
         assert found.best(budget).simulation.compute <= compute
-    computes = list(answers(found, 20).values())
+    computes = list(answers(found, 10).values())
     assert computes == sorted(computes, reverse=True)
 
 

@@ -158,7 +158,7 @@ def test_a_limit_that_only_the_lowest_peak_meets_is_met():
 
 
 def test_a_limit_that_first_searches_meet_needs_no_whole_search_for_the_lowest_peak(monkeypatch):
-    calls, graph = [], layered_graph(120, 0.4, 0)
+    calls, graph = [], layered_graph(70, 0.4, 0)
     limit = 7 * baseline_peak(graph) // 10
     for name in ("within", "_lowest"):
         called = getattr(_LimitSearch, name)

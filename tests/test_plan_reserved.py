@@ -209,7 +209,7 @@ def test_no_budget_of_bytes_does_better_than_the_least(allocator, solver):
     least = solve(UNET, "least", solver=solver, allocator=allocator)
     simulation = solve(UNET, "least", solver=solver).simulation
     assert least_first(least) <= (MODELS[allocator](simulation).peak_reserved, simulation.overhead)
-    for more in (1, 1.02, 1.1):  # each of them is met
+    for more in (1, 1.1):  # each of them is met
         bounded = solve(UNET, int(more * least.reservation.memory), solver=solver, allocator=allocator)
         assert least_first(least) <= least_first(bounded)
         assert bounded.reservation.memory <= bounded.limit
@@ -370,7 +370,7 @@ def test_an_interrupt_in_the_allocator_leaves_one_pass_where_the_best_found_does
 
 
 def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
-    lowest, asked = solve(GRAPH, "least").peak_memory, []
+    lowest, asked = solve(GRAPH, "least", effort="fast").peak_memory, []
 
     def reserved(peak):
         if peak <= lowest:
@@ -380,7 +380,7 @@ def test_an_interrupt_after_a_plan_was_found_leaves_that_plan(monkeypatch):
 
     replace_pools(monkeypatch, reserved, base=True)
     monkeypatch.setattr(reserved_search, "MAX_SEARCHES", 1)
-    plan = solve(GRAPH, "70%", allocator="cupy_pool")
+    plan = solve(GRAPH, "70%", allocator="cupy_pool", effort="fast")
     assert plan.interrupted
     assert plan.peak_memory in asked
     assert plan.peak_memory <= plan.limit

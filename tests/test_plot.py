@@ -120,8 +120,8 @@ def frontier_of(graph):
 
 @cache
 def curves():
-    """The frontier of a chain, with as many points as usual."""
-    return frontier(differentiate(chain(30, memory=1000)))
+    """The frontier of a chain."""
+    return frontier(differentiate(chain(14, memory=1000)), effort="fast")
 
 
 def bands(ax):
@@ -204,7 +204,6 @@ def test_what_the_legend_leaves_out_is_counted():
     assert legend(ax)[-1] == "14 more, 13.7 KiB"
 
 
-@settings(max_examples=40)
 @given(simulation=simulations(), data=st.data())
 def test_the_live_set_is_what_the_step_holds(simulation, data):
     if not len(simulation.schedule):
@@ -219,7 +218,6 @@ def test_the_live_set_is_what_the_step_holds(simulation, data):
     assert [one.memory for one in held] == sorted((one.memory for one in held), reverse=True)
 
 
-@settings(max_examples=40)
 @given(simulation=simulations(), most=st.integers(1, 9))
 def test_a_column_shows_the_highest_of_its_steps_and_the_peak_is_in_one(simulation, most):
     edges, shown = columns(simulation, most)
@@ -254,7 +252,6 @@ def test_the_cells_of_a_schedule_written_down_by_hand():
     assert plot.schedule(diamond()).images[0].get_array().tolist() == found.tolist()
 
 
-@settings(max_examples=40)
 @given(simulation=simulations())
 def test_a_cell_shows_what_is_simulated(simulation):
     graph, order = simulation.graph, simulation.schedule.order.tolist()
@@ -266,7 +263,6 @@ def test_a_cell_shows_what_is_simulated(simulation):
         assert cells[step].tolist() == wanted
 
 
-@settings(max_examples=40)
 @given(simulation=simulations(), rows=st.integers(1, 9), wide=st.integers(1, 9))
 def test_a_shared_cell_shows_the_highest_of_those_it_stands_for(simulation, rows, wide):
     steps, nodes = len(simulation.schedule), simulation.graph.n_nodes
@@ -385,7 +381,6 @@ def test_without_a_schedule_colours_tell_what_must_run_once():
     assert legend(ax)[:3] == ["must run only once (1)", "forward (1)", "gradient (2)"]
 
 
-@settings(max_examples=40)
 @given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
 def test_nodes_of_a_layer_stand_apart_and_readers_below_what_they_read(graph):
     found = layout(graph)
@@ -404,7 +399,6 @@ def test_nodes_of_a_layer_stand_apart_and_readers_below_what_they_read(graph):
                 assert points[u, 1] < points[v, 1]
 
 
-@settings(max_examples=30)
 @given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
 def test_every_edge_is_a_way_of_lines_between_its_ends(graph):
     found = layout(graph)
@@ -484,7 +478,6 @@ def test_layout_finds_room_and_every_glyph(case):
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-@settings(max_examples=25)
 @given(simulation=simulations(), width=st.integers(0, 90), height=st.integers(0, 30))
 def test_texts_of_random_schedules_keep_to_the_width(text, simulation, width, height):
     rows = text(simulation, width=width, height=height).split("\n")

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
@@ -58,7 +58,6 @@ def members(family):
 # ---------------------------------------------------------------- where sets stand
 
 
-@settings(max_examples=20)
 @given(graph=graphs(max_nodes=7, min_nodes=1), name=st.sampled_from(FAMILIES))
 def test_lines_join_sets_between_which_there_is_none(graph, name):
     family = lower_set_family(graph, name)
@@ -72,7 +71,6 @@ def test_lines_join_sets_between_which_there_is_none(graph, name):
     assert covers(members(family)).tolist() == wanted
 
 
-@settings(max_examples=20)
 @given(graph=graphs(max_nodes=7, min_nodes=1), name=st.sampled_from(FAMILIES))
 def test_sets_stand_at_their_size_and_apart_from_each_other(graph, name):
     family = lower_set_family(graph, name)
@@ -201,7 +199,6 @@ def test_too_many_sets_are_refused_in_one_sentence():
 # ---------------------------------------------------------------- the terms
 
 
-@settings(max_examples=30)
 @given(data=st.data(), keep_last=st.booleans(), lazy=st.booleans())
 def test_the_highest_block_is_the_simulated_peak(data, keep_last, lazy):
     graph = data.draw(training_graphs(max_nodes=24))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
@@ -263,7 +263,6 @@ def test_a_figure_has_a_line_for_each_strategy_and_a_mark_for_each_point():
     assert (ax.get_xscale(), ax.get_yscale(), ax.get_xlabel()) == ("log", "log", "depth")
 
 
-@settings(max_examples=30)
 @given(graph=training_graphs())
 def test_a_case_is_what_simulation_finds(graph):
     case = Case.of("any", 1, graph, ["chen_sqrt"])

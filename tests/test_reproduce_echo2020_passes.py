@@ -88,6 +88,7 @@ def test_mxnet_has_its_own_list_of_heavy_operations():
     assert heavy_nodes(graph, MXNET_HEAVY).tolist() == [True, True, False, True]
 
 
+@pytest.mark.slow
 def test_the_table_on_the_page_of_echo_is_measured():
     """docs/solvers/echo.md: the modes of `echo` beside the two passes, on the committed random networks."""
     names = {"no rematerialization": "none", "all that is cheap": "all", "algorithm 1 as printed": "literal"}

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.ir.differentiate import differentiate
@@ -91,7 +91,6 @@ def taped(graph):
     return most
 
 
-@settings(max_examples=60)
 @given(graph=training_graphs(max_nodes=9))
 def test_a_tape_lets_nothing_go_that_a_gradient_reads(graph):
     assert peak_of_a_tape(graph) == taped(graph) >= baseline(graph).peak_memory
@@ -140,7 +139,6 @@ def test_plans_are_those_of_the_solvers(unet, strategy, options):
     assert ours.overhead == ours.simulation.compute - unet.graph.needed_compute
 
 
-@settings(max_examples=40)
 @given(graph=training_graphs(max_nodes=9))
 def test_liveness_never_takes_more(graph):
     """But for gradients that nobody reads, which the simulator keeps to the end and the paper hands over."""

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from remat_algos.kernels.blocks import BlockGraph
 
@@ -102,7 +102,6 @@ def test_the_promise_is_never_below_the_simulation(decision):
     assert sum(check(graph, chain, keep_last=last, lazy=lazy) for chain in chains for last, lazy in FLAGS)
 
 
-@settings(max_examples=50)
 @given(chained(owned_by_anybody()))
 def test_the_promise_holds_whoever_owns_the_gradients(decision):
     """A chain may be of no use, or go against marks; all of the forward part in one block never is."""
@@ -111,7 +110,6 @@ def test_the_promise_holds_whoever_owns_the_gradients(decision):
     assert sum(check(graph, chain, lazy=lazy) for chain in (sets, whole) for lazy in (True, False))
 
 
-@settings(max_examples=50)
 @given(training_graphs())
 def test_one_block_is_as_simulated(graph):
     sets = LowerSets.of(graph, [np.flatnonzero(graph.forward).tolist()])
@@ -129,7 +127,6 @@ def test_the_promise_of_a_path_is_what_is_simulated(decision):
         assert promised(figures_of(*decision, **options)) == simulated(*decision, **options)
 
 
-@settings(max_examples=50)
 @given(chained(training_graphs()), st.integers(0, 60))
 def test_pairs_of_a_higher_peak_are_left_out(decision, max_peak):
     graph, sets = decision
@@ -156,7 +153,6 @@ def pairs_of(indptr, target):
     return list(zip(np.repeat(np.arange(indptr.size - 1), np.diff(indptr)).tolist(), target.tolist(), strict=True))
 
 
-@settings(max_examples=50)
 @given(families(training_graphs(max_nodes=16) | owned_by_anybody()), st.data())
 def test_figures_depend_on_the_pair_alone(family, data):
     graph, words, indptr, target = family

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from remat_algos.kernels.chain_table import EVERY, SWEEP, fill_rows, in_slots, operations, row_offset, rows_of_table
 
@@ -105,7 +105,6 @@ def test_joined_stages_are_stages(graph, count):
 
 
 @given(graph=chains)
-@settings(max_examples=40)
 def test_the_frontier_is_that_of_all_schedules_of_the_class(graph):
     every = every_figure(graph)
     lowest = pareto([figures[:2] for figures in every], lambda figures: figures)
@@ -117,7 +116,6 @@ def test_the_frontier_is_that_of_all_schedules_of_the_class(graph):
 
 
 @given(data=st.data(), graph=chains)
-@settings(max_examples=40)
 def test_a_bound_holds_for_all_schedules_of_the_class(data, graph):
     every = every_figure(graph)
     limit = data.draw(st.sampled_from(sorted({peak for peak, _, _ in every}))) + data.draw(st.integers(-1, 1))
@@ -135,7 +133,6 @@ def test_a_bound_holds_for_all_schedules_of_the_class(data, graph):
     sizes=st.lists(st.integers(1, 4), min_size=3, max_size=3),
     costs=st.lists(st.integers(1, 4), min_size=3, max_size=3),
 )
-@settings(max_examples=25)
 def test_small_chains_lose_nothing_to_any_order(n, sizes, costs):
     """Chains whose gradients read inputs and values: no other order, no other recomputation is better."""
     graph = chain(n, memory=sizes[:n], compute=costs[:n])

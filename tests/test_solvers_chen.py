@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.allocate.buffers import Buffers
@@ -258,7 +258,6 @@ def test_candidates_are_the_articulation_values_or_everywhere(graph):
 
 
 @given(training_graphs(max_nodes=16))
-@settings(max_examples=20)
 def test_without_candidates_both_kinds_are_tried(graph):
     for solver in "chen_sqrt", "chen_greedy", "chen_recursive":
         kinds = [raw(graph, solver, "least", candidates=kind) for kind in ("articulation", "all")]
@@ -564,7 +563,6 @@ def test_appendix_a_is_searched_as_it_is_printed(graph, kind, keep_last):
 
 
 @given(training_graphs(max_nodes=12))
-@settings(max_examples=20)
 def test_under_a_limit_both_the_peak_and_the_allocation_fit(graph):
     plans = [
         (max(found.figures[0], static_size(found.simulation)), found.figures[1])
@@ -681,7 +679,6 @@ OPTIONS = {
 
 @pytest.mark.parametrize("solver", OPTIONS)
 @given(data=st.data(), graph=training_graphs(max_nodes=18))
-@settings(max_examples=30)
 def test_whatever_the_options_the_schedule_is_sound(solver, data, graph):
     options = data.draw(OPTIONS[solver])
     for budget in None, "least", Budget(overhead="50%"):
@@ -693,7 +690,6 @@ def test_whatever_the_options_the_schedule_is_sound(solver, data, graph):
 
 @pytest.mark.parametrize("solver", OPTIONS)
 @given(data=st.data(), graph=training_graphs(max_nodes=18))
-@settings(max_examples=30)
 def test_backward_nodes_run_once(solver, data, graph):
     plan = raw(graph, solver, **data.draw(OPTIONS[solver]))
     assert (plan.simulation.runs[~graph.forward] <= 1).all()

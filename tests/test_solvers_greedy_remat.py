@@ -83,7 +83,6 @@ def best(graph, limit):
 
 
 @given(data=st.data(), graph=graphs(max_nodes=8) | training_graphs(max_nodes=10))
-@settings(max_examples=40)
 def test_a_walk_is_that_of_the_oracle(data, graph):
     order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
     limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
@@ -92,7 +91,6 @@ def test_a_walk_is_that_of_the_oracle(data, graph):
 
 
 @given(data=st.data(), graph=graphs(max_nodes=9) | training_graphs(max_nodes=10))
-@settings(max_examples=60)
 def test_single_runs_without_moves_are_the_text_of_the_paper(data, graph):
     order = data.draw(st.just(np.flatnonzero(graph.needed).tolist()) | orders(graph))
     limit = data.draw(st.integers(0, slow_simulation(graph, order).peak))
@@ -291,7 +289,6 @@ def test_single_runs_gain_nothing_on_products_and_activations(limit, max_block, 
 
 
 @given(data=st.data(), graph=graphs(max_nodes=10) | training_graphs(max_nodes=12))
-@settings(max_examples=20)
 def test_walks_keep_to_marks_run_outputs_and_end(data, graph):
     """From any sound order; what must run once or is kept runs no more often than it did."""
     mark = [data.draw(st.sampled_from([0, 0, KEEP])) if forward else 0 for forward in graph.forward]

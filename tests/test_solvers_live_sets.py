@@ -81,7 +81,7 @@ def permuted(graph, seed):
 # ---------------------------------------------------------------- against the oracle
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(graph=small(), more=st.integers(0, 12))
 def test_the_optimum_is_the_oracles_at_every_limit(graph, more):
     lowest, _ = live_sets.least_peak(graph)
@@ -93,7 +93,7 @@ def test_the_optimum_is_the_oracles_at_every_limit(graph, more):
     assert (best.scope, best.details["proof"]) == ("any order", OPTIMAL)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(graph=small(), less=st.integers(1, 5))
 def test_nothing_fits_where_the_oracle_finds_nothing(graph, less):
     lowest, _ = live_sets.least_peak(graph)
@@ -107,7 +107,6 @@ def test_nothing_fits_where_the_oracle_finds_nothing(graph, less):
     assert error.value.reached == lowest
 
 
-@settings(max_examples=60)
 @given(graph=small())
 def test_the_frontier_is_the_oracles(graph):
     curve = {}
@@ -119,7 +118,6 @@ def test_the_frontier_is_the_oracles(graph):
         assert min(within, default=None) == optimum(graph, limit)
 
 
-@settings(max_examples=40)
 @given(graph=small(), max_states=st.integers(1, 60), more=st.integers(0, 6))
 def test_the_bound_of_a_search_that_was_stopped_is_a_bound(graph, max_states, more):
     limit = live_sets.least_peak(graph)[0] + more
@@ -129,7 +127,7 @@ def test_the_bound_of_a_search_that_was_stopped_is_a_bound(graph, max_states, mo
         assert found.details.get("proof") != OPTIMAL or found.figures[1] == optimum(graph, limit)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(graph=small(), more=st.integers(0, 8))
 def test_potentials_change_no_optimum(graph, more):
     """Every search that is not over after one set begins anew with potentials."""
@@ -192,7 +190,6 @@ def test_updates_come_after_the_last_run_that_reads_what_they_change():
         assert best.bound == optimum(graph, limit) == slow_simulation(graph, best.schedule.order).compute
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_what_an_update_changes_is_not_read_afterwards(data):
     """Two layers with a parameter each; values and gradients of any size."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.context import Clock, OutOfTime
@@ -104,7 +104,6 @@ def test_below_the_least_formula_budget_there_is_an_error_and_no_candidate(graph
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=16))
-@settings(max_examples=40)
 def test_in_large_families_the_chain_near_a_limit_is_the_best_of_the_curve(data, graph):
     sets, base = liveness_dp._sets(graph, "wide", 100), baseline_peak(graph)
     limit = data.draw(st.integers(1, max(1, base)))
@@ -118,7 +117,6 @@ def test_in_large_families_the_chain_near_a_limit_is_the_best_of_the_curve(data,
 
 
 @given(data=st.data(), graph=training_graphs(max_nodes=16))
-@settings(max_examples=40)
 def test_near_a_limit_the_best_promise_is_that_of_the_whole_curve(data, graph):
     """Small families are enumerated; here they are not."""
     limit = data.draw(st.integers(1, max(1, baseline_peak(graph))))

@@ -176,7 +176,6 @@ def assert_exact(kernel, graph, rules, limit=None):
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=40)
 def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
     graph, rules = problem
     order = data.draw(orders(graph) | st.just(baseline(graph).schedule.order.tolist()))
@@ -200,7 +199,6 @@ def test_the_state_equals_a_full_evaluation_after_every_move(problem, data):
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=60)
 def test_with_copies_the_state_is_that_of_the_simulator_after_every_move(problem, data):
     """Bytes above the limit, compute and time; the time of the plan is never above it."""
     graph, rules = problem
@@ -269,7 +267,6 @@ def test_with_copies_what_is_not_played_again_takes_the_time_that_it_took(name, 
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=40)
 def test_the_best_order_is_the_state_that_was_best(problem, data):
     """It is read at some moves, also where runs are spread anew or the search begins again, and at the end."""
     graph, rules = problem
@@ -510,7 +507,6 @@ def test_limits_at_and_beside_the_floor(graph):
 
 
 @given(graph=training_graphs(max_nodes=20), data=st.data())
-@settings(max_examples=20)
 def test_never_above_the_limit_nor_worse_than_the_candidates_it_begins_at(graph, data):
     limit = data.draw(st.integers(0, baseline_peak(graph)))
     others = [

@@ -181,7 +181,6 @@ def test_bags_are_what_the_order_makes(graph, rule, seed):
         assert made.fill_in == sum(len(bag) - 1 for bag in expected) - graph.n_edges
 
 
-@settings(max_examples=20)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_any_order_has_its_bags(graph, random):
     order = random.sample(range(graph.n_vertices), graph.n_vertices)
@@ -219,7 +218,6 @@ def test_known_widths(name):
         assert minimum_width(graph).width == width
 
 
-@settings(max_examples=30)
 @given(graphs(max_vertices=8))
 def test_bounds_hold_the_treewidth_between_them(graph):
     width = oracle.treewidth(graph)
@@ -232,7 +230,6 @@ def test_bounds_hold_the_treewidth_between_them(graph):
         assert oracle.width(graph, bounds.elimination.order.tolist()) == bounds.width
 
 
-@settings(max_examples=30)
 @given(graphs(max_vertices=9))
 @example(random_graph(30, 60, 3))
 @example(umbrella(9))
@@ -246,7 +243,6 @@ def test_contraction_goes_into_the_neighbour_that_shares_fewest(graph):
     assert contraction_bound(graph) == bound
 
 
-@settings(max_examples=30)
 @given(graphs(max_vertices=8), st.booleans())
 def test_reductions_never_cost_width(graph, knows_nothing):
     found = reduce(graph, -1 if knows_nothing else None)
@@ -259,7 +255,6 @@ def test_reductions_never_cost_width(graph, knows_nothing):
     assert oracle.treewidth(graph) == max(found.low, oracle.treewidth(found.remaining))
 
 
-@settings(max_examples=30)
 @given(graphs(max_vertices=9), st.booleans())
 @example(random_graph(30, 60, 3), False)
 @example(wheel(60), False)

@@ -226,7 +226,6 @@ def test_bags_ascend():
 # ---------------------------------------------------------------- the spine
 
 
-@settings(max_examples=20)
 @given(graphs(max_nodes=10), st.data())
 def test_the_laws_of_the_spine(graph, data):
     undirected = UndirectedGraph.of(graph)

@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from docs import gpu_parts
 from docs import validation as page_module
 from docs.zoo import SMALL
 from remat_algos import plot
@@ -14,7 +13,7 @@ from remat_algos.executor.mixing_costs import mixing_costs
 from remat_algos.models.registry import list_families
 from remat_algos.solvers.registry import list_solvers
 from tests import cuda_stub
-from tests.benchmarks import gpu_run, gpu_validation
+from tests.benchmarks import gpu_validation
 from tests.benchmarks.occasion import Occasion
 
 SMALL_PEAKS = (60_000, 20_000)
@@ -172,25 +171,3 @@ def test_of_a_run_on_numpy_the_page_says_how_near_the_times_came():
     assert "2 cores; Python 3.11.7, numpy 2.4.6; load average 3.1 before; other processes ran" in words
     assert page_module.NOTHING in text
     assert page_module.NOTHING in page_module.page([])
-
-
-def test_the_page_shows_what_each_part_of_a_run_found(tmp_path):
-    file = tmp_path / "run.json"
-    gpu_run.main(["--backend", "numpy", "--quick", "--output", str(file)])
-    run = json.loads(file.read_text())
-    trained = {"model": "gpt", "method": "remat 50%", "predicted_peak": 2**30, "peak": 2**30 + 4, "seconds": 0.5}
-    run["parts"]["torch"]["records"] = [{"torch": "2"}, trained | {"slowdown": 1.2}]
-    run["parts"]["torch"]["records"].append({"model": "unet", "method": "eager", "error": "out of memory"})
-    both = {"out": 5e10, "into": 4e10, "each_of_both": 3e10}
-    run["parts"]["copies"]["records"].append(both)
-    text = page_module.page([], [run | {"backend": "cupy"}])
-    assert gpu_parts.MISSING not in text
-    assert "2 of 2 small plans took the predicted bytes" in text
-    assert "| resnet50 | 70% | 368 |" in text
-    assert "| gpt | remat 50% | 1 GiB | 1 GiB | 500.0 ms | 1.20 |" in text
-    assert "| unet | eager |  | none: out of memory |  |  |" in text
-    assert "50.0 GB/s out, 40.0 GB/s into, each 30.0 GB/s while the other runs" in text
-    assert "| torch | GPT, ResNet-50, U-Net trained" in text
-    missing = page_module.page([], [run])
-    assert gpu_parts.MISSING in missing
-    assert missing.count("| not run |") == len(gpu_parts.PARTS)
