@@ -46,6 +46,8 @@ from tests.oracles.simulation import slow_simulation
 from tests.strategies import captured_graphs, graphs, rows, stage_chains, training_graphs, unit_chains
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.usefixtures("short_searches")
+
 SOLVERS = list_solvers()
 PLAYED = settings(max_examples=6)  # for each of many solvers
 each_solver = pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
@@ -614,7 +616,7 @@ CLAIMANTS = [Solver(every_order, "", any_graph, "any order", portfolio=False), *
 
 @pytest.mark.parametrize("solver", CLAIMANTS, ids=lambda solver: solver.name)
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_nothing_in_its_class_beats_a_solver_that_claims_an_optimum(solver, data):
     graph = data.draw(chains.filter(chains_oracle.is_exact) if solver.optimal_in == "chain" else tiny)
     if solver.needs(graph) is None:

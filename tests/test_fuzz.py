@@ -215,13 +215,13 @@ def boastful(graph, budget, **options):
 @pytest.mark.parametrize(
     ("solve", "cases", "found"),
     [
-        (lazy, 24, {"auto finds no plan where one solver does", "auto is worse than one solver"}),
-        (boastful, 2, {"a plan below the bound of auto", "bound above the plan"}),
+        (lazy, (12, 20), {"auto finds no plan where one solver does", "auto is worse than one solver"}),
+        (boastful, (0, 1), {"a plan below the bound of auto", "bound above the plan"}),
     ],
 )
 def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, cases, found):
     monkeypatch.setattr(ra, "solve", solve)
-    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in range(cases))) >= found
+    assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in cases)) >= found
 
 
 def raising(error):

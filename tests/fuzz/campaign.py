@@ -150,6 +150,7 @@ class _Worker:
         self.process = spawn.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         other.close()
+        self.pipe.recv()  # it is there: the time of a case is its own
 
     def play(self, number: int) -> Report:
         self.pipe.send(number)
@@ -197,6 +198,7 @@ def _work(case: Case, seed: int, patience: float, pipe, stderr: str, folder: str
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that counts
     if "asan" not in os.environ.get("LD_PRELOAD", ""):  # AddressSanitizer reserves terabytes
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.RLIM_INFINITY))
+    pipe.send(None)
     while True:
         number = pipe.recv()
         signal.setitimer(signal.ITIMER_PROF, patience)
