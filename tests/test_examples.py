@@ -554,7 +554,7 @@ def test_a_script_prints_and_draws_what_it_teaches(name, tmp_path):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
     command = [sys.executable, "-W", "error", EXAMPLES / name, tmp_path]
-    done = subprocess.run(command, cwd=tmp_path, check=True, timeout=240, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=tmp_path, check=True, timeout=600, capture_output=True, text=True)
     assert [line for line in PRINTED[name] if line not in done.stdout] == []
     assert sorted(path.name for path in tmp_path.iterdir()) == [figure for figure, _ in SCRIPTS[name]]
     for figure, wanted in SCRIPTS[name]:
