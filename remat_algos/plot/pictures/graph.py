@@ -186,7 +186,7 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
         dx, dy = tail[0] - x, tail[1] - y
         share = min(half_wide[v] / abs(dx) if dx else 1, half_tall / abs(dy) if dy else 1, 0.8)
         head, neck = (x + share * dx, y + share * dy), (x + (share + 0.05) * dx, y + (share + 0.05) * dy)
-        shape = {"arrowstyle": "-|>", "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0, "linewidth": 0.5}
+        shape: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0, "linewidth": 0.5}
         ax.add_patch(FancyArrowPatch(neck, head, color=DARK, zorder=1, **shape))
 
 
