@@ -1,4 +1,4 @@
-"""Who reads only a tutorial predicts right: its rules give the answers, which the cells of the tutorial accept."""
+"""A reader of one tutorial alone can answer its exercises: the rules of the pages, typed in, are right."""
 
 import contextlib
 import io
