@@ -90,8 +90,9 @@ def left_over(g):
 def test_examples_are_the_same_each_time_unless_a_profile_with_chance_is_asked_for():
     chance = {name: not settings.get_profile(name).derandomize for name in ("default", "quick", "random", "thorough")}
     assert chance == {"default": False, "quick": False, "random": True, "thorough": True}
-    default, random = settings.get_profile("default"), settings.get_profile("random")
-    assert (default.max_examples, default.database) == (random.max_examples, random.database)
+    profiles = [settings.get_profile(name) for name in ("quick", "default", "random", "thorough")]
+    assert all(profile.database is None for profile in profiles)
+    assert sorted(profiles, key=lambda profile: profile.max_examples) == profiles
 
 
 LOOK = settings(max_examples=200, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
