@@ -45,13 +45,27 @@ flags += os.environ.get("REMAT_CFLAGS", "").split()
 
 built = runpy.run_path("kernels/_built.py")
 SHARED = f"remat_algos.kernels.{built['SHARED']}"
-options = ["Cython", Cython.__version__, *flags]
+options = ["Cython", Cython.__version__, *flags, f"setup.py-{THIS}"]
+stamp = Path("kernels", built["STAMP"])
+
+
+def in_place():
+    """True if this run only needs kernels beside their sources, and these are there, built in the same way."""
+    elsewhere = {"build", "sdist", "bdist_wheel", "install", "--build-lib", "-b", "--force", "-f"}
+    if elsewhere & {*sys.argv[1:]} or ("build_ext" in sys.argv and not {"--inplace", "-i"} & {*sys.argv}):
+        return False
+    return built["build_fault"](Path("kernels")) is None and stamp.read_text(encoding="utf-8").split()[1:] == options
+
+
+CURRENT = in_place()  # Cython's own files are newer in each isolated environment, and would have all compiled again
 
 
 class BuildKernels(build_ext):
     """Leaves a stamp of the sources beside what it compiled, and says what to do where nothing compiles."""
 
     def run(self):
+        if CURRENT:
+            return
         if self.editable_mode:  # where `build_ext --inplace` compiles, not in a folder that is gone when this ends
             platform = f"{self.plat_name}-{sys.implementation.cache_tag}"
             self.build_lib, self.build_temp = f"{BUILD}/lib.{platform}", f"{BUILD}/temp.{platform}"
@@ -98,7 +112,9 @@ setup(
         "remat_algos.kernels": ["*.pyx", "*.pxd", "cuda/*.cu"],
     },
     exclude_package_data={"": ["*.c", "*.cpp"]},
-    ext_modules=cythonize(
+    ext_modules=extensions
+    if CURRENT
+    else cythonize(
         extensions,
         build_dir=f"{BUILD}/cython",
         include_path=[f"{BUILD}/cimport"],

@@ -99,9 +99,9 @@ def test_a_build_with_other_flags_compiles_again(source):
     compiler.rename(source / "away")
     assert build(source, **tools, REMAT_CFLAGS="-DOTHER").returncode == 0  # there is nothing to compile
     (source / "kernels" / "lifetimes.pyx").touch()
+    assert build(source, **tools, REMAT_CFLAGS="-DOTHER").returncode == 0  # the same source, newer
+    with open(source / "kernels" / "lifetimes.pyx", "a", encoding="utf-8") as file:
+        file.write("# changed\n")
     assert build(source, **tools, REMAT_CFLAGS="-DOTHER").returncode == 1
     (source / "away").rename(compiler)
     assert compiled(REMAT_CFLAGS="-DOTHER") == ["lifetimes"]  # after a failure what was compiled stays
-    with open(source / "kernels" / "lifetimes.pyx", "a", encoding="utf-8") as file:
-        file.write("# changed\n")
-    assert compiled(REMAT_CFLAGS="-DOTHER") == ["lifetimes"]

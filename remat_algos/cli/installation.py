@@ -106,7 +106,7 @@ def _kernels(folder: Path) -> dict[str, Any]:
         "fault": stamps["build_fault"](folder),
         "sources": stamps["source_hash"](folder),
         "cython": stamp[2] if len(stamp) > 2 else None,
-        "flags": stamp[3:],
+        "flags": [word for word in stamp[3:] if word.startswith("-")],
     }
 
 
