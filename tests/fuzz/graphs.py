@@ -23,6 +23,7 @@ EXPONENTIAL = (
     "exact_dp",
     "exhaustive_lower_sets",
     "live_set_search",
+    "milp",
 )  # in the graph's size: they get a time limit where it is not small
 STRATEGIES = (None, "time", "memory", "cache")
 OPTIONS = {  # values that are tried beside the defaults; those that do not fit are refused in one sentence
