@@ -66,9 +66,6 @@ class BuildKernels(build_ext):
     def run(self):
         if CURRENT:
             return
-        if self.editable_mode:  # where `build_ext --inplace` compiles, not in a folder that is gone when this ends
-            platform = f"{self.plat_name}-{sys.implementation.cache_tag}"
-            self.build_lib, self.build_temp = f"{BUILD}/lib.{platform}", f"{BUILD}/temp.{platform}"
         here = Path(self.get_ext_fullpath(SHARED)).parent / built["STAMP"]
         before = here.read_text(encoding="utf-8").split() if here.exists() else []
         self.force = self.force or before[1:] != options  # objects of other flags do not go with these

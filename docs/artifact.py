@@ -26,7 +26,7 @@ from textwrap import fill
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from docs import contributing
+from docs import console, contributing
 from tests.benchmarks.occasion import Occasion, commit
 
 DOCS = Path(__file__).resolve().parent
@@ -128,7 +128,7 @@ ITEMS = (
         "what commands print on pages",
         "python docs/console.py",
         pages=("README.md", "docs/cli.md", "docs/start.md"),
-        times=r"(?m)\b\d+\.\d\d(?= *$)",  # the last column of `remat compare`
+        times=rf"(?m){console.SECONDS.pattern}",
     ),
     Item(
         "zoo",

@@ -4,6 +4,7 @@ import ast
 import graphlib
 import importlib
 import re
+import subprocess
 import textwrap
 from dataclasses import dataclass
 from functools import cache
@@ -501,3 +502,17 @@ def test_no_kernel_has_an_array_of_objects_of_cpp():
             assert not re.match(r"\s+cdef .*(vector|pair|unordered_map|priority_queue)\[.*\] \w+\[\w+\]", line), (
                 path.name
             )
+
+
+TOP_LEVEL = {
+    *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
+    *("MANIFEST.in", "README.md", "conftest.py", "docs", "examples", "kernels", "pyproject.toml", "remat_algos"),
+    *("setup.py", "tests", "times"),
+}
+
+
+def test_the_repository_keeps_nothing_that_a_run_left_behind():
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    kept = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {Path(line).parts[0] for line in kept.splitlines()} == TOP_LEVEL

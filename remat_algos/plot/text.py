@@ -35,3 +35,8 @@ def columns_of(names: Iterable[str], limit: int) -> int:
 def wrapped(text: str, width: int) -> list[str]:
     """A sentence as lines."""
     return textwrap.wrap(printable(text), width)
+
+
+def wrapped_all(sentences: Iterable[str], width: int) -> list[str]:
+    """Sentences as lines; each begins a line."""
+    return [line for sentence in sentences for line in wrapped(sentence, width)]

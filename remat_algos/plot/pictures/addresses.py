@@ -13,7 +13,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
-from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
 from remat_algos.schedule.simulation import LOADED, Simulation
 from remat_algos.schedule.simulation import ROLES as COMPUTED
 from remat_algos.text.units import format_bytes
@@ -217,7 +217,7 @@ def addresses_text(
     if split is not None:
         bottoms = np.rint(_starts(split) / max(1, allocation.size) * height).astype(int).tolist()
         marks = {row: f"arena {i}" for i, row in enumerate(bottoms) if split.sizes[i]}
-    lines = [line for sentence in _sentences(allocation, split) for line in wrapped(sentence, width)]
+    lines = wrapped_all(_sentences(allocation, split), width)
     lines += [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
     used = (edges.size - 1) * wide
     lines.append(f"{'':>{GUTTER - 2}} └{'─' * used}")

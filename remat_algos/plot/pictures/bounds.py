@@ -11,7 +11,7 @@ from remat_algos.bounds.curve import BoundCurve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.plot.axes import axes_or_new, byte_axis, title
 from remat_algos.plot.colours import BLUE, GREY, PALE
-from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped_all
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.units import fine_percent, format_bytes, percent
 from remat_algos.text.wording import counted
@@ -102,7 +102,7 @@ def bounds_text(curve: BoundCurve, *, width: int = 72) -> str:
     width = max(width, MIN_WIDTH)
     points, base = list(_points(curve)), baseline_peak(curve.graph)
     longest = max([1e-9, *(share for _, share in points)])
-    lines = [line for sentence in _sentences(curve) for line in wrapped(sentence, width)]
+    lines = wrapped_all(_sentences(curve), width)
     lines.append("   limit  of base  overhead")
     for (limit, share), bound in zip(points, curve.bounds, strict=True):
         bar = "█" * round(share / longest * (width - 27))

@@ -14,7 +14,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
 from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
 from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped_all
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.text.wording import counted, shortened
@@ -278,7 +278,7 @@ def decomposition_text(
     """
     tree = bag_tree(decomposition, names, graph, separators)
     width, height, n = max(width, MIN_WIDTH), max(4, height), decomposition.n_bags
-    lines = [line for sentence in _sentences(decomposition, graph, separators) for line in wrapped(sentence, width)]
+    lines = wrapped_all(_sentences(decomposition, graph, separators), width)
     before = _branches(tree)
     shown = n if n <= height else height - 1
     for bag in tree.order[:shown]:

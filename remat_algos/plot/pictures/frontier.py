@@ -23,7 +23,7 @@ from remat_algos.plot.axes import (
     title,
 )
 from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped_all
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted
 
@@ -71,8 +71,8 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     rows = _best(ax, frontier, right) + _bounds(ax, frontier) + _ends(ax, frontier)
     _scales(ax, frontier, right)
     title(ax, _sentences(frontier))
-    legend_beside(ax, rows)
-    _names(ax, frontier)
+    unnamed = _names(ax, frontier)
+    legend_beside(ax, rows + [(None, f"{counted(unnamed, 'solver')} without room for a name")] * bool(unnamed))
     return ax
 
 
@@ -100,14 +100,14 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
     return [(line, f"best of all: {count}"), (None, "in brackets: those of a solver")]
 
 
-def _names(ax: Axes, frontier: Frontier) -> None:
+def _names(ax: Axes, frontier: Frontier) -> int:
     """Name each curve beside its lowest peak: in blue, with their number, those that share plans in the best.
 
-    A name takes the nearest row that is free; one that finds none is left out.
+    A name takes the nearest row that is free. Returns how many found none.
     """
     from matplotlib.patheffects import withStroke
 
-    best = {id(plan) for plan in frontier.plans}
+    best = {id(plan) for plan in frontier.plans}  # the same objects as in the curves
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
     rows, taken = int(tall / LEGEND_ROW), list[tuple[int, float, float]]()
     curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
@@ -132,6 +132,7 @@ def _names(ax: Axes, frontier: Frontier) -> None:
             ax.plot([x, at[0]], [y, at[1]], color=GREY, linewidth=0.6)
         halo = [withStroke(linewidth=3, foreground="white")]
         ax.text(*at, text, color=BLUE if shared else DARK, fontsize=SIZE, va="center", path_effects=halo)
+    return len(curves) - len(taken)
 
 
 def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
@@ -140,8 +141,7 @@ def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     if not plans:
         return []
     one_pass = frontier.bound_compute
-    bounds = [plan.bound.compute if plan.bound and plan.bound.proven else one_pass for plan in plans]
-    overhead = [100 * (bound - one_pass) / max(1, one_pass) for bound in bounds]
+    overhead = [100 * overhead_bound_of(plan, frontier) / max(1, one_pass) for plan in plans]
     x = [min(frontier.bound_memory, plans[0].peak_memory), *(plan.peak_memory for plan in plans)]
     (line,) = ax.step(
         x, [overhead[0], *overhead], where="pre", color=ink(), linewidth=1.2, linestyle=(0, (4, 2)), label="lower bound"
@@ -196,18 +196,24 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     share.set_xlabel("% of the peak without rematerialization")
 
 
+def trade(plan: Plan, frontier: Frontier) -> str:
+    """What a plan saves, and its price."""
+    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
+    return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
+
+
+def overhead_bound_of(plan: Plan, frontier: Frontier) -> int:
+    """The proven lower bound on the overhead of every order within the memory of a plan; 0 if nothing is proven."""
+    return plan.bound.compute - frontier.bound_compute if plan.bound is not None and plan.bound.proven else 0
+
+
 def _sentences(frontier: Frontier) -> list[str]:
     graph, plans = frontier.graph, frontier.plans
     lines = [f"{counted(graph.n_nodes, 'node')}; peak {format_bytes(frontier.base)} without rematerialization"]
     if graph.resident_memory:
         lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
     if plans:
-        least = plans[0]
-        overhead = percent(least.overhead, frontier.bound_compute)
-        share = percent(least.peak_memory, frontier.base)
-        lines.insert(
-            0, f"down to {format_bytes(least.peak_memory)}, {share} of the memory, for {overhead} more compute"
-        )
+        lines.insert(0, f"down to {trade(plans[0], frontier)}")
     if frontier.stop.reason:
         lines.append("cut short: what was found so far")
     return lines
@@ -248,9 +254,8 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
       *         11 B  100.0 %     0.0 % ████████████████████████
     * no plan is better in both
     """
-    width, lines = max(width, MIN_WIDTH), []
-    for sentence in _sentences(frontier):
-        lines += wrapped(sentence, width)
+    width = max(width, MIN_WIDTH)
+    lines = wrapped_all(_sentences(frontier), width)
     best = {(plan.peak_memory, plan.overhead) for plan in frontier.plans}
     limit = max(1, _right(frontier))
     bar = width - len(COLUMNS) - 1

@@ -12,6 +12,7 @@ import numpy as np
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.colours import BLUE, GREY
+from remat_algos.plot.pictures.frontier import overhead_bound_of, trade
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, printable, shortened
 
@@ -84,14 +85,10 @@ def _stairs(plans: Sequence[Plan], scales: _Scales) -> str:
 
 def _bound(frontier: Frontier, scales: _Scales) -> str:
     """What no order computes less than: the bound for a peak also holds for all lower ones."""
-    costs = [max(0, _bound_of(plan, frontier) - frontier.bound_compute) for plan in frontier.plans]
+    costs = [overhead_bound_of(plan, frontier) for plan in frontier.plans]
     edges = [frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)]
     steps = (f"V{scales.y(cost)}H{scales.x(end)}" for cost, (_, end) in zip(costs, pairwise(edges), strict=True))
     return f"M{scales.x(edges[0])} {scales.y(costs[0])}" + "".join(steps)
-
-
-def _bound_of(plan: Plan, frontier: Frontier) -> int:
-    return plan.bound.compute if plan.bound is not None and plan.bound.proven else frontier.bound_compute
 
 
 def _axes(frontier: Frontier, scales: _Scales) -> Iterator[str]:
@@ -126,8 +123,8 @@ def _round_step(top: float) -> float:
 def _points(frontier: Frontier, scales: _Scales) -> Iterator[str]:
     """A mark for each of the best plans, and what it is."""
     for plan in frontier.sampled(MAX_POINTS):
-        text = f"{_trade(plan, frontier)}; {printable(plan.method)}"
-        if bound := max(0, _bound_of(plan, frontier) - frontier.bound_compute):
+        text = f"{trade(plan, frontier)}; {printable(plan.method)}"
+        if bound := overhead_bound_of(plan, frontier):
             text += f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
         text += _recomputed(plan)
         where = f'cx="{scales.x(plan.peak_memory)}" cy="{scales.y(plan.overhead)}"'
@@ -143,11 +140,6 @@ def _recomputed(plan: Plan) -> str:
     return f"; recomputes {counted(len(again), 'node')}: {', '.join(names)}{more}" if again else ""
 
 
-def _trade(plan: Plan, frontier: Frontier) -> str:
-    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
-    return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
-
-
 def _caption(frontier: Frontier) -> str:
     plans = frontier.plans
-    return f"down to {_trade(plans[0], frontier)}" if plans else "no plan"
+    return f"down to {trade(plans[0], frontier)}" if plans else "no plan"

@@ -16,7 +16,7 @@ from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label
 from remat_algos.plot.colours import BLACK, BLUE, DARK, GREY, NODES, VERMILION
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped, wrapped_all
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -310,9 +310,8 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     █ C         1 B  A, B
     """
     graph, runs, kinds = _what(subject, copies)
-    width, lines = max(width, MIN_WIDTH), []
-    for sentence in _sentences(subject):
-        lines += wrapped(sentence, width)
+    width = max(width, MIN_WIDTH)
+    lines = wrapped_all(_sentences(subject), width)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     legend = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)
     lines += wrapped(legend, width)

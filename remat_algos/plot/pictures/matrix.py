@@ -13,7 +13,7 @@ from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, LOADED, NOT_LIVE, RECOMPUTED
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
 from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import counted, shortened
@@ -146,7 +146,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     digits = max(5, len(str(matrices.starts.size)))
     rows = bins(matrices.starts.size, max(4, height))
     columns = bins(matrices.nodes.size, (width - digits - 4) // 2)
-    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
+    lines = wrapped_all(headline(simulation, limit), width)
     lines += wrapped("R: the stage computes the node; S: it is live when the stage starts", width)
     per_line, per_column = (int(np.diff(ends).max()) for ends in (rows, columns))
     if per_line > 1 or per_column > 1:

@@ -14,7 +14,7 @@ from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_bes
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import GREY, ROLES, VERMILION, Style
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped, wrapped_all
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
@@ -204,7 +204,7 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
     width = max(width, MIN_WIDTH)
-    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
+    lines = wrapped_all(headline(simulation, limit), width)
     _, shown = columns(simulation, width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
     lines += bars(simulation, limit, max(height, 4), shown, wide, width - GUTTER)

@@ -12,7 +12,7 @@ from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
 from remat_algos.plot.bins import bin_of, bins
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped, wrapped_all
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import counted
 
@@ -156,7 +156,7 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
     name = max(4, columns_of(names, min(NAME, width // 3)))
     columns = bins(graph.n_nodes, width - digits - name - 4)
     cells = schedule_cells(simulation, rows, columns)
-    lines = [line for sentence in headline(simulation, limit) for line in wrapped(sentence, width)]
+    lines = wrapped_all(headline(simulation, limit), width)
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
         lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)

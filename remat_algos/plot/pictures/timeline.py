@@ -14,7 +14,7 @@ from remat_algos.plot.axes import axes_or_new, byte_axis, ink, legend_beside, ti
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PLUM, SKY, VERMILION, Style
 from remat_algos.plot.pictures.memory import GUTTER, MAX_COLUMNS, NEAR, areas, bars, columns, traces
 from remat_algos.plot.subject import size_of
-from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, format_seconds, percent
 
@@ -236,7 +236,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
     played, budget = _played(subject)
     limit = budget if limit is None else limit
     width, simulation = max(width, MIN_WIDTH), played.simulation
-    lines = [line for sentence in _sentences(played, limit) for line in wrapped(sentence, width)]
+    lines = wrapped_all(_sentences(played, limit), width)
     count = width - GUTTER
     edges = np.linspace(0, played.time, count + 1)
     shown = _highest(played, edges) if len(simulation.schedule) else np.zeros(0, np.int64)

@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, title
 from remat_algos.plot.bins import bins
 from remat_algos.plot.colours import PALE, VERMILION
-from remat_algos.plot.text import MIN_WIDTH, wrapped
+from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted
 
@@ -118,7 +118,7 @@ def validation_text(validation: Validation, *, width: int = 72, height: int = 16
     highest = max([1, *predicted, *measured])
     low, high = (_rows(both, highest, height) for both in (np.minimum(predicted, measured), predicted))
     top = _rows(measured, highest, height)
-    lines = [line for sentence in _sentences(validation) for line in wrapped(sentence, width)]
+    lines = wrapped_all(_sentences(validation), width)
     for row in range(height)[::-1]:
         cells = np.select([row < low, row < high, row < top], ["█", "░", "+"], " ")
         mark = format_bytes(int(highest)) if row == height - 1 else ""
