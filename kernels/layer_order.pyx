@@ -194,7 +194,7 @@ cdef int64_t gain_of(int64_t[::1] at, int64_t a, int64_t a_end, int64_t b, int64
 def check_layers(row, order, above, below):
     """Raise ValueError if an item is not in one layer, or a line does not go from a layer to the next."""
     n, ends = len(order), np.asarray(row)
-    if ends[0] != 0 or ends[-1] != n or np.any(np.diff(ends) < 0) or not np.array_equal(np.sort(order), np.arange(n)):
+    if ends[0] != 0 or ends[len(ends) - 1] != n or np.any(np.diff(ends) < 0) or not np.array_equal(np.sort(order), np.arange(n)):
         raise ValueError("each of the n items stands once in order, and row ascends from 0 to n")
     if len(above) != len(below) or any(len(x) and not 0 <= np.min(x) <= np.max(x) < n for x in (above, below)):
         raise ValueError("a line has two items as its ends")
