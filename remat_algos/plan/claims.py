@@ -138,7 +138,7 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
         return graph
     try:
         return differentiate(graph, **options)
-    except (TypeError, GraphError) as error:
+    except (TypeError, ValueError) as error:
         raise PlanError(f'"differentiate" of the plan holds options that do not fit: {_short(options)}') from error
 
 
@@ -160,7 +160,7 @@ def _link(record: Mapping[str, Any]) -> Link | None:
     """The link of a plan, if it has one."""
     try:
         return Link.of(record["link"]) if "link" in record else None
-    except GraphError as error:
+    except (TypeError, ValueError) as error:
         raise PlanError(f'"link" of the plan is invalid: {error}') from error
 
 
