@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from remat_algos.kernels.chain_table import EVERY, SWEEP, fill_rows, in_slots, operations, row_offset, rows_of_table
 
@@ -89,6 +89,7 @@ def test_keeping_all_is_the_run_without_rematerialization(graph):
         assert stages.upper.highest == baseline(graph).peak_memory
 
 
+@example(graph=ComputationGraph.from_edges([(1, 10)], n_nodes=11), count=2)  # the last stage is more than half
 @given(graph=graphs(max_nodes=12, min_nodes=1, seeded=True), count=st.integers(2, 4))
 def test_joined_stages_are_stages(graph, count):
     training = differentiate(graph)

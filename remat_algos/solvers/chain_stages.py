@@ -174,12 +174,12 @@ class ChainStages:
         return int(self.link.size)
 
     def joined(self, count: int) -> "ChainStages":
-        """Join neighbours, to about equal numbers of nodes, if there are more stages than the maximum."""
+        """Join neighbours, to at least two of about equal numbers of nodes, if there are more than the maximum."""
         if len(self) <= count:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
         goals = (np.arange(1, count) * self.nodes.size) // count
-        ends = np.unique(np.append(np.searchsorted(last_node, goals), len(self) - 1))
+        ends = np.unique(np.append(np.searchsorted(last_node[:-2], goals), len(self) - 1))  # the last may be the largest
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
