@@ -62,12 +62,13 @@ def shared_graphs():
 
 
 def shortened(level):
-    """A level of effort with a small part of the work of `search` and of that with copies, and fewer last moments."""
+    """A level of effort with a small part of the work of all searches, and fewer last moments."""
     return replace(
         level,
         search_work=level.search_work // 30,
         search_work_of_node=level.search_work_of_node // 30,
         copies_work=level.copies_work // 10,
+        live_sets=level.live_sets // 20,
         last_moments=min(level.last_moments, 2),
     )
 

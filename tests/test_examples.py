@@ -416,6 +416,7 @@ def plan_or_error(graph, budget, solver):
         return error
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_solver_reaches_70_percent_or_says_how_low_it_gets(training, name, solver):

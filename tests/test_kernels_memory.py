@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -39,25 +40,54 @@ CHILD = """
             os._exit(1 if small() == before else 2)
         os._exit(0)
 
-    small, large = CASES[sys.argv[1]]()
-    before = small()
-    print(json.dumps([outcome(large, room << 10) for room in json.loads(sys.argv[2])]))
+    for line in sys.stdin:  # one case each, in a process as fresh as this one
+        if os.fork():
+            print("exit", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+            continue
+        small, large = CASES[line.strip()]()
+        before = small()
+        print(json.dumps([outcome(large, room << 10) for room in json.loads(sys.argv[1])]), flush=True)
+        os._exit(0)
 """
 ROOM = [64, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144]  # KiB beside what the process has
 
 
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """Asks a process, which has imported all, for a case: lines of what came of it, and what it said of errors."""
+    said = tmp_path_factory.mktemp("kernels") / "said.txt"
+    with said.open("w") as errors:
+        child = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(CHILD), json.dumps(ROOM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},  # glibc: large blocks that are freed are given back
+        )
+
+    def ask(case):
+        before = said.stat().st_size
+        print(case, file=child.stdin, flush=True)
+        watchdog = Timer(120, child.kill)
+        watchdog.start()
+        said_by_case = [child.stdout.readline()]
+        while said_by_case[-1] and not said_by_case[-1].startswith("exit"):
+            said_by_case.append(child.stdout.readline())
+        watchdog.cancel()
+        return said_by_case, said.read_bytes()[before:].decode()
+
+    with child:
+        yield ask
+        child.stdin.close()
+
+
 @pytest.mark.parametrize("case", sorted(kernel_cases.CASES))
-def test_lack_of_memory_is_an_error(case):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(CHILD), case, json.dumps(ROOM)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},  # glibc: large blocks that are freed are given back
-    )
-    assert done.returncode == 0, done.stderr
-    assert "ignored" not in done.stderr  # Cython prints what a function that cannot raise swallows
-    outcomes = json.loads(done.stdout)
+def test_lack_of_memory_is_an_error(case, asked):
+    lines, errors = asked(case)
+    assert lines[-1] == "exit 0\n", errors
+    assert "ignored" not in errors  # Cython prints what a function that cannot raise swallows
+    outcomes = json.loads(lines[0])
     assert set(outcomes) <= {"MemoryError", "done"}, outcomes
     assert outcomes[:4] == ["MemoryError"] * 4, outcomes
 

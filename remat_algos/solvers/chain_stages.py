@@ -179,7 +179,9 @@ class ChainStages:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
         goals = (np.arange(1, count) * self.nodes.size) // count
-        ends = np.unique(np.append(np.searchsorted(last_node[:-2], goals), len(self) - 1))  # the last may be the largest
+        ends = np.unique(
+            np.append(np.searchsorted(last_node[:-2], goals), len(self) - 1)
+        )  # the last may be the largest
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":

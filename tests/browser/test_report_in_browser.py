@@ -214,12 +214,12 @@ def test_copies_have_their_engines_and_the_bytes_of_the_host(opened):
 @pytest.mark.parametrize("name", ["copies", "large"])
 def test_a_step_is_drawn_within_a_frame(opened, name):
     page = opened(name)
-    assert min(page.evaluate(DRAWING) for _ in range(3)) < 16
+    assert min(page.evaluate(DRAWING) for _ in range(5)) < 16
 
 
 def test_two_thousand_nodes_play_smoothly(opened):
     page = opened("large")
-    assert max(page.evaluate(FRAMES) for _ in range(2)) >= 20  # of 57 on two quiet cores; others may use them
+    assert max(page.evaluate(FRAMES) for _ in range(4)) >= 20  # of 57 on two quiet cores; others may use them
 
 
 def test_nodes_that_stay_drawn_look_as_if_all_were_drawn(opened):
