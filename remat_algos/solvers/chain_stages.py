@@ -179,9 +179,8 @@ class ChainStages:
             return self
         last_node = np.flatnonzero(np.diff(self.stage, append=len(self)))
         goals = (np.arange(1, count) * self.nodes.size) // count
-        ends = np.unique(
-            np.append(np.searchsorted(last_node[:-2], goals), len(self) - 1)
-        )  # the last may be the largest
+        before_last = np.searchsorted(last_node[:-2], goals)  # the last may hold most of the nodes
+        ends = np.unique(np.append(before_last, len(self) - 1))
         return self._at(ends)
 
     def _at(self, ends: Int64) -> "ChainStages":
