@@ -354,12 +354,24 @@ BAD_DOT = {
     "open quote": ('digraph {\n"a -> b }', "g.dot: not valid DOT at line 2, column 1"),
     "a slash": (in_dot("a/b -> c"), "g.dot: not valid DOT at line 1, column 12 (Expected rbrace, found '/')"),
     "too deep": (in_dot("{" * 5000), "g.dot, line 1: subgraphs are nested deeper than 4; flatten them"),
+    "a node without end": (
+        in_dot("a; b -> c\n" * 501),
+        "g.dot: node 'a' is stated more than 500 times; keep one statement",
+    ),
+    "quotes without end": (in_dot('"' * 100_000), "g.dot: node '' is stated more than 500 times; keep one statement"),
     "not closed": (in_dot("subgraph {" * 10), "g.dot, line 1: subgraphs are nested deeper than 4; flatten them"),
     "a name within brackets": (in_dot("a [name=b]"), "g.dot: `name` is not an attribute; the name of a node stands"),
     "no node": (in_dot(""), "g.dot: there are no nodes; add one"),
     "an empty name": (in_dot('a -> ""'), "g.dot, node '': the node has neither id nor name; give it one"),
     "a line break in a name": (in_dot('"a\nb"'), "g.dot: 'a\\nb' is not a valid name"),
 }
+
+
+def test_names_that_are_no_statements_may_be_repeated(tmp_path):
+    (tmp_path / "g.dot").write_text(in_dot("; ".join(["a [memory=2]", *(f"a -> b{i}" for i in range(600))])))
+    assert read_graph(tmp_path / "g.dot").n_nodes == 601
+
+
 BAD_DRAWN = {
     "a cycle": (
         ({"a": {}, "b": {}}, [("a", "b", {}), ("b", "a", {})]),

@@ -6,6 +6,7 @@ import io
 import re
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from types import ModuleType
 from typing import IO, Any, NoReturn
@@ -17,7 +18,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_writer import Record
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
-from remat_algos.text.wording import LONGEST_PATH, shortened
+from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 BLANK = r"\s+|//[^\n]*|/\*.*?\*/|\#[^\n]*"
 _START = re.compile(
@@ -25,7 +26,7 @@ _START = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_BRACE = re.compile(rf'(?>{BLANK})|"(?:[^"\\]|\\.)*+"|([{{}}])', re.DOTALL)
+_TOKEN = re.compile(rf'(?>{BLANK})|("(?:[^"\\]|\\.)*+"|->|--|[{{}}\[\]=:;,]|[\w.]+|.)', re.DOTALL)
 _ESCAPED = re.compile(r'\\(\r?\n|["\\])')
 _PLACE = re.compile(r"(.*?)\s*\(at char \d+\), \(line:(\d+), col:(\d+)\)$")
 
@@ -34,6 +35,12 @@ MAX_READ = 250_000
 
 MAX_NESTED = 4
 """Subgraphs in one another: each level doubles pydot's time, or makes it fourfold where there is a fault."""
+
+MAX_REPEATED = 500
+"""Statements of one node: pydot looks at all earlier ones for each."""
+
+_NO_STATEMENT = frozenset(("->", "--", "=", ":"))
+"""What stands before or behind a name that is not a statement of its own."""
 
 _END = "the_end_of_the_file"
 """A graph put behind the text: where pydot meets what it cannot read after a whole graph, it stops without a word."""
@@ -57,7 +64,7 @@ def _read(text: str, source: str) -> Any:
     """pydot's graph."""
     if len(text) > MAX_READ:
         _fail(source, f"{_too_long(text)}; give the graph as JSON, npz or GraphML")
-    _check_nesting(text, source)
+    _check_work(text, source)
     output = io.StringIO()
     try:
         with _LOCK, warnings.catch_warnings():
@@ -94,14 +101,25 @@ def _printing(module: ModuleType, output: IO[str]) -> Iterator[None]:
         del vars(module)["print"]
 
 
-def _check_nesting(text: str, source: str) -> None:
-    """Refuse nested braces on which pydot would not finish."""
-    depth = 0
-    for brace in _BRACE.finditer(text):
-        depth += {"{": 1, "}": -1}.get(brace[1], 0)
-        if depth > MAX_NESTED + 1:
-            line = text.count("\n", 0, brace.start()) + 1
+def _check_work(text: str, source: str) -> None:
+    """Refuse nested braces, and nodes that are stated again and again, on which pydot would not finish."""
+    depth, brackets, before, last = 0, 0, "", ""
+    stated = Counter[str]()
+    for token in _TOKEN.finditer(text):
+        word = token[1]
+        if word is None:
+            continue
+        depth += {"{": 1, "}": -1}.get(word, 0)
+        brackets += {"[": 1, "]": -1}.get(word, 0)
+        line = text.count("\n", 0, token.start()) + 1 if depth > MAX_NESTED + 1 else 0
+        if line:
             _fail(f"{source}, line {shortened(line)}", f"subgraphs are nested deeper than {MAX_NESTED}; flatten them")
+        if brackets <= 0 and not _NO_STATEMENT & {before, last, word}:
+            stated[last] += last[:1] == '"' or last[:1].isalnum()
+            if stated[last] > MAX_REPEATED:
+                name = quoted(last.strip('"'))
+                _fail(source, f"node {name} is stated more than {MAX_REPEATED} times; keep one statement")
+        before, last = last, word
 
 
 class _DotReader:
