@@ -164,7 +164,17 @@ def interrupted_as(message: str) -> Iterator[None]:
 
 def n_cores() -> int:
     """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _core_limit)
+
+
+def use_cores(most: int) -> None:
+    """Let searches of this process use no more cores than that; schedules do not depend on it."""
+    global _core_limit
+    _core_limit = most
+
+
+_core_limit = 2**31
 
 
 class Stopwatch:

@@ -153,15 +153,16 @@ def _decompressed(data: bytes, limit: int, source: str) -> bytes | None:
 # ---------------------------------------------------------------- writing
 
 
-def write_whole(file: Path, data: bytes) -> None:
+def write_whole(file: Path, data: bytes, *, durable: bool = False) -> None:
     """Write to a temporary name and rename, so that no half-written file is ever seen.
 
-    A link is followed; a pipe or a device is written to directly; the mode of a file stays. Errors name the file.
+    A link is followed; a pipe or a device is written to directly; the mode of a file stays. Errors name the file. With
+    `durable` it is on the disk when this returns, and stays after a loss of power.
     """
-    write_all({file: data})
+    write_all({file: data}, durable=durable)
 
 
-def write_all(contents: Mapping[Path, bytes]) -> None:
+def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
     """Write several files; if one of them cannot be written, the existing files are left unchanged."""
     staged: dict[Path, Path] = {}
     file = Path()
@@ -176,8 +177,13 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
                 with open(temporary, "xb") as out:
                     _copy_mode(target, temporary)
                     out.write(data)
+                    if durable:
+                        out.flush()
+                        os.fsync(out.fileno())
         for temporary, target in staged.items():
             os.replace(temporary, target)
+        for folder in {target.parent for target in staged.values()} if durable else ():
+            _sync_folder(folder)
         for file, data in contents.items():
             if _is_stream(file):
                 file.write_bytes(data)
@@ -188,6 +194,16 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
         if isinstance(error, OSError):
             error.filename = os.fspath(file)  # it is that of the temporary file, or None if the disk was full
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the system can."""
+    with contextlib.suppress(OSError):  # Windows opens no folders, and some network drives sync none
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _copy_mode(target: Path, temporary: Path) -> None:

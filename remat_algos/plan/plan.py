@@ -376,11 +376,16 @@ class Plan:
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
     """Read and verify a plan; return it with its doubts (`Checked`)."""
     record = read_record(path)
-    details = record.get("details", {})
     try:
-        found = checked(graph, shaped(record))
+        return plan_of(record, graph)
     except PlanError as error:
         raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
+
+
+def plan_of(record: Mapping[str, Any], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
+    """Verify the record of a plan; return the plan with its doubts (`Checked`)."""
+    found = checked(graph, shaped(record))
+    details = record.get("details", {})
     plan = Plan(
         graph=found.graph,
         budget=Budget(**(record["budget"] or {})),
