@@ -50,6 +50,8 @@ __all__, _get, __dir__ = _namespace(
         "plan.breakdown": "Breakdown breakdown",
         "plan.what_if": "what_if",
         "plan.fit": "fit",
+        "sweeps.driver": "sweep",
+        "sweeps.results": "read_sweep",
         "executor.run": "execute",
         "executor.validate": "validate",
         "errors": "RematError GraphError GraphWarning ScheduleError BudgetError PlanError",

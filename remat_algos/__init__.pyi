@@ -17,6 +17,7 @@ from remat_algos import plot as plot
 from remat_algos import schedule as schedule
 from remat_algos import solvers as solvers
 from remat_algos import structure as structure
+from remat_algos import sweeps as sweeps
 from remat_algos.context import Progress
 from remat_algos.cost.devices import AnyLink
 from remat_algos.errors import BudgetError as BudgetError
@@ -47,6 +48,8 @@ from remat_algos.schedule.schedule import Order
 from remat_algos.schedule.schedule import Schedule as Schedule
 from remat_algos.schedule.simulation import Simulation as Simulation
 from remat_algos.solvers.registry import list_solvers as list_solvers
+from remat_algos.sweeps.driver import sweep as sweep
+from remat_algos.sweeps.results import read_sweep as read_sweep
 from typing import Any
 import os
 __version__: str

@@ -42,6 +42,7 @@ SOURCES = {
     "SeparatorTree": "SeparatorTree.balanced makes one",
     "Simulation": "simulate(graph, schedule) returns one",
     "Trace": "Trace.of(simulation) makes one",
+    "SweepResults": "sweep and read_sweep return one",
     "TreeDecomposition": "TreeDecomposition.of(eliminate(graph)) makes one",
     "UndirectedGraph": "UndirectedGraph.of(graph) makes one",
     "Validation": "validate(graph, plan) returns one",

@@ -20,6 +20,7 @@ __all__ = [
     "RematError",
     "ScheduleError",
     "StaleValueError",
+    "SweepError",
 ]
 
 
@@ -106,6 +107,10 @@ class BudgetError(RematError):
 
 class PlanError(RematError, ValueError):
     """A plan cannot be read, or belongs to another graph."""
+
+
+class SweepError(RematError, ValueError):
+    """The jobs of a sweep, its folder or its executor cannot be used."""
 
 
 class ClaimError(PlanError):

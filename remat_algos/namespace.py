@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-NAMESPACES = "allocate bounds cost errors executor formats ir models operations plot schedule solvers structure"
+NAMESPACES = "allocate bounds cost errors executor formats ir models operations plot schedule solvers structure sweeps"
 """The packages, and the module of errors, that have public names of their own."""
 
 

@@ -35,7 +35,19 @@ ROOMS = (
         "cost",
         "models",
     ),
-    *("structure", "bounds", "schedule", "allocate", "solvers", "plan", "formats", "executor", "plot", "interop"),
+    *(
+        "structure",
+        "bounds",
+        "schedule",
+        "allocate",
+        "solvers",
+        "plan",
+        "formats",
+        "sweeps",
+        "executor",
+        "plot",
+        "interop",
+    ),
     *("reproduce", "cli"),
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -57,6 +58,7 @@ def shown():
     yield from (ra.executor.train(NETWORK, steps=1), ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
     yield from (*ra.operations.operation_kinds(), ra.operations.operation_kind("Concat").formula, ra.models.Settings())
     yield from (evaluated(PLAN.graph, PLAN.schedule), ra.cost.Link.of("pcie5"))
+    yield from (ra.sweeps.SweepJob(CHAIN), ra.sweeps.SweepResults(Path("results"), ({"outcome": "planned"},)))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 import numpy as np
 import pytest
@@ -61,6 +61,7 @@ class World:
         self.training = ra.executor.train(self.network, steps=1)
         self.operators = ra.executor.SyntheticOperators(graph)
         ra.execute(graph, self.schedule, self.operators)
+        self.results = ra.sweep([{"graph": graph, "solver": "no_remat"}], Path(mkdtemp(), "results"), processes=1)
         # all that a graph may have
         self.full = ra.ComputationGraph.from_arrays(
             read_indptr=[0, 0, *range(1, depth + 1)],
@@ -116,6 +117,8 @@ class World:
             "Formula": ra.operations.operation_kind("Concat").formula,
             "Layers": ra.models.Layers("small", ra.models.Settings()),
             "Settings": ra.models.Settings(workspace=0),
+            "SweepJob": ra.sweeps.SweepJob(self.graph, "100%", solver="no_remat"),
+            "SweepResults": self.results,
         }
 
 
@@ -207,6 +210,7 @@ FREE = """
     rounds rows rule scale seconds seed seeds shortest size solver solvers source start step steps subjects
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
+    executor folder gradients islands jobs left modules moves processes results retries retry_failed shard stop timeout
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 
@@ -376,6 +380,8 @@ NO_CHECK = {
     ("Plan", "reservation"),
     ("Reservation", "allocation"),
     ("Backward", "grad_memory"),
+    ("SweepJob", "budget"),
+    ("SweepJob", "graph"),
 }
 
 

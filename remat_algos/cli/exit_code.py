@@ -19,6 +19,8 @@ class ExitCode(IntEnum):
     """Or too little memory for it, or no solver that can serve."""
     INFEASIBLE = 3
     """No plan within the budget was found, or none exists."""
+    FAILED = 4
+    """Jobs of a sweep failed."""
     BUG = 70
     """An error in remat itself; EX_SOFTWARE of sysexits.h."""
     INTERRUPTED = 130

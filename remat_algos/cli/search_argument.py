@@ -15,7 +15,7 @@ RANDOM_SEED = "random seed (default: 0)"
 
 def add_time_limit(parser: argparse._ActionsContainer, help: str) -> None:
     """Add --time-limit; `help` describes what it ends."""
-    parser.add_argument("--time-limit", type=_seconds, metavar="SECONDS", help=help)
+    parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=help)
 
 
 def add_seed(parser: argparse._ActionsContainer, help: str = RANDOM_SEED) -> None:
@@ -56,7 +56,8 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A time, 0 or more."""
     return _number(text, "is not a time; give seconds, 0 or more")
 
 

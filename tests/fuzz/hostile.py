@@ -96,9 +96,11 @@ VALID = {
     "dtype": lambda: "float32",
     "edges": lambda: [(0, 1)],
     "first": lambda: [0] * 3,
+    "folder": lambda: folder() / "results",
     "compute": lambda: 5,
     "form": lambda: ra.formats.graph_formats()[0],
     "i": lambda: 0,
+    "jobs": lambda: [{"graph": worlds()[0].graph, "solver": "no_remat"}],
     "last": lambda: [1] * 3,
     "limit": lambda: 2**40,
     "method": lambda: "by hand",
@@ -115,6 +117,7 @@ VALID = {
     "record": dict,
     "resident": lambda: 0,
     "residents": lambda: [],
+    "results": lambda: worlds()[0].results,
     "rows": lambda: [0, len(worlds()[0].family) - 1],
     "scale": lambda: 1,
     "settings": lambda: ra.models.Settings(),
@@ -153,6 +156,9 @@ OWN = {
     ("read_gr", "path"): lambda: folder() / "graph.gr",
     ("read_in_place", "path"): lambda: folder() / "in_place.csv",
     ("read_mirror_counts", "path"): lambda: folder() / "counts.csv",
+    ("read_jobs", "path"): lambda: folder() / "jobs.jsonl",
+    ("read_sweep", "folder"): lambda: worlds()[0].results.folder,
+    ("SweepResults.save", "path"): lambda: folder() / "table.csv",
     ("read_order", "path"): lambda: folder() / "order.txt",
     ("read_td", "path"): lambda: folder() / "graph.td",
     ("read_graph", "path"): lambda: folder() / "graph.json",
@@ -179,6 +185,7 @@ def folder():
     ra.formats.write_gr(world.undirected, place / "graph.gr")
     ra.formats.write_td(world.decomposition, place / "graph.td", world.graph.n_nodes)
     (place / "buffers.csv").write_text("id,lower,upper,size\n0,0,1,2\n")
+    (place / "jobs.jsonl").write_text('{"graph": "graph.json"}')
     (place / "in_place.csv").write_text("op,read\nReLU,0\n")
     (place / "counts.csv").write_text(f"node,count\n{world.graph.labels[0]},0\n")
     return place

@@ -1,0 +1,171 @@
+"""remat sweep: many jobs, with their results in a folder."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
+from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.search_argument import seconds, whole_number
+from remat_algos.text.wording import counted, quoted, shortened, shortened_path
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from remat_algos.sweeps.results import SweepResults
+
+HELP = "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
+PICTURES = ("profiles", "overheads", "solve_times")
+OF_JOBS = ("processes", "dask", "shard", "retries", "retry_failed", "timeout", "memory", "modules")
+"""Options that go with jobs alone."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments: the jobs or the folder, where and how jobs run, and what to make of the results."""
+    parser.add_argument(
+        "jobs", metavar="JOBS", help="jobs to solve, .jsonl or .csv; or the folder of a sweep, whose results are shown"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER", help="keep results here; jobs that have one there are not solved again"
+    )
+    group = parser.add_argument_group("where and how jobs run")
+    group.add_argument("--processes", type=_count, metavar="N", help="jobs at once (default: the number of cores)")
+    group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this scheduler of dask")
+    group.add_argument(
+        "--shard",
+        type=_shard,
+        metavar="I/K",
+        help="only the I-th of K parts of the jobs, as of a task of a batch system",
+    )
+    group.add_argument("--retries", type=_count, metavar="N", help="tries of a job that fails (3)")
+    group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
+    group.add_argument("--timeout", type=seconds, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
+    group.add_argument("--memory", metavar="BYTES", help="end a job that takes more memory, such as 4GiB (Linux)")
+    group.add_argument(
+        "--import", dest="modules", action="append", metavar="MODULE", help="import MODULE first; may be repeated"
+    )
+    parser.add_argument("--table", type=_table, metavar="FILE", help="write the results as a table, .csv or .parquet")
+    add_plot(parser, pictures=PICTURES)
+    add_json(parser)
+
+
+def run(arguments: argparse.Namespace) -> ExitCode:
+    """Solve jobs, or show results; 4 if jobs failed, 130 if interrupted."""
+    check_plot(arguments)
+    found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
+    if arguments.json:
+        print_json({"stop": found.stop.value, "left": found.left, "rows": list(found.rows)})
+    else:
+        _print(found)
+    if arguments.table:
+        found.save(arguments.table)
+        if not arguments.json:
+            print_row("table", arguments.table)
+    draw(arguments, arguments.picture or PICTURES[0], found)
+    failed = any(row["outcome"] == "failed" for row in found)
+    return ExitCode.of(found.stop, ExitCode.FAILED if failed else ExitCode.DONE)
+
+
+def _shown(arguments: argparse.Namespace) -> SweepResults:
+    from remat_algos.sweeps.results import read_sweep
+
+    given = [name for name in ("output", *OF_JOBS) if getattr(arguments, name) not in (None, False)]
+    if given:
+        option = f"--{given[0]}".replace("modules", "import").replace("_", "-")
+        folder = shortened_path(arguments.jobs)
+        raise argparse.ArgumentTypeError(
+            f"{option} goes with jobs, and {folder} is a folder of results; name the file of the jobs"
+        )
+    return read_sweep(arguments.jobs)
+
+
+def _swept(arguments: argparse.Namespace) -> SweepResults:
+    from remat_algos.sweeps.driver import sweep
+    from remat_algos.text.units import parse_bytes
+
+    if arguments.output is None:
+        raise argparse.ArgumentTypeError("results need a folder; give -o FOLDER")
+    if arguments.dask is not None and arguments.processes is not None:
+        raise argparse.ArgumentTypeError("--processes are those of this machine, and --dask has its own; give one")
+    if arguments.modules:
+        sys.path.insert(0, os.getcwd())  # as with python -m
+    try:
+        memory = None if arguments.memory is None else parse_bytes(arguments.memory)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"--memory {shortened(arguments.memory)}: {error}") from error
+    with _executor(arguments.dask) as executor, progress_line(keeps=False) as progress:
+        return sweep(
+            arguments.jobs,
+            arguments.output,
+            executor,
+            3 if arguments.retries is None else arguments.retries,
+            processes=arguments.processes,
+            timeout=arguments.timeout,
+            memory=memory,
+            shard=arguments.shard,
+            retry_failed=arguments.retry_failed,
+            modules=arguments.modules or (),
+            progress=progress,
+        )
+
+
+@contextlib.contextmanager
+def _executor(address: str | None) -> Iterator[Executor | None]:
+    """The executor of a scheduler of dask; None for processes here."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        remedy = "install it: python -m pip install 'remat_algos[dask]'"
+        raise argparse.ArgumentTypeError(f"dask is not installed; {remedy}") from error
+    try:
+        client: Any = Client(address, timeout="10s")
+    except (OSError, ValueError, TimeoutError) as error:
+        raise argparse.ArgumentTypeError(
+            f"--dask {shortened(address)}: no scheduler answers there; start one with `dask scheduler`"
+        ) from error
+    with client:
+        yield client.get_executor()
+
+
+def _print(results: SweepResults) -> None:
+    if not len(results):
+        print_text(f"{shortened_path(results.folder)}: no results yet")
+    else:
+        print_text(f"{shortened_path(results.folder)}: {counted(len(results), 'result')}")
+        rows = list(results.summary())
+        none = [name for i, name in enumerate(results.columns) if all(row[i] in ("", "0") for row in rows)]
+        print_table(results.columns, rows, hidden=none)
+    for line in results.notes():
+        print_text(line)
+
+
+def _count(text: str) -> int:
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is too few; give 1 or more")
+    return number
+
+
+def _shard(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
+        return int(part), int(parts)
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is no part; give I/K with I from 1 to K, such as 1/8")
+
+
+def _table(path: str) -> str:
+    from remat_algos.sweeps.results import TABLES
+
+    if Path(path).suffix not in TABLES:
+        raise argparse.ArgumentTypeError(f"{shortened_path(path)} is none of {', '.join(TABLES)}; name one of them")
+    return writable(path)

@@ -1,0 +1,224 @@
+"""Processes that solve jobs for the thread or worker that an executor gives; each of these has one of its own.
+
+A job that takes all memory, never ends or crashes the interpreter ends this process and nothing else, whichever
+executor runs the sweep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import IO, Any
+
+from remat_algos.errors import SweepError
+from remat_algos.sweeps.worker import FAILED, receive, send
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import shortened
+
+LOOK = 0.05  # seconds between looks at the memory of a job
+LONGEST = 300  # characters of a reason
+START = 60.0  # seconds in which a process has to import all
+_BOOT = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from remat_algos.sweeps.worker import serve; serve(json.loads(sys.argv[2]))"
+)
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+class Died(Exception):
+    """The process ended, or was ended, before it answered."""
+
+
+class Child:
+    """A process that solves jobs."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self.modules = tuple(modules)
+        self.stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _BOOT, json.dumps(sys.path), json.dumps(list(modules))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # of other jobs
+            start_new_session=True,  # Ctrl-C reaches the driver alone
+        )
+
+    def begin(self) -> None:
+        """Wait until it has imported all; SweepError if it cannot, Died if it was ended."""
+        try:
+            self._wait(START, None)
+            self._received()
+        except Died as error:
+            if self.process.wait() < 0:
+                raise
+            why = shortened(str(error), LONGEST)
+            raise SweepError(f"the process that solves jobs does not start: {why}") from error
+
+    def solve(
+        self, record: Mapping[str, Any], timeout: float | None = None, memory: int | None = None
+    ) -> tuple[dict[str, Any], str]:
+        """The figures and the JSON of the plan of a job; Died if the process ended or had to be ended."""
+        try:
+            send(self.process.stdin, json.dumps(record).encode())  # type: ignore[arg-type]
+        except OSError as error:
+            raise Died(self._reason()) from error
+        self._wait(timeout, memory)
+        return json.loads(self._received()), self._received().decode()
+
+    def stop(self) -> None:
+        """End the process; who waits for it gets Died."""
+        with contextlib.suppress(OSError):
+            self.process.kill()
+
+    def __del__(self) -> None:  # with its thread
+        if hasattr(self, "process"):
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process, and free what it took."""
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+
+    def _wait(self, timeout: float | None, memory: int | None) -> None:
+        """Wait for an answer; Died, with the process ended, after too long or with too much memory."""
+        assert self.process.stdout is not None
+        end = time.monotonic() + timeout if timeout is not None else None
+        while True:
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                self.process.kill()
+                raise Died(f"it took more than {timeout:g} s")
+            look = left if memory is None else LOOK if left is None else min(LOOK, left)
+            if wait([self.process.stdout.fileno()], look):
+                return
+            used = self._resident() if memory is not None else 0
+            if memory is not None and used > memory:
+                self.process.kill()
+                raise Died(f"it took {format_bytes(used)} of memory, more than the {format_bytes(memory)} of a job")
+
+    def _received(self) -> bytes:
+        message = receive(self.process.stdout)  # type: ignore[arg-type]
+        if message is None:
+            raise Died(self._reason())
+        return message
+
+    def _resident(self) -> int:
+        """Bytes of memory that the process has; 0 where that is not known."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
+        return 0
+
+    def _reason(self) -> str:
+        """What ended the process, and the last line it said."""
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        code = self.process.wait()
+        self.stderr.seek(0)
+        lines = self.stderr.read()[-4000:].decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        if code >= 0:
+            how = f"exit code {code}"
+        else:
+            how = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
+            how += ", perhaps for lack of memory" if -code == signal.SIGKILL else ""
+        return f"its process ended ({shortened(how)})" + (f": {shortened(last, 200)}" if last else "")
+
+
+_OF_THREAD = threading.local()
+
+
+class Processes(ThreadPoolExecutor):
+    """Threads that each wait for a process of their own: the executor of a sweep on one machine.
+
+    Unlike those of `ProcessPoolExecutor`, a process that ends takes only its own job with it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.children, self.closed = list[Child](), False
+        super().__init__(count, initializer=setattr, initargs=(_OF_THREAD, "executor", self))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes, whatever they are at, and the threads."""
+        self.closed = True
+        for child in list(self.children):
+            child.stop()
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        for child in self.children:
+            child.kill()
+
+
+def solved(
+    record: Mapping[str, Any],
+    graph: str | bytes,
+    modules: Sequence[str] = (),
+    timeout: float | None = None,
+    memory: int | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Solve a job in the process of this thread; executors run this.
+
+    Parameters
+    ----------
+    record : mapping
+        As `job_record` gives it.
+    graph : str or bytes
+        The file of its npz, or the npz, for workers that do not see the folder.
+    modules : sequence of str
+        To be imported first, such as one that registers solvers.
+    timeout : float, optional
+        Seconds after which the job is ended.
+    memory : int, optional
+        Bytes above which it is ended.
+
+    Returns
+    -------
+    figures : dict
+        With "outcome" and, of a job that died, its "reason".
+    plan : str
+        JSON, or empty.
+    """
+    child = getattr(_OF_THREAD, "child", None)
+    if child is None or child.modules != tuple(modules) or child.process.poll() is not None:
+        child = _OF_THREAD.child = None
+    file = graph if isinstance(graph, str) else _kept(record["graph"], graph)
+    try:
+        if child is None:
+            child = _OF_THREAD.child = Child(modules)
+            executor = getattr(_OF_THREAD, "executor", None)
+            if executor is not None:
+                executor.children.append(child)
+                if executor.closed:
+                    child.stop()
+            child.begin()
+        return child.solve({**record, "file": file}, timeout, memory)
+    except Died as error:
+        _OF_THREAD.child.kill()
+        _OF_THREAD.child = None
+        return {"outcome": FAILED, "reason": str(error)}, ""
+
+
+def _kept(name: str, data: bytes) -> str:
+    """The file of a graph that came as bytes."""
+    if not hasattr(_kept, "folder"):
+        _kept.folder = tempfile.TemporaryDirectory(prefix="remat-graphs-")  # type: ignore[attr-defined]
+    file = Path(_kept.folder.name, f"{name}.npz")  # type: ignore[attr-defined]
+    if not file.exists():
+        part = file.with_suffix(f".{threading.get_ident()}")
+        part.write_bytes(data)
+        part.replace(file)
+    return str(file)

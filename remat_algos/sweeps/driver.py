@@ -1,0 +1,367 @@
+"""`sweep`: many jobs on any executor, with the results in a folder that survives what happens to either."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
+from remat_algos.errors import RematError, SweepError
+from remat_algos.files import read_bytes
+from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.sweeps.children import Processes, solved
+from remat_algos.sweeps.folder import BEAT, Claims, SweepFolder
+from remat_algos.sweeps.jobs import (
+    SweepJob,
+    check_job,
+    graph_name,
+    graph_source,
+    job_graph,
+    job_name,
+    job_record,
+    list_jobs,
+    read_jobs,
+)
+from remat_algos.sweeps.results import SweepResults, results_of
+from remat_algos.sweeps.worker import FAILED
+from remat_algos.text.wording import quoted, shortened
+
+AHEAD = 2  # jobs that an executor has for each of its workers
+WORKERS = 32  # of an executor that does not say how many it has
+LOOK = 1.0  # seconds between looks at the jobs of other drivers
+LOST = 20  # times that an executor may lose a job, through no fault of the job
+LONGEST = 300  # characters of a reason
+GRAPHS = 8  # that the driver keeps in memory
+
+ExecutorFactory = Callable[[], Executor]
+
+
+@checked_arguments
+def sweep(
+    jobs: str | os.PathLike[str] | Iterable[SweepJob | Mapping[str, Any]],
+    folder: str | os.PathLike[str],
+    executor: Executor | ExecutorFactory | None = None,
+    retries: int = 3,
+    *,
+    processes: int | None = None,
+    timeout: float | None = None,
+    memory: int | None = None,
+    shard: Sequence[int] | None = None,
+    retry_failed: bool = False,
+    modules: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> SweepResults:
+    """Solve many jobs, each once, and keep every result in a folder as soon as it is there.
+
+    A job whose result is in the folder is not solved again, so a sweep that was stopped, in whatever way, goes on where
+    it was. Several drivers may run the same jobs on one folder: each job is solved by one of them.
+
+    Parameters
+    ----------
+    jobs : path or iterable of SweepJob or mapping
+        A file as `read_jobs` reads it, or what `list_jobs` takes.
+    folder : path
+        It is made if it is missing.
+    executor : concurrent.futures.Executor or callable, optional
+        Runs the jobs, each in a process of its own kept for the next: that of `dask.distributed.Client.get_executor()`,
+        `mpi4py.futures.MPIPoolExecutor`, threads, processes; it is not shut down. A callable that returns one is called
+        again when that one breaks. By default as many processes as there are cores.
+    retries : int
+        How often a job is tried that ends its process, takes too long or too much memory, or raises an error that is no
+        answer; then it is recorded as failed.
+    processes : int, optional
+        Of the default executor.
+    timeout : float, optional
+        Seconds after which a job is ended; `"time_limit"` of a job, in contrast, lets its solvers end with what they
+        have.
+    memory : int, optional
+        Bytes above which the process of a job is ended. Linux only.
+    shard : (int, int), optional
+        (i, k): only the i-th of k parts of the jobs, from 1, such as one of each task of a batch system.
+    retry_failed : bool
+        Solve the jobs again that failed before; else their results stay.
+    modules : sequence of str
+        To be imported where jobs are solved, such as one that registers solvers.
+    progress : callable, optional
+        Called with (per mille of the jobs that are done, 1000, how many are done, failed and left): a `Progress`.
+
+    Returns
+    -------
+    SweepResults
+        All results of these jobs. After an interrupt, those until then, with `stop`.
+
+    Raises
+    ------
+    SweepError
+        If a job, the folder or the executor cannot be used; what is finished stays.
+    OSError
+        If the folder cannot be written to, such as on a full disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
+    >>> rows = [{"graph": chain, "budget": [7, 9], "solver": "chen_sqrt", "effort": "fast"}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [row["overhead"] for row in sweep(rows, folder, processes=1)]
+    [4, 2]
+    """
+    if retries < 1:
+        raise SweepError(f"retries is {shortened(retries)}; give 1 or more")
+    if shard is not None and (len(shard) != 2 or not 1 <= shard[0] <= shard[1]):
+        raise SweepError(f"shard is {quoted(shard)}; give (i, k) with i from 1 to k")
+    if executor is not None and processes is not None:
+        raise SweepError("processes are those of the default executor; leave them out, or the executor")
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise SweepError(f"module {quoted(module)} cannot be imported: {shortened(str(error))}") from error
+    listed = read_jobs(jobs) if isinstance(jobs, str | os.PathLike) else list_jobs(jobs)
+    store, records = SweepFolder(Path(folder)), dict[str, dict[str, Any]]()
+    with until_stopped() as ending:
+        again = set[str]()
+        if retry_failed:
+            again |= {figures["job"] for figures in store.figures() if figures["outcome"] == FAILED}
+        records |= _records(listed, store, shard, again)
+        drive = _Drive(store, records, retries, progress, (tuple(modules), timeout, memory), again)
+        with executors(executor, processes) as make:
+            drive.run(make)
+    return results_of(store, ending.stop, records)
+
+
+def _records(
+    jobs: Sequence[SweepJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
+) -> dict[str, dict[str, Any]]:
+    """The records of the jobs, by name; SweepError for a job that cannot be right."""
+    known, done = store.sources(), store.done() - again
+    before = dict(known)
+    records = dict[str, dict[str, Any]]()
+
+    @lru_cache(GRAPHS)
+    def stored(graph: str) -> ComputationGraph:
+        return from_npz(read_bytes(store.graph_file(graph)))
+
+    given = dict[tuple[int, str], str]()
+    for number, job in enumerate(jobs, 1):
+        try:
+            source = graph_source(job)
+            own = id(job.graph), json.dumps(job.gradients)
+            graph = known.get(source, "") if source is not None else given.get(own, "")
+            if not graph:
+                graph = store.add_graph(to_npz(job_graph(job)))
+                if source is not None:
+                    known[source] = graph
+                else:
+                    given[own] = graph
+            record = job_record(job, graph)
+            name = job_name(record)
+            if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
+                continue
+            if name not in done and name not in records:
+                check_job(job, stored(graph))
+        except (RematError, TypeError, ValueError) as error:
+            raise SweepError(f"job {number} ({shortened(graph_name(job))}): {error}") from error
+        records[name] = record | {"name": graph_name(job)}
+    if known != before:
+        store.keep_sources(known)
+    return records
+
+
+@contextlib.contextmanager
+def executors(executor: Executor | ExecutorFactory | None, processes: int | None) -> Iterator[ExecutorFactory]:
+    """A callable that gives the executor, and one anew if that breaks."""
+    if not (executor is None or isinstance(executor, Executor) or callable(executor)):
+        raise TypeError(f"executor is {quoted(executor)}; give an Executor, or a callable that makes one")
+    made = list[Executor]()
+
+    def make() -> Executor:
+        if isinstance(executor, Executor):
+            if made:
+                raise SweepError("the executor is broken; run the sweep again with a new one: finished jobs are kept")
+            made.append(executor)
+            return executor
+        made.append(Processes(processes or n_cores()) if executor is None else executor())
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        if not isinstance(executor, Executor):
+            for each in made:
+                each.shutdown(wait=executor is None, cancel_futures=True)
+
+
+class _Drive:
+    """Gives the jobs of a sweep to an executor, and keeps what comes back."""
+
+    def __init__(
+        self,
+        store: SweepFolder,
+        records: Mapping[str, Mapping[str, Any]],
+        retries: int,
+        progress: Progress | None,
+        settings: tuple[tuple[str, ...], float | None, int | None],
+        again: set[str],
+    ) -> None:
+        self.store, self.records, self.retries, self.progress, self.settings = (
+            store,
+            records,
+            retries,
+            progress,
+            settings,
+        )
+        self.again = again
+        done = store.done() - again
+        self.waiting = deque(name for name in records if name not in done)
+        self.already = len(records) - len(self.waiting)
+        self.finished, self.failed = self.already, 0
+        self.begun = time.monotonic()
+        self.flying = dict[Future[Any], str]()
+        self.back = queue.SimpleQueue[Future[Any]]()
+        self.tries, self.lost = Counter[str](), Counter[str]()
+
+    def run(self, make: ExecutorFactory) -> None:
+        """Run all jobs."""
+        self._report()
+        if not self.waiting:
+            return
+        self.claims = Claims(self.store)
+        try:
+            self._run(make)
+        finally:
+            for future in self.flying:
+                future.cancel()
+            self.claims.close()
+
+    def _run(self, make: ExecutorFactory) -> None:
+        self.executor, self.graphs = make(), dict[str, Any]()
+        window, others, looked = _workers(self.executor) * AHEAD, list[str](), time.monotonic()
+        while True:
+            while self.waiting and len(self.flying) < window:
+                name = self.waiting.popleft()
+                if name not in self.claims.owned and not self.claims.claim(name):
+                    others.append(name)
+                elif self.store.result_file(name).exists() and name not in self.again:
+                    self._finish(name)
+                else:
+                    self._submit(name, make)
+            if not self.flying and not others:
+                break
+            with contextlib.suppress(queue.Empty):
+                self._receive(self.back.get(timeout=LOOK if others else BEAT), make)
+            if time.monotonic() - looked > (LOOK if others else BEAT):
+                looked = time.monotonic()
+                self.claims.beat()
+                self.waiting += others
+                others.clear()
+
+    def _submit(self, name: str, make: ExecutorFactory) -> None:
+        record = self.records[name]
+        graph = record["graph"]
+        if graph not in self.graphs:
+            self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
+        try:
+            future = self.executor.submit(solved, record, self.graphs[graph], *self.settings)
+        except BrokenExecutor:
+            self.waiting.append(name)
+            self._anew(make)
+            return
+        except RuntimeError as error:
+            raise SweepError(f"the executor takes no jobs ({shortened(str(error))}); give one that runs") from error
+        self.flying[future] = name
+        future.add_done_callback(self.back.put)
+
+    def _receive(self, future: Future[Any], make: ExecutorFactory) -> None:
+        """Keep the result of a job, or try it again after those that wait."""
+        name = self.flying.pop(future, None)
+        if name is None:  # of an executor that broke
+            return
+        self.tries[name] += 1
+        try:
+            figures, plan = future.result()
+        except BrokenExecutor:
+            self._lose(name, "the executor broke")
+            self._anew(make)
+            return
+        except SweepError:
+            raise
+        except CancelledError:
+            self._lose(name, "the executor lost the job")
+            return
+        except Exception as error:
+            reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
+            figures, plan = {"outcome": FAILED, "reason": reason}, ""
+        if figures["outcome"] == FAILED and self.tries[name] < self.retries:
+            self.waiting.append(name)
+        else:
+            self._keep(name, figures, plan)
+
+    def _lose(self, name: str, reason: str) -> None:
+        """Try a job again that went with its worker, which is no fault of the job, or not known to be."""
+        self.tries[name] -= 1
+        self.lost[name] += 1
+        self.graphs.pop(self.records[name]["graph"], None)  # it may have gone too
+        if self.lost[name] < LOST:
+            self.waiting.append(name)
+        else:
+            self._keep(name, {"outcome": FAILED, "reason": f"{reason} {LOST} times"}, "")
+
+    def _anew(self, make: ExecutorFactory) -> None:
+        """Take a new executor in place of a broken one, which has lost its jobs."""
+        self.executor, self.graphs = make(), {}
+        names = list(self.flying.values())
+        self.flying.clear()
+        for name in names:
+            self.tries[name] += 1
+            self._lose(name, "the executor broke")
+
+    def _keep(self, name: str, figures: Mapping[str, Any], plan: str) -> None:
+        record = dict(self.records[name])
+        known = {"job": name, "name": record.pop("name"), "request": record}
+        self.store.write_result(name, {**known, **figures, "tries": self.tries[name]}, plan)
+        self.again.discard(name)
+        self.failed += figures["outcome"] == FAILED
+        self._finish(name)
+
+    def _finish(self, name: str) -> None:
+        self.claims.leave(name)
+        self.finished += 1
+        self._report()
+
+    def _report(self) -> None:
+        if self.progress is None:
+            return
+        left, solved_here = len(self.records) - self.finished, self.finished - self.already
+        words = [f"{self.finished:,} done", *([f"{self.failed:,} failed"] if self.failed else []), f"{left:,} left"]
+        text = ", ".join(words)
+        if left and solved_here:
+            seconds = int((time.monotonic() - self.begun) / solved_here * left)
+            text += f" · about {seconds // 60}:{seconds % 60:02} to go"
+        self.progress(WHOLE * self.finished // max(len(self.records), 1), WHOLE, text)
+
+
+def _workers(executor: Executor) -> int:
+    """The number of workers of an executor, as far as it says."""
+    client: Any = getattr(executor, "_client", None)
+    if hasattr(client, "nthreads"):
+        return max(1, sum(client.nthreads().values()))
+    return getattr(executor, "_max_workers", None) or WORKERS
+
+
+def sent_graph(executor: Executor, file: Path) -> Any:
+    """What a worker gets of a graph: its file, or with dask, whose workers may not see it, its bytes, sent once."""
+    client: Any = getattr(executor, "_client", None)
+    return client.scatter(file.read_bytes()) if hasattr(client, "scatter") else str(file.resolve())

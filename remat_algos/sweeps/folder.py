@@ -1,0 +1,275 @@
+"""The folder of a sweep: one file for each result, the graphs, and which driver works at which job.
+
+sweep.json               the format
+graphs/ID.npz            graphs, by a hash of their bytes
+sources.json             graphs that files and models gave, so that a finished sweep reads none of them again
+results/ab/ab....json    one result: a line of figures, and a line with the plan
+claims/                  jobs that a driver works at; drivers/ has a file for each, touched while it lives
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from remat_algos.errors import SweepError
+from remat_algos.files import write_whole
+from remat_algos.text.wording import shortened_path
+
+FORMAT, VERSION = "remat-sweep", 1
+OWN = ("sweep.json", "graphs", "sources.json", "results", "claims", "drivers")
+LEASE = 120.0
+"""Seconds after which a driver on another machine that gave no sign of life has lost its jobs.
+
+Network file systems show a new time of a file to others within a minute.
+"""
+BEAT = LEASE / 8
+
+
+class SweepFolder:
+    """The folder of a sweep.
+
+    Parameters
+    ----------
+    path : Path
+        It is made if it is missing; one that holds other things is refused.
+    create : bool
+        False: only one that is there is opened.
+
+    Raises
+    ------
+    SweepError
+        If it is no folder of a sweep.
+    OSError
+        If it cannot be made or read.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path, shown = path, shortened_path(path)
+        mark = path / "sweep.json"
+        try:
+            record = json.loads(mark.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            if not create:
+                raise SweepError(f"{shown} is no folder of a sweep; name the one that `remat sweep -o` wrote") from None
+            if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
+                raise SweepError(f"{shown} holds other files; name a new folder, or that of a sweep") from None
+            if path.exists() and not path.is_dir():
+                raise SweepError(f"{shown} is a file; name a folder") from None
+            path.mkdir(parents=True, exist_ok=True)
+            record = {"format": FORMAT, "version": VERSION}
+            write_whole(mark, (json.dumps(record) + "\n").encode(), durable=True)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            raise SweepError(f"{shown} is no folder of a sweep: its sweep.json is another file; name a new folder")
+        if record.get("version") != VERSION:
+            raise SweepError(f"{shown} is of another version; this release reads version {VERSION}; name a new folder")
+
+    # ---------------------------------------------------------------- graphs
+
+    def add_graph(self, data: bytes) -> str:
+        """Keep the npz of a graph; returns its id."""
+        name = hashlib.sha256(data).hexdigest()[:32]
+        file = self.graph_file(name)
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            write_whole(file, data, durable=True)
+        return name
+
+    def graph_file(self, name: str) -> Path:
+        """The npz of a graph."""
+        return self.path / "graphs" / f"{name}.npz"
+
+    def sources(self) -> dict[str, str]:
+        """Ids of graphs by what they came from; those whose file is missing are left out."""
+        try:
+            known = json.loads((self.path / "sources.json").read_bytes())
+        except (OSError, ValueError):
+            return {}
+        there = {file.stem for file in (self.path / "graphs").glob("*.npz")}
+        pairs = known.items() if isinstance(known, dict) else ()
+        return {source: name for source, name in pairs if isinstance(name, str) and name in there}
+
+    def keep_sources(self, known: Mapping[str, str]) -> None:
+        """Write what `sources` reads."""
+        write_whole(self.path / "sources.json", json.dumps(dict(known), indent=1).encode())
+
+    # ---------------------------------------------------------------- results
+
+    def result_file(self, job: str) -> Path:
+        """The file of a result."""
+        return self.path / "results" / job[:2] / f"{job}.json"
+
+    def done(self) -> set[str]:
+        """The jobs that have a result."""
+        return {file.name.removesuffix(".json") for file in self._files()}
+
+    def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
+        """Write a result whole; it is on the disk when this returns."""
+        file = self.result_file(job)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
+
+    def figures(self) -> Iterator[dict[str, Any]]:
+        """The first line of each result; SweepError for a file that holds none."""
+        for entry in self._files():
+            with open(entry.path, "rb") as file:
+                line = file.readline()
+            try:
+                figures = json.loads(line)
+            except ValueError:
+                figures = None
+            if not isinstance(figures, dict) or "job" not in figures:
+                raise SweepError(f"{shortened_path(entry.path)} holds no result; remove it, and run the sweep again")
+            yield figures
+
+    def plan_text(self, job: str) -> str:
+        """The JSON of a plan; empty if the job has none."""
+        with open(self.result_file(job), "rb") as file:
+            file.readline()
+            return file.readline().decode().strip()
+
+    def _files(self) -> Iterator[os.DirEntry[str]]:
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "results") as parts:
+            for part in parts:
+                if not part.is_dir():
+                    continue
+                with os.scandir(part.path) as files:
+                    yield from (file for file in files if file.name[0] != "." and file.name.endswith(".json"))
+
+
+# ---------------------------------------------------------------- several drivers
+
+
+class Claims:
+    """The jobs that this driver works at, among other drivers of the same folder.
+
+    A job is claimed by a file that only one driver can make. Its owner is alive while its own file is touched, or on
+    the same machine while its process runs. The job of a dead owner is claimed by a file of the next number, so two
+    drivers that find it dead at once cannot both take it.
+    """
+
+    def __init__(self, folder: SweepFolder, lease: float = LEASE) -> None:
+        self.folder, self.lease = folder, lease
+        self.token = f"{time.time_ns():x}-{os.urandom(6).hex()}"
+        self.drivers, self.claims = folder.path / "drivers", folder.path / "claims"
+        self.drivers.mkdir(exist_ok=True)
+        self.claims.mkdir(exist_ok=True)
+        self.sign = self.drivers / f"{self.token}.json"
+        self._show()
+        self.owned = dict[str, Path]()
+        self._signs = dict[Path, dict[str, Any]]()
+
+    def claim(self, job: str) -> bool:
+        """True if the job is now ours; False if another driver that lives has it."""
+        for number in count():
+            file = self.claims / f"{job}.{number}"
+            try:
+                handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            except FileExistsError:
+                if self._lives(file):
+                    return False
+                continue
+            self.owned[job] = file
+            try:
+                os.write(handle, self.token.encode())
+            finally:
+                os.close(handle)
+            return True
+        raise AssertionError
+
+    def leave(self, job: str) -> None:
+        """Give a job back, finished or not."""
+        file = self.owned.pop(job, None)
+        if file is not None:
+            number = int(file.suffix[1:])
+            for each in range(number, -1, -1):  # lower numbers are of drivers that died
+                with contextlib.suppress(OSError):
+                    file.with_suffix(f".{each}").unlink()
+
+    def beat(self) -> None:
+        """Show that this driver lives; it is called every `BEAT` seconds."""
+        try:
+            os.utime(self.sign)
+        except FileNotFoundError:  # another driver took this one for dead, such as after a pause
+            self._show()
+
+    def _show(self) -> None:
+        sign = {"machine": _machine(), "process": _process(os.getpid())}
+        write_whole(self.sign, json.dumps(sign).encode())
+
+    def close(self) -> None:
+        """Give all jobs back, and remove what dead drivers left of finished ones."""
+        for job in list(self.owned):
+            self.leave(job)
+        with contextlib.suppress(OSError):
+            for claim in self.claims.iterdir():
+                if self.folder.result_file(claim.stem).exists():
+                    claim.unlink(missing_ok=True)
+            for sign in self.drivers.iterdir():
+                if sign != self.sign and not self._shows_life(sign):
+                    sign.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.sign.unlink()
+
+    def _lives(self, claim: Path) -> bool:
+        """True if the driver that made a claim lives; a claim that has gone meanwhile is tried again later."""
+        try:
+            token = claim.read_text()
+            if not token:  # being written
+                return self._now() - claim.stat().st_mtime < self.lease
+        except FileNotFoundError:
+            return True
+        if token == self.token:
+            return False
+        return self._shows_life(self.drivers / f"{token}.json")
+
+    def _shows_life(self, sign: Path) -> bool:
+        """True if the driver of a sign lives, as far as can be known here."""
+        try:
+            record = self._signs.get(sign) or self._signs.setdefault(sign, json.loads(sign.read_bytes()))
+            if record["machine"] == _machine():
+                return sign.exists() and _process(record["process"][0]) == record["process"]
+            return self._now() - sign.stat().st_mtime < self.lease
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+
+    def _now(self) -> float:
+        """The time of the file system, whose clock may differ from ours."""
+        self.beat()
+        return self.sign.stat().st_mtime
+
+
+def _machine() -> str:
+    """What tells this machine, or container, from others."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):  # Linux
+        parts += [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")]
+    return " ".join(parts)
+
+
+def _process(number: int) -> list[Any] | None:
+    """The number of a process and when it started, as another may get its number; None if there is none."""
+    try:
+        stat = Path(f"/proc/{number}/stat").read_text()
+    except OSError:
+        if os.path.isdir("/proc/self"):
+            return None
+        try:
+            os.kill(number, 0)
+        except ProcessLookupError:
+            return None
+        except OSError:
+            pass
+        return [number, ""]
+    state, *rest = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else [number, rest[18]]

@@ -1,0 +1,131 @@
+"""One large graph on many cores: searches that run apart and exchange the best schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from remat_algos.arguments import as_seed, checked_arguments
+from remat_algos.context import WHOLE, Progress
+from remat_algos.effort import DEFAULT, Effort
+from remat_algos.errors import SweepError
+from remat_algos.files import write_whole
+from remat_algos.formats.graphs.npz_bytes import to_npz
+from remat_algos.ir.budget import Amount, Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.sweeps.children import solved
+from remat_algos.sweeps.driver import ExecutorFactory, executors, sent_graph
+from remat_algos.sweeps.worker import ISLAND, PLANNED
+from remat_algos.text.wording import quoted, shortened
+
+ISLANDS, ROUNDS = 4, 4
+SEEDS = 1_000_003  # apart from island to island
+
+
+@checked_arguments
+def search_islands(
+    graph: ComputationGraph,
+    budget: Budget | Amount,
+    executor: Executor | ExecutorFactory | None = None,
+    *,
+    islands: int = ISLANDS,
+    rounds: int = ROUNDS,
+    moves: int = 1_000_000,
+    seed: int = 0,
+    effort: str = DEFAULT,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Search one graph on several islands, each with a seed of its own, that exchange the best schedule.
+
+    In each round every island searches (`search`) for a number of moves, from the best schedule of all islands so far;
+    in the first from one pass. The plan depends on `islands`, `rounds`, `moves` and `seed` alone, not on the executor
+    or the number of its workers.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        For training, one with a backward part.
+    budget : Budget, int or str
+        A limit in bytes, or a share of the peak without rematerialization.
+    executor : concurrent.futures.Executor or callable, optional
+        As `sweep` takes it.
+    islands, rounds : int
+        Searches at once, and how often they exchange the best.
+    moves : int
+        Of each search; at least 1,024.
+    seed : int
+    effort : {"fast", "default", "best"}
+        Of the last step: the best schedule is improved by `solve`, whose lower bound the plan has.
+    processes : int, optional
+        Of the default executor.
+    progress : callable, optional
+        A `Progress`.
+
+    Returns
+    -------
+    Plan
+        Of the solver `search`, never worse than the best of the islands.
+
+    Raises
+    ------
+    BudgetError
+        If no schedule within the budget was found.
+    SweepError
+        If an island fails, or the budget is no limit in bytes.
+    TypeError, ValueError
+        If the budget or another argument is invalid.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(30)]))
+    >>> plan = search_islands(chain, 16, islands=2, rounds=2, moves=2_000, effort="fast")
+    >>> plan.peak_memory, plan.overhead
+    (16, 17)
+    """
+    budget, seed = Budget.of(budget), as_seed(seed)
+    Effort.of(effort)
+    for what, count in (("islands", islands), ("rounds", rounds), ("moves", moves)):
+        if count < 1:
+            raise SweepError(f"{what} is {shortened(count)}; give 1 or more")
+    limit = None
+    if not budget.least and budget.above_lowest is None:
+        limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
+    if limit is None:
+        raise SweepError(f"budget {quoted(str(budget))} is no limit in bytes; give one, such as '50%' or '8GiB'")
+    best = list[int]()
+    with TemporaryDirectory(prefix="remat-islands-") as folder, executors(executor, processes) as make:
+        file = Path(folder, "graph.npz")
+        write_whole(file, to_npz(graph))
+        pool = make()
+        shared = sent_graph(pool, file)
+        for turn in range(rounds):
+            requests = [
+                {"graph": graph.hash, ISLAND: {"limit": limit, "moves": moves, "start": best, "seed": own}}
+                for own in (seed + SEEDS * (turn * islands + island) for island in range(islands))
+            ]
+            flying = [pool.submit(solved, request, shared) for request in requests]
+            best = min([_result(each.result()) for each in flying])[-1]
+            if progress is not None:
+                progress(WHOLE * (turn + 1) // (rounds + 1), WHOLE, f"round {turn + 1} of {rounds}")
+    plan = solve(graph, budget, solver="search", start=best, seed=seed, effort=effort, max_moves=1)
+    if progress is not None:
+        progress(WHOLE, WHOLE, "done")
+    options = {"islands": islands, "rounds": rounds, "moves": moves, "seed": seed}
+    return replace(plan, options=options)
+
+
+def _result(answer: tuple[Mapping[str, Any], str]) -> tuple[int, int, int, list[int]]:
+    """Bytes above the limit, compute, peak and order that an island found; SweepError if it failed."""
+    figures, _ = answer
+    if figures["outcome"] != PLANNED:
+        raise SweepError(f"an island failed: {shortened(figures['reason'], 300)}")
+    return figures["above"], figures["compute"], figures["peak_memory"], figures["order"]

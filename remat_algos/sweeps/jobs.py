@@ -1,0 +1,310 @@
+"""Jobs of a sweep: what each requests, how they are listed, and files of them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from remat_algos.arguments import check_fields, checked_arguments
+from remat_algos.effort import DEFAULT
+from remat_algos.errors import GraphError, SweepError
+from remat_algos.files import read_text
+from remat_algos.formats.graph_files import files_read, is_reference, read_with_notes
+from remat_algos.ir.arrays import brief, by_fields
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.request import Request
+from remat_algos.solvers.registry import AUTO
+from remat_algos.text.wording import quoted, shortened, shortened_path
+
+VERSION = version("remat_algos")
+LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
+"""What a row may have a list of: it is then one job for each combination."""
+OUTSIDE = ("time_limit",)
+"""Arguments of `solve` that `Request` does not have."""
+GraphSource = str | ComputationGraph
+LINES, TABLE = (".jsonl", ".ndjson"), (".csv",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SweepJob:
+    """One graph, solved for one budget by one solver.
+
+    Parameters
+    ----------
+    graph : str or ComputationGraph
+        A file or `model:NAME`, as `read_graph` takes it, or the graph itself.
+    budget : Budget, int or str, optional
+        As `solve` takes it.
+    solver, effort : str
+    seed : int
+    gradients : bool or mapping
+        Whether a graph without a backward part is differentiated first; options of `differentiate`.
+    nodes : str, optional
+        For a list of edges: the table that gives its nodes sizes and costs.
+    options : mapping
+        Other arguments of `solve`, and options of the solver; what JSON can hold.
+
+    Raises
+    ------
+    SweepError
+        If the options are not JSON.
+    TypeError, ValueError
+        If the budget is invalid.
+
+    Examples
+    --------
+    >>> job = SweepJob("model:unet", "50%", solver="echo")
+    >>> job.budget
+    Budget(memory='50%', overhead=None, device=None)
+    """
+
+    graph: GraphSource
+    budget: Budget = field(default_factory=Budget)
+    solver: str = AUTO
+    effort: str = DEFAULT
+    seed: int = 0
+    gradients: bool | Mapping[str, Any] = True
+    nodes: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = brief
+    __reduce__ = by_fields
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, str | ComputationGraph):
+            raise TypeError(f"graph is {quoted(self.graph)}; give a file, model:NAME or a ComputationGraph")
+        object.__setattr__(self, "budget", Budget.of(self.budget))
+        check_fields(self)
+        for what, value in (("options", self.options), ("gradients", self.gradients)):
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError) as error:
+                raise SweepError(f"{what} of a job are {quoted(value)}; give what JSON can hold") from error
+
+
+@checked_arguments
+def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
+    """The jobs of a list of jobs and of rows: a row with lists in it is a job for each combination.
+
+    Parameters
+    ----------
+    jobs : iterable of SweepJob or mapping
+        A row has "graph" and may have "budget", "overhead", "device", "solver", "effort", "seed", each of them also as
+        a list; "gradients", "nodes"; and any other argument of `solve`.
+
+    Returns
+    -------
+    list of SweepJob
+
+    Raises
+    ------
+    SweepError
+        With the number of the row, from 1.
+
+    Examples
+    --------
+    >>> [job.budget.memory for job in list_jobs([{"graph": "model:unet", "budget": ["50%", "70%"]}])]
+    ['50%', '70%']
+    """
+    rows = list[SweepJob]()
+    for number, row in enumerate(jobs, 1):
+        if isinstance(row, SweepJob):
+            rows.append(row)
+            continue
+        try:
+            rows += _combinations(row)
+        except (TypeError, ValueError) as error:
+            raise SweepError(f"job {number}: {error}") from error
+    return rows
+
+
+def graph_name(job: SweepJob) -> str:
+    """The graph of a job, as tables name it."""
+    return job.graph if isinstance(job.graph, str) else f"{job.graph.n_nodes} nodes, {job.graph.hash[:8]}"
+
+
+def job_graph(job: SweepJob) -> ComputationGraph:
+    """The graph that a job solves, read and differentiated."""
+    graph = job.graph
+    if isinstance(graph, str):
+        graph = read_with_notes(graph, nodes=job.nodes)[0]
+    if graph.is_training or job.gradients is False:
+        return graph
+    return differentiate(graph, **({} if isinstance(job.gradients, bool) else job.gradients))
+
+
+def graph_source(job: SweepJob) -> str | None:
+    """What the graph of a job comes from, with the state of its files; None for a graph that the job has itself."""
+    if not isinstance(job.graph, str):
+        return None
+    files = files_read(job.graph, job.nodes)
+    if missing := [file for file in files if not file.exists()]:
+        raise GraphError(f"no such file: {shortened_path(missing[0])}")
+    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return json.dumps([VERSION, job.graph, job.nodes, job.gradients, states])
+
+
+def check_job(job: SweepJob, graph: ComputationGraph) -> None:
+    """Check the arguments of `solve`, with its errors."""
+    options = {name: value for name, value in job.options.items() if name not in OUTSIDE}
+    Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
+
+
+def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
+    """What a job requests of the graph of this id, as JSON; its hash names the job."""
+    return {
+        "graph": graph,
+        "version": VERSION,
+        "budget": job.budget.record(),
+        "solver": job.solver,
+        "effort": job.effort,
+        "seed": job.seed,
+        "options": dict(job.options),
+    }
+
+
+def job_name(record: Mapping[str, Any]) -> str:
+    """The name of a job: a hash of its record."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
+    """The jobs of a row."""
+    if not isinstance(row, Mapping):
+        raise TypeError(f"it is {quoted(row)}; give a SweepJob, or an object with a graph and a budget")
+    if "graph" not in row:
+        raise ValueError('it has no "graph"; name a file or model:NAME')
+    rest = {name: value for name, value in row.items() if name not in LISTED}
+    own = {name: rest.pop(name) for name in ("gradients", "nodes") if name in rest}
+    lists = [value if isinstance(value, list | tuple) else [value] for name in LISTED for value in [row.get(name)]]
+    for graph, memory, overhead, device, *named in itertools.product(*lists):
+        known = {name: value for name, value in zip(LISTED[4:], named, strict=True) if value is not None}
+        yield SweepJob(graph, _budget(memory, overhead, device), **known, **own, options=rest)
+
+
+def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
+    if isinstance(memory, Budget):
+        return memory
+    if isinstance(memory, Mapping):
+        unknown = sorted(set(map(str, memory)) - {each.name for each in fields(Budget)})
+        if unknown:
+            raise ValueError(f"budget has {quoted(unknown[0])}; it may have memory, overhead, device")
+        return Budget(**memory)
+    return Budget(memory, overhead, device)
+
+
+# ---------------------------------------------------------------- files
+
+
+@checked_arguments
+def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
+    """Read the jobs of a file; paths of graphs are relative to its folder.
+
+    Parameters
+    ----------
+    path : path
+        `.jsonl`, an object in each line, or `.csv`, a job in each row below the names of the columns: what
+        `SweepJob.listed` takes. In a table an empty cell is left out, and a cell that is JSON is read as such.
+
+    Returns
+    -------
+    list of SweepJob
+
+    Raises
+    ------
+    SweepError
+        With the line.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "jobs.jsonl"
+    >>> _ = file.write_text('{"graph": "model:unet", "budget": "50%", "seed": [0, 1]}')
+    >>> [job.seed for job in read_jobs(file)]
+    [0, 1]
+    """
+    file = Path(path)
+    if file.suffix not in (*LINES, *TABLE):
+        raise SweepError(f"{shortened_path(file.name)} is neither .jsonl nor .csv; write the jobs as one of them")
+    try:
+        text = read_text(file)
+    except GraphError as error:
+        raise SweepError(str(error)) from error
+    jobs = list[SweepJob]()
+    for line, row in (_lines if file.suffix in LINES else _rows)(text):
+        try:
+            jobs += _combinations(_placed(row(), file.parent))
+        except (TypeError, ValueError) as error:
+            fault = str(error)
+            raise SweepError(f"{shortened_path(file.name)}, line {shortened(line)}: {fault}") from error
+    if not jobs:
+        named = shortened_path(file.name)
+        raise SweepError(f"{named} holds no jobs; write an object with a graph and a budget in each line")
+    return jobs
+
+
+def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Numbers of the lines that are not empty, and what reads each."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            yield number, partial(_line, line)
+
+
+def _line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SweepError("it is not JSON; write an object, or leave the line empty") from error
+
+
+def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
+    """Numbers of the lines below the first, and what reads each."""
+    reader = csv.DictReader(io.StringIO(text, newline=""), restkey="")
+    while (row := next(reader, None)) is not None:
+        yield reader.line_num, partial(_cells, row)
+
+
+def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells of a row that hold something, by column."""
+    if "" in row or None in row:
+        raise SweepError("it has more cells than the first line has names; quote a cell with a comma in it")
+    cells = {name.strip(): (cell or "").strip() for name, cell in row.items()}
+    return {name: _cell(name, cell) for name, cell in cells.items() if cell}
+
+
+def _cell(name: str, cell: str) -> Any:
+    """The value of a cell: text in the columns of texts, else JSON if it is that."""
+    if name in ("graph", "nodes", "solver", "effort"):
+        return cell
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        return cell
+
+
+def _placed(row: Any, folder: Path) -> Any:
+    """The row with paths relative to a folder."""
+    if not isinstance(row, Mapping):
+        return row
+    placed = dict(row)
+    for name in ("graph", "nodes"):
+        if name in placed:
+            given = placed[name]
+            placed[name] = [_path(each, folder) for each in given] if isinstance(given, list) else _path(given, folder)
+    return placed
+
+
+def _path(text: Any, folder: Path) -> Any:
+    return text if not isinstance(text, str) or is_reference(text) else str(folder / text)

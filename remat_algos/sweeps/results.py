@@ -1,0 +1,297 @@
+"""The results of a sweep, as a table at any time."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.context import Stop
+from remat_algos.errors import PlanError, SweepError
+from remat_algos.files import write_whole
+from remat_algos.formats.graphs.npz_bytes import from_npz
+from remat_algos.ir.arrays import by_fields
+from remat_algos.plan.plan import Plan, plan_of
+from remat_algos.sweeps.folder import SweepFolder
+from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
+from remat_algos.text.layout import tabulated
+from remat_algos.text.units import fine_percent, format_seconds
+from remat_algos.text.wording import counted, one_line, shortened, shortened_path
+
+COLUMNS = (
+    *(
+        "job",
+        "graph",
+        "graph_id",
+        "nodes",
+        "budget",
+        "overhead_budget",
+        "device",
+        "solver",
+        "effort",
+        "seed",
+        "options",
+    ),
+    *("outcome", "reason", "method", "limit", "peak_memory", "reserved_memory", "resident_memory", "host_peak"),
+    *("one_pass", "compute", "overhead", "time", "bound", "bound_source", "gap", "steps", "stop", "reached", "least"),
+    *("seconds", "cpu_seconds", "memory", "tries", "host", "version", "numpy", "scipy", "python", "machine"),
+)
+"""Of the table: the request, the result, and what it took."""
+TABLES = (".csv", ".parquet")
+_NUMBER = re.compile(r"\d{1,29}")
+REASONS = 5  # that are printed
+LONGEST = 500  # characters of a reason
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SweepResults(Sequence[dict[str, Any]]):
+    """The results of a sweep: a row for each job that has one, by column.
+
+    Parameters
+    ----------
+    folder : Path
+    rows : tuple of dict
+        With the keys `COLUMNS`: bytes, compute in the unit of the graph, seconds; None where there is none.
+    stop : Stop
+        How the sweep ended.
+    left : int
+        Number of its jobs without a result.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from remat_algos.sweeps.driver import sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = sweep([{"graph": "model:vgg11", "budget": "80%", "solver": ["echo", "chen_sqrt"]}], folder)
+    ...     [(row["solver"], row["outcome"]) for row in found]
+    [('echo', 'planned'), ('chen_sqrt', 'planned')]
+    """
+
+    folder: Path
+    rows: tuple[dict[str, Any], ...]
+    stop: Stop = Stop.DONE
+    left: int = 0
+
+    __reduce__ = by_fields
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.rows[i]
+
+    def __repr__(self) -> str:
+        counts = Counter(row["outcome"] for row in self.rows)
+        return one_line(
+            self,
+            *(f"{counts[name]:,} {name}" for name in OUTCOMES if counts[name]),
+            f"{self.left:,} left" * (self.left > 0),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*tabulated(self.columns, self.summary()), *self.notes()])
+
+    def notes(self) -> Iterator[str]:
+        """Sentences on jobs that failed or are left."""
+        reasons = Counter(row["reason"] for row in self.rows if row["outcome"] == FAILED)
+        for reason, count in reasons.most_common(REASONS):
+            yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
+        if others := sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS)):
+            yield f"failed for other reasons: {counted(others, 'job')}"
+        if self.left:
+            why = self.stop.reason or "not solved"
+            yield f"{why}: {counted(self.left, 'job')} left; run the same sweep again to go on"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The headings of `summary`."""
+        return ("solver", "jobs", "planned", "infeasible", "refused", "failed", "best", "overhead", "gap", "cpu")
+
+    def summary(self) -> Iterator[tuple[str, ...]]:
+        """A row for each solver: how its jobs ended, how often it was best, its medians of overhead, gap and time."""
+        ratios = self.ratios()
+        for solver in dict.fromkeys(row["solver"] for row in self.rows):
+            rows = [row for row in self.rows if row["solver"] == solver]
+            plans = [row for row in rows if row["outcome"] == PLANNED]
+            counts = Counter(row["outcome"] for row in rows)
+            overheads = [row["overhead"] / (row["one_pass"] or 1) for row in plans]
+            gaps = [row["gap"] for row in plans if row["gap"] is not None]
+            seconds = [row["cpu_seconds"] for row in rows if row["cpu_seconds"] is not None]
+            yield (
+                solver,
+                f"{len(rows):,}",
+                *(f"{counts[name]:,}" for name in OUTCOMES),
+                f"{ratios.get(solver, []).count(1):,}",
+                fine_percent(median(overheads), 1) if overheads else "",
+                fine_percent(median(gaps), 1) if gaps else "",
+                format_seconds(median(seconds)) if seconds else "",
+            )
+
+    def ratios(self) -> dict[str, list[float]]:
+        """By solver, for each job that any solver planned: its compute over the least of all; infinite without a plan.
+
+        Jobs that differ in solver, seed and effort alone are compared.
+        """
+        computes, found = self._computes(), defaultdict[str, dict[str, float]](dict)
+        for row in self.rows:
+            question = _question(row)
+            if question in computes:
+                least = min(computes[question])
+                ratio = (row["compute"] + (least == 0)) / (least or 1) if row["outcome"] == PLANNED else float("inf")
+                found[row["solver"]][question] = min(ratio, found[row["solver"]].get(question, float("inf")))
+        return {solver: sorted(each.values()) for solver, each in found.items()}
+
+    def _computes(self) -> dict[str, list[int]]:
+        """The computes of all plans, by what was requested of the solvers."""
+        computes = defaultdict[str, list[int]](list)
+        for row in self.rows:
+            if row["outcome"] == PLANNED:
+                computes[_question(row)].append(row["compute"])
+        return computes
+
+    @checked_arguments
+    def plan(self, i: int) -> Plan:
+        """The plan of a row, simulated and verified anew.
+
+        Raises
+        ------
+        PlanError
+            If there is no such row, it has no plan, or its file was changed.
+        """
+        if not 0 <= i < len(self):
+            raise PlanError(f"there is no row {shortened(i)}; there are {counted(len(self), 'row')}")
+        job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
+        text = store.plan_text(job)
+        if not text:
+            outcome, reason = self.rows[i]["outcome"], self.rows[i]["reason"]
+            raise PlanError(f"row {shortened(i)} has no plan: {shortened(outcome)}, {shortened(reason, LONGEST)}")
+        graph = from_npz(store.graph_file(self.rows[i]["graph_id"]).read_bytes())
+        return plan_of(json.loads(text), graph)[0]
+
+    def csv(self) -> str:
+        """The table as CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([row[name] for name in COLUMNS] for row in self.rows)
+        return text.getvalue()
+
+    @checked_arguments
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table: `.csv`, or `.parquet` where pyarrow or pandas is installed.
+
+        Raises
+        ------
+        SweepError
+            For another ending, or without a library for it.
+        """
+        file = Path(path)
+        if file.suffix == ".csv":
+            write_whole(file, self.csv().encode())
+        elif file.suffix == ".parquet":
+            write_whole(file, _parquet({name: [row[name] for row in self.rows] for name in COLUMNS}))
+        else:
+            raise SweepError(f"{shortened_path(file.name)} is none of {', '.join(TABLES)}; name one of them")
+
+
+def results_of(store: SweepFolder, stop: Stop = Stop.DONE, jobs: Collection[str] | None = None) -> SweepResults:
+    """The results in a folder, of these jobs in their order, or of all in the order of graph, budget and solver."""
+    rows = {figures["job"]: _row(figures) for figures in store.figures() if jobs is None or figures["job"] in jobs}
+    if jobs is None:
+        return SweepResults(store.path, tuple(sorted(rows.values(), key=_place)), stop)
+    finished = tuple(rows[job] for job in jobs if job in rows)
+    return SweepResults(store.path, finished, stop, len(jobs) - len(finished))
+
+
+@checked_arguments
+def read_sweep(folder: str | os.PathLike[str]) -> SweepResults:
+    """Read the results of a sweep that are there, also while it runs.
+
+    Parameters
+    ----------
+    folder : path
+        As `sweep` wrote it.
+
+    Returns
+    -------
+    SweepResults
+        In the order of graph, budget and solver.
+
+    Raises
+    ------
+    SweepError
+        If it is no folder of a sweep, or holds a file that is no result.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from remat_algos.sweeps.driver import sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sweep([{"graph": "model:vgg11", "budget": ["80%", "5%"], "solver": "chen_sqrt"}], folder)
+    ...     [row["outcome"] for row in read_sweep(folder)]
+    ['infeasible', 'planned']
+    """
+    return results_of(SweepFolder(Path(folder), create=False))
+
+
+def _row(figures: dict[str, Any]) -> dict[str, Any]:
+    """A row of the table."""
+    request, versions = figures["request"], figures.get("versions", {})
+    budget, options = request["budget"], request["options"]
+    known = figures | {
+        "graph": figures["name"],
+        "graph_id": request["graph"],
+        "budget": budget["memory"],
+        "overhead_budget": budget["overhead"],
+        "device": budget["device"],
+        "solver": request["solver"],
+        "effort": request["effort"],
+        "seed": request["seed"],
+        "options": json.dumps(options, sort_keys=True) if options else None,
+        "version": request["version"],
+        **{name: versions.get(name) for name in ("numpy", "scipy", "python", "machine")},
+    }
+    return {name: known.get(name) for name in COLUMNS}
+
+
+def _place(row: dict[str, Any]) -> tuple[str, ...]:
+    """Texts that sort by numbers where they hold some: 40% before 100%."""
+    texts = (str(row[name] or "") for name in ("graph", "budget", "overhead_budget", "solver", "effort", "seed"))
+    return tuple(_NUMBER.sub(lambda number: f"{int(number[0]):030}", text) for text in texts)
+
+
+def _question(row: dict[str, Any]) -> str:
+    """What is the same for jobs that are compared."""
+    budgets = ["".join(str(row[name]).split()).lower() for name in ("budget", "overhead_budget", "device")]
+    return json.dumps([row["graph_id"], *budgets, row["options"]])
+
+
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    for library in ("pyarrow", "pandas"):
+        try:
+            module = importlib.import_module("pyarrow.parquet" if library == "pyarrow" else library)
+        except ImportError:
+            continue
+        columns = {name: [_plain(name, value) for value in values] for name, values in columns.items()}
+        if library == "pyarrow":
+            module.write_table(importlib.import_module("pyarrow").table(columns), buffer)
+        else:
+            module.DataFrame(columns).to_parquet(buffer)
+        return buffer.getvalue()
+    raise SweepError("Parquet needs pyarrow or pandas; install one: python -m pip install pyarrow, or write a .csv")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value of one type for each column: budgets are bytes or shares."""
+    return str(value) if value is not None and name in ("budget", "overhead_budget", "device") else value

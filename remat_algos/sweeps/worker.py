@@ -1,0 +1,185 @@
+"""The process that solves the jobs of a sweep, one after another; `children` starts it and talks to it.
+
+A message is eight bytes of length and JSON. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import platform
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from remat_algos.context import Clock, use_cores
+from remat_algos.errors import BudgetError, RematError
+from remat_algos.files import read_bytes
+from remat_algos.formats.graphs.npz_bytes import from_npz
+from remat_algos.ir.budget import Budget
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.solve import solve
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.solvers.candidates import Candidate, evaluated
+from remat_algos.solvers.methods.search import search
+from remat_algos.solvers.registry import START
+from remat_algos.solvers.task import Task
+from remat_algos.text.wording import shortened
+
+PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
+"""A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
+ISLAND = "island"
+"""The entry of a request that is one round of `search_islands`."""
+GRAPHS = 16  # that a worker keeps
+_HEAD = 8
+
+
+def send(stream: IO[bytes], message: bytes) -> None:
+    """Write a message."""
+    stream.write(len(message).to_bytes(_HEAD, "big") + message)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes | None:
+    """Read a message; None at the end, also in the middle of one."""
+    head = stream.read(_HEAD)
+    length = int.from_bytes(head, "big")
+    message = stream.read(length) if len(head) == _HEAD else b""
+    return message if len(head) == _HEAD and len(message) == length else None
+
+
+def serve(modules: list[str]) -> None:
+    """Answer messages until the other side is gone, even if a job is being solved then."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what solvers print is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends this process
+    use_cores(1)
+    for module in modules:
+        importlib.import_module(module)
+    send(out, b"{}")
+    inbox = queue.SimpleQueue[bytes]()
+    threading.Thread(target=_read, args=(inbox,), daemon=True).start()
+    while True:
+        record = json.loads(inbox.get())
+        figures, plan = answered(record)
+        send(out, json.dumps(figures).encode())
+        send(out, plan.encode())
+
+
+def _read(inbox: queue.SimpleQueue[bytes]) -> None:
+    while (message := receive(sys.stdin.buffer)) is not None:
+        inbox.put(message)
+    os._exit(0)
+
+
+def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The figures of a result, and the JSON of the plan.
+
+    Parameters
+    ----------
+    record : mapping
+        As `job_record` gives it, with the "file" of the graph.
+    """
+    begun, processor = time.monotonic(), time.process_time()
+    _reset_memory()
+    plan, size = "", {}
+    try:
+        graph = _graph(record["file"])
+        size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}
+        if ISLAND in record:
+            figures = _searched(graph, record[ISLAND])
+        else:
+            figures, plan = _solved(graph, record)
+    except BudgetError as error:
+        figures = {"outcome": INFEASIBLE, "reason": str(error), "reached": error.reached, "least": error.lower_bound}
+    except RematError as error:
+        figures = {"outcome": REFUSED, "reason": shortened(" ".join(str(error).split()), 500)}
+    except MemoryError:
+        figures = {"outcome": FAILED, "reason": "not enough memory"}
+    except Exception as error:
+        reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), 300)}"
+        figures = {"outcome": FAILED, "reason": reason}
+    spent = {
+        "seconds": round(time.monotonic() - begun, 6),
+        "cpu_seconds": round(time.process_time() - processor, 6),
+        "memory": _memory(),
+        "host": socket.gethostname(),
+        "versions": _versions(),
+    }
+    return figures | size | spent, plan
+
+
+def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    named = {name: record[name] for name in ("solver", "effort", "seed")}
+    plan = solve(graph, Budget(**record["budget"]), **named, **record["options"])
+    record = plan.record()
+    shown = ("method", "limit", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_source", "gap")
+    figures = {name: record[name] for name in shown}
+    if plan.link is not None:
+        figures |= {name: record[name] for name in ("time", "overhead_in_time", "host_peak")}
+    figures |= {
+        "reserved_memory": plan.reservation.memory,
+        "steps": len(plan.schedule),
+        "stop": plan.report.stop.name,
+    }
+    return {"outcome": PLANNED, **figures}, json.dumps(record)
+
+
+def _searched(graph: ComputationGraph, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The best schedule that one island finds in a round from an order, or from one pass if that is empty."""
+    limit, start = request["limit"], request["start"]
+    known: tuple[Candidate, ...] = ()
+    if start:
+        known = (replace(evaluated(graph, Schedule(np.array(start, np.int32))), solver=START),)
+    task = Task(limit, seed=request["seed"], candidates=known)
+    key = lambda each: (max(0, each.figures[0] - limit), each.figures[1], each.figures[0])  # noqa: E731
+    best = min([*known, *search(graph, task, Clock(), max_moves=request["moves"])], key=key)
+    above, compute, peak = key(best)
+    order = best.schedule.order.tolist()
+    return {"outcome": PLANNED, "above": above, "compute": compute, "peak_memory": peak, "order": order}
+
+
+@lru_cache(GRAPHS)
+def _graph(file: str) -> ComputationGraph:
+    return from_npz(read_bytes(Path(file)))
+
+
+@lru_cache(1)
+def _versions() -> dict[str, str]:
+    return {
+        "remat_algos": version("remat_algos"),
+        "numpy": np.__version__,
+        "scipy": version("scipy"),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+
+
+def _reset_memory() -> None:
+    """Let the peak of this process begin anew, where the system can."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _memory() -> int:
+    """Peak of the resident memory in bytes: of the job on Linux, elsewhere of the process until now."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+    import resource  # Windows has none
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak << 10

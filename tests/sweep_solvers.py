@@ -1,0 +1,56 @@
+"""Solvers that go wrong, and one that counts; workers of a sweep import this module."""
+
+import os
+import signal
+import time
+
+from remat_algos.schedule.baseline import baseline
+from remat_algos.solvers.candidates import Candidate
+from remat_algos.solvers.registry import SOLVERS, solver
+
+
+def registered(function):
+    """Register a function once, though several tests import this module."""
+    if function.__name__ not in SOLVERS.entries:
+        solver(portfolio=False)(function)
+    return function
+
+
+@registered
+def hungry(graph, task, clock):
+    """Takes all memory."""
+    taken = []
+    while True:
+        taken.append(b"x" * 2**24)
+    yield Candidate(baseline(graph).schedule)
+
+
+@registered
+def raising(graph, task, clock):
+    """Raises what is no answer."""
+    raise RuntimeError("of itself")
+    yield
+
+
+@registered
+def endless(graph, task, clock):
+    """Never ends, and looks at no clock."""
+    while True:
+        time.sleep(0.01)
+    yield
+
+
+@registered
+def crashing(graph, task, clock):
+    """Ends its process as a crash does."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+    yield
+
+
+@registered
+def counting(graph, task, clock):
+    """Takes a while, and leaves a line for each time that it ran to its end."""
+    time.sleep(float(os.environ.get("COUNTING_SECONDS", "0.05")))
+    with open(os.environ["COUNTED"], "a") as file:
+        file.write(f"{task.seed}\n")
+    yield Candidate(baseline(graph).schedule)

@@ -1,0 +1,647 @@
+"""Sweeps: jobs and their files, results that survive workers and drivers, and jobs that go wrong."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+import remat_algos as ra
+from remat_algos.context import Stop
+from remat_algos.errors import PlanError, SweepError
+from remat_algos.models.random import layered_dag
+from remat_algos.sweeps import driver as driver_module
+from remat_algos.sweeps import islands as islands_module
+from remat_algos.sweeps import list_jobs, read_jobs
+from remat_algos.sweeps.folder import Claims, SweepFolder
+from remat_algos.sweeps.results import COLUMNS, SweepResults
+
+CHAIN = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
+FORK = ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")])
+ROOT = Path(__file__).parents[1]
+SOLVERS = "tests.sweep_solvers"
+in_proc = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+MEASURED = ("seconds", "cpu_seconds", "memory", "tries", "host")
+
+ROWS = [
+    {"graph": [CHAIN, FORK], "budget": ["90%", "60%", 3], "solver": ["chen_sqrt", "greedy_remat"], "effort": "fast"}
+]
+
+
+def lasting(results):
+    """The rows without what differs from run to run."""
+    return [{name: value for name, value in row.items() if name not in MEASURED} for row in results]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("swept") / "results"
+    return ra.sweep(ROWS, folder, processes=1)
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def test_a_row_with_lists_is_a_job_for_each_combination():
+    jobs = list_jobs([{"graph": ["a", "b"], "budget": ["50%", 4], "solver": "echo", "seed": [0, 1, 2], "gap": 0.5}])
+    assert len(jobs) == 12
+    assert {(job.graph, job.budget.memory, job.seed) for job in jobs} == {
+        (graph, budget, seed) for graph in "ab" for budget in ("50%", 4) for seed in range(3)
+    }
+    assert {(job.solver, job.effort, tuple(job.options.items())) for job in jobs} == {
+        ("echo", "default", (("gap", 0.5),))
+    }
+
+
+def test_budgets_may_limit_more_than_memory():
+    rows = [
+        {"graph": "a", "budget": "50%", "overhead": "10%"},
+        {"graph": "a", "device": "4GiB"},
+        {"graph": "a", "budget": {"memory": 3, "overhead": 2}},
+        {"graph": "a", "budget": ra.Budget(overhead="3%")},
+        {"graph": "a"},
+    ]
+    assert [job.budget for job in list_jobs(rows)] == [
+        ra.Budget("50%", "10%"),
+        ra.Budget(device="4GiB"),
+        ra.Budget(3, 2),
+        ra.Budget(overhead="3%"),
+        ra.Budget(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"budget": "50%"}, 'job 2: it has no "graph"'),
+        ("model:unet", "job 2: it is 'model:unet'; give a SweepJob, or an object"),
+        ({"graph": 3}, "job 2: graph is 3; give a file, model:NAME or a ComputationGraph"),
+        ({"graph": CHAIN, "budget": 0.5}, "job 2: memory budget is 0.5"),
+        ({"graph": CHAIN, "budget": {"bytes": 3}}, "job 2: budget has 'bytes'; it may have memory, overhead, device"),
+        ({"graph": CHAIN, "start": CHAIN}, "options of a job are"),
+        ({"graph": CHAIN, "solver": "chen"}, "job 2 (10 nodes, "),
+        ({"graph": CHAIN, "effort": "some"}, "effort is 'some'"),
+        ({"graph": CHAIN, "seed": -1}, "seed is -1"),
+        ({"graph": CHAIN, "solver": "chen_sqrt", "segment": 3}, "segment"),
+        ({"graph": "model:nothing"}, "job 2 (model:nothing): "),
+        ({"graph": "no/such.json"}, "no such file: no/such.json"),
+        ({"graph": CHAIN, "gradients": {"factor": -1}}, "factor is -1"),
+    ],
+    ids=str,
+)
+def test_a_job_that_cannot_be_right_is_refused_before_any_is_solved(row, said, tmp_path):
+    with pytest.raises(SweepError) as caught:
+        ra.sweep([{"graph": CHAIN, "budget": "50%"}, row], tmp_path / "results")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not SweepFolder(tmp_path / "results").done()
+
+
+def test_jobs_are_read_from_lines_and_from_a_table(tmp_path):
+    (tmp_path / "graphs").mkdir()
+    lines = '{"graph": ["graphs/a.csv", "model:unet"], "budget": "50%", "seed": [0, 1]}\n\n{"graph": "b.json"}\n'
+    table = "graph,budget,solver,seed,gap,gradients\ngraphs/a.csv,50%,echo,1,,\nmodel:unet,4000,,,0.5,false\n"
+    (tmp_path / "jobs.jsonl").write_text(lines)
+    (tmp_path / "jobs.csv").write_text(table)
+    jobs = read_jobs(tmp_path / "jobs.jsonl")
+    a, b = str(tmp_path / "graphs" / "a.csv"), str(tmp_path / "b.json")
+    assert [(job.graph, job.seed) for job in jobs] == [(a, 0), (a, 1), ("model:unet", 0), ("model:unet", 1), (b, 0)]
+    first, second = read_jobs(tmp_path / "jobs.csv")
+    assert (first.graph, first.budget.memory, first.solver, first.seed, first.options) == (a, "50%", "echo", 1, {})
+    assert (second.budget.memory, second.solver, second.gradients, second.options) == (
+        4000,
+        "auto",
+        False,
+        {"gap": 0.5},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("jobs.jsonl", '{"graph": "a"}\n{"graph": \n', "jobs.jsonl, line 2: it is not JSON"),
+        ("jobs.jsonl", '{"graph": "a"}\n[1]\n', "jobs.jsonl, line 2: it is [1]; give a SweepJob, or an object"),
+        ("jobs.jsonl", "", "jobs.jsonl holds no jobs"),
+        ("jobs.csv", "graph,budget\na,50%,1\n", "jobs.csv, line 2: it has more cells than the first line has names"),
+        ("jobs.csv", "budget\n50%\n", 'jobs.csv, line 2: it has no "graph"'),
+        ("jobs.txt", "a", "jobs.txt is neither .jsonl nor .csv"),
+    ],
+)
+def test_a_file_of_jobs_that_cannot_be_read_names_the_line(name, text, said, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SweepError) as caught:
+        read_jobs(tmp_path / name)
+    assert said in str(caught.value)
+
+
+def test_a_graph_is_differentiated_unless_a_job_says_otherwise(tmp_path):
+    rows = [{"graph": CHAIN, "gradients": gradients} for gradients in (True, False, {"factor": 3})]
+    found = ra.sweep(rows, tmp_path / "results", processes=1)
+    assert [row["nodes"] for row in found] == [20, 10, 20]
+    assert [row["one_pass"] for row in found] == [28, 10, 37]
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_the_results_are_those_of_solve(swept):
+    assert [row["solver"] for row in swept] == ["chen_sqrt", "greedy_remat"] * 6
+    for i, row in enumerate(swept):
+        graph, budget = ra.differentiate([CHAIN, FORK][i // 6]), ra.Budget(row["budget"])
+        if row["outcome"] == "infeasible":
+            with pytest.raises(ra.BudgetError) as caught:
+                ra.solve(graph, budget, solver=row["solver"], effort="fast")
+            assert (row["reason"], row["reached"]) == (str(caught.value), caught.value.reached)
+            with pytest.raises(PlanError, match=f"row {i} has no plan: infeasible"):
+                swept.plan(i)
+            continue
+        plan = ra.solve(graph, budget, solver=row["solver"], effort="fast")
+        assert (row["peak_memory"], row["compute"], row["limit"]) == (
+            plan.peak_memory,
+            plan.simulation.compute,
+            plan.limit,
+        )
+        assert swept.plan(i).schedule.order.tolist() == plan.schedule.order.tolist()
+        assert row["memory"] > 2**20
+        assert row["cpu_seconds"] > 0
+        assert row["tries"] == 1
+    assert {row["outcome"] for row in swept} == {"planned", "infeasible"}
+
+
+def test_a_finished_sweep_solves_nothing_and_reads_no_model(tmp_path, monkeypatch):
+    rows = [{"graph": "model:vgg11", "budget": ["90%", "80%"], "solver": "chen_sqrt"}]
+    first = ra.sweep(rows, tmp_path / "results", processes=1)
+    monkeypatch.setattr(driver_module, "solved", None)
+    monkeypatch.setattr(driver_module, "job_graph", None)
+    again = ra.sweep(rows, tmp_path / "results")
+    assert again.rows == first.rows
+
+
+def test_other_jobs_of_the_same_folder_are_not_in_the_results_but_can_be_read(swept):
+    found = ra.sweep(ROWS[:1], swept.folder)
+    one = ra.sweep([{**ROWS[0], "graph": FORK, "solver": "chen_sqrt"}], swept.folder)
+    assert found.rows == swept.rows
+    assert len(one) == 3
+    assert sorted(row["job"] for row in ra.read_sweep(swept.folder)) == sorted(row["job"] for row in swept)
+
+
+def test_a_table_has_every_column_and_row(swept, tmp_path):
+    swept.save(tmp_path / "table.csv")
+    lines = (tmp_path / "table.csv").read_text().splitlines()
+    assert lines[0] == ",".join(COLUMNS)
+    assert len(lines) == 1 + len(swept)
+    with pytest.raises(SweepError, match=r"table\.xls is none of \.csv, \.parquet"):
+        swept.save(tmp_path / "table.xls")
+
+
+def test_a_table_in_parquet_is_read_again(swept, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    swept.save(tmp_path / "table.parquet")
+    found = pandas.read_parquet(tmp_path / "table.parquet")
+    assert found["peak_memory"].fillna(-1).tolist() == [
+        -1 if row["peak_memory"] is None else row["peak_memory"] for row in swept
+    ]
+
+
+def test_the_summary_counts_what_the_rows_hold(swept):
+    rows = {row[0]: row for row in swept.summary()}
+    for solver, row in rows.items():
+        own = [each for each in swept if each["solver"] == solver]
+        planned = [each for each in own if each["outcome"] == "planned"]
+        assert row[1:6] == (str(len(own)), str(len(planned)), str(len(own) - len(planned)), "0", "0")
+    ratios = swept.ratios()
+    assert set(ratios) == {"chen_sqrt", "greedy_remat"}
+    assert all(min(each) >= 1 for each in ratios.values())
+    best = [min(pair) for pair in zip(*ratios.values(), strict=True)]
+    assert best[0] == 1
+
+
+# ---------------------------------------------------------------- jobs that go wrong
+
+
+def test_what_a_job_does_to_its_process_is_recorded_and_the_others_are_done(tmp_path):
+    rows = [
+        {"graph": CHAIN, "budget": "100%", "solver": ["hungry", "raising", "endless", "crashing"]},
+        {"graph": CHAIN, "budget": "100%", "solver": "no_remat", "seed": list(range(6))},
+    ]
+    found = ra.sweep(
+        rows, tmp_path / "results", processes=2, retries=2, timeout=3, memory=600 * 2**20, modules=[SOLVERS]
+    )
+    failed = {row["solver"]: row for row in found if row["outcome"] == "failed"}
+    assert set(failed) == {"hungry", "raising", "endless", "crashing"}
+    assert "more than the 600 MiB of a job" in failed["hungry"]["reason"]
+    assert failed["raising"]["reason"] == "RuntimeError: of itself"
+    assert failed["endless"]["reason"] == "it took more than 3 s"
+    assert failed["crashing"]["reason"].startswith("its process ended (SIGSEGV)")
+    assert {row["tries"] for row in failed.values()} == {2}
+    assert [row["outcome"] for row in found].count("planned") == 6
+    assert "failed: it took more than 3 s" in str(found)
+
+
+def test_a_solver_that_cannot_serve_the_graph_is_refused_in_its_words(tmp_path):
+    found = ra.sweep([{"graph": CHAIN, "solver": "echo", "gradients": False}], tmp_path / "results", processes=1)
+    assert found[0]["outcome"] == "refused"
+    assert "backward part" in found[0]["reason"]
+
+
+# ---------------------------------------------------------------- executors
+
+
+@pytest.mark.parametrize("kind", ["threads", "processes"])
+def test_any_executor_gives_the_same_results(kind, swept, tmp_path):
+    pool = ThreadPoolExecutor(2) if kind == "threads" else ProcessPoolExecutor(2, mp_context=get_context("spawn"))
+    with pool:
+        found = ra.sweep(ROWS, tmp_path / "results", pool)
+        assert pool.submit(len, "ab").result() == 2  # it was not shut down
+    assert lasting(found) == lasting(swept)
+
+
+def test_an_executor_that_breaks_is_made_anew_by_a_callable(tmp_path, swept):
+    made = []
+
+    def make():
+        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+        if len(made) == 1:
+            made[0].submit(os._exit, 1)
+        return made[-1]
+
+    found = ra.sweep(ROWS, tmp_path / "results", make)
+    assert len(made) == 2
+    assert lasting(found) == lasting(swept)
+
+
+def test_a_failed_job_is_solved_again_if_asked(tmp_path, monkeypatch):
+    rows = [{"graph": CHAIN, "solver": "counting"}]
+    ran = [ra.sweep(rows, tmp_path / "results", processes=1, retries=1, modules=[SOLVERS])]  # it does not know COUNTED
+    monkeypatch.setenv("COUNTED", str(tmp_path / "counted"))
+    ran += [
+        ra.sweep(rows, tmp_path / "results", processes=1, modules=[SOLVERS], retry_failed=retry)
+        for retry in (False, True)
+    ]
+    assert [found[0]["outcome"] for found in ran] == ["failed", "failed", "planned"]
+    assert ran[0][0]["reason"].startswith("KeyError")
+
+
+def test_an_interrupt_while_processes_start_ends_them_too(tmp_path):
+    def progress(done, total, text):
+        if threading.active_count() > 1:
+            raise KeyboardInterrupt
+
+    rows = [{"graph": CHAIN, "solver": "endless", "seed": [0, 1]}]
+    begun = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver_module, "BEAT", 0.01)
+        patch.setattr(Claims, "beat", lambda self: progress(0, 0, ""))
+        found = ra.sweep(rows, tmp_path / "results", processes=2, modules=[SOLVERS])
+    assert time.monotonic() - begun < 5
+    assert (found.stop, len(found), found.left) == (Stop.INTERRUPTED, 0, 2)
+
+
+def test_a_pool_that_is_broken_from_the_start_is_made_anew(tmp_path, swept):
+    made = []
+
+    def make():
+        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+        if len(made) == 1:
+            with pytest.raises(BrokenExecutor):
+                made[0].submit(os._exit, 1).result()
+        return made[-1]
+
+    assert lasting(ra.sweep(ROWS, tmp_path / "results", make)) == lasting(swept)
+    assert len(made) == 2
+
+
+def test_an_executor_that_breaks_is_an_error_and_what_is_finished_stays(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(os._exit, 1)
+        with pytest.raises(SweepError, match=r"run the sweep again with a new one|give one that runs"):
+            ra.sweep(ROWS, tmp_path / "results", pool)
+    assert not list((tmp_path / "results" / "claims").iterdir())
+
+
+# ---------------------------------------------------------------- several drivers, and none
+
+COMMAND = """
+import sys, remat_algos as ra
+graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
+ra.sweep([{"graph": graph, "solver": "counting", "seed": list(range(int(sys.argv[2])))}], sys.argv[1], processes=2,
+         modules=["tests.sweep_solvers"])
+"""
+
+
+@pytest.fixture
+def driven(tmp_path):
+    """Starts drivers of one folder in processes of their own."""
+    counted = tmp_path / "counted.txt"
+    counted.touch()
+    running = []
+
+    def start(jobs, seconds=0.05):
+        env = {**os.environ, "COUNTED": str(counted), "COUNTING_SECONDS": str(seconds), "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", COMMAND, str(tmp_path / "results"), str(jobs)]
+        running.append(subprocess.Popen(command, env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True))
+        return running[-1]
+
+    start.counted, start.folder = counted, tmp_path / "results"
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def workers_of(process):
+    """Numbers of the processes that solve jobs for a driver."""
+    found = Path(f"/proc/{process.pid}/task").glob("*/children")
+    return [int(number) for children in found for number in children.read_text().split()]
+
+
+def results_in(folder):
+    return len(list(folder.glob("results/*/*.json")))
+
+
+def until(condition, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_two_drivers_of_one_folder_share_the_jobs(driven):
+    both = [driven(40), driven(40)]
+    for process in both:
+        assert process.wait(60) == 0, process.communicate()[1]
+    assert sorted(map(int, driven.counted.read_text().split())) == list(range(40))
+    assert len(ra.read_sweep(driven.folder)) == 40
+    assert not list((driven.folder / "claims").iterdir())
+    assert not list((driven.folder / "drivers").iterdir())
+
+
+@in_proc
+def test_a_driver_that_is_killed_loses_only_what_was_being_solved(driven):
+    first = driven(30)
+    until(lambda: results_in(driven.folder) >= 5, first)
+    workers = workers_of(first)
+    first.kill()
+    first.wait()
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):  # they see that it has gone
+        time.sleep(0.02)
+    before, solved_before = results_in(driven.folder), len(driven.counted.read_text().split())
+    assert driven(30).wait(60) == 0
+    found = ra.read_sweep(driven.folder)
+    assert sorted(row["seed"] for row in found) == list(range(30))
+    assert len(driven.counted.read_text().split()) - solved_before == 30 - before
+    assert not list((driven.folder / "claims").iterdir())
+
+
+@in_proc
+def test_workers_that_are_killed_cost_nothing_but_a_try(driven):
+    process = driven(30)
+    for count in (3, 8, 14):
+        until(lambda count=count: results_in(driven.folder) >= count, process)
+        for worker in workers_of(process):
+            os.kill(worker, signal.SIGKILL)
+    assert process.wait(60) == 0
+    found = ra.read_sweep(driven.folder)
+    assert sorted(row["seed"] for row in found) == list(range(30))
+    assert {row["outcome"] for row in found} == {"planned"}
+    assert max(row["tries"] for row in found) > 1
+
+
+@in_proc
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_stopped_ends_soon_and_keeps_what_is_finished(sent, tmp_path):
+    (tmp_path / "graph.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(9)))
+    (tmp_path / "jobs.jsonl").write_text(
+        json.dumps({"graph": "graph.txt", "solver": "counting", "seed": list(range(99))})
+    )
+    env = {**os.environ, "COUNTED": str(tmp_path / "counted"), "COUNTING_SECONDS": "0.2", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "remat_algos", "sweep", tmp_path / "jobs.jsonl", "-o", tmp_path / "results"]
+    process = subprocess.Popen(
+        [*command, "--import", SOLVERS], env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: results_in(tmp_path / "results") >= 3, process)
+    workers = workers_of(process)
+    assert workers
+    process.send_signal(sent)
+    out, err = process.communicate(timeout=5)
+    assert process.returncode == (130 if sent == signal.SIGINT else 143), err
+    assert "interrupted" in out
+    assert "left; run the same sweep again to go on" in " ".join(out.split())
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    assert 3 <= len(ra.read_sweep(tmp_path / "results")) < 99
+
+
+def test_an_interrupt_ends_a_sweep_with_the_results_until_then(tmp_path):
+    def progress(done, total, text):
+        if done > 300:
+            raise KeyboardInterrupt
+
+    found = ra.sweep(ROWS, tmp_path / "results", processes=1, progress=progress)
+    assert found.stop is Stop.INTERRUPTED
+    assert 0 < len(found) < 12
+    assert found.left == 12 - len(found)
+    assert "interrupted: " in str(found)
+
+
+def test_shards_are_parts_that_make_a_whole(tmp_path, swept):
+    parts = [ra.sweep(ROWS, tmp_path / "results", processes=1, shard=(i, 3)) for i in (1, 2, 3)]
+    jobs = [row["job"] for part in parts for row in part]
+    assert len(jobs) == len(set(jobs)) == len(swept)
+    assert lasting(ra.sweep(ROWS, tmp_path / "results")) == lasting(swept)
+    with pytest.raises(SweepError, match=r"shard is \[4, 3\]; give"):
+        ra.sweep(ROWS, tmp_path / "results", shard=(4, 3))
+
+
+# ---------------------------------------------------------------- the folder
+
+
+def test_a_claim_is_for_one_driver_and_goes_on_to_the_next_when_that_dies(tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    first, second = Claims(store), Claims(store)
+    assert first.claim("job")
+    assert not second.claim("job")
+    assert second.claim("other")
+    first.sign.write_text(json.dumps({"machine": "another", "process": [1, "0"]}))
+    assert not second.claim("job")  # it shows signs of life
+    os.utime(first.sign, (0, 0))
+    second.sign.unlink()  # as a driver does that takes this one for dead
+    second.beat()
+    assert not Claims(store).claim("other")
+    third = Claims(store)
+    assert third.claim("job")
+    assert not second.claim("job")
+    third.leave("job")
+    assert second.claim("job")
+    for each in (first, second, third):
+        each.close()
+    assert not list((tmp_path / "results" / "claims").iterdir())
+
+
+def test_a_full_disk_is_one_error_and_what_is_written_stays(tmp_path, monkeypatch):
+    written = SweepFolder.write_result
+
+    def full(self, job, figures, plan):
+        if len(self.done()) == 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.result_file(job)))
+        written(self, job, figures, plan)
+
+    monkeypatch.setattr(SweepFolder, "write_result", full)
+    with pytest.raises(OSError, match="No space left"):
+        ra.sweep(ROWS, tmp_path / "results", processes=2)
+    assert len(ra.read_sweep(tmp_path / "results")) == 5
+    monkeypatch.setattr(SweepFolder, "write_result", written)
+    assert len(ra.sweep(ROWS, tmp_path / "results", processes=1)) == 12
+
+
+def test_a_folder_that_is_no_sweeps_is_refused(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("all of it")
+    (tmp_path / "file").touch()
+    for name, said in (("mine", "holds other files"), ("file", "is a file")):
+        with pytest.raises(SweepError, match=said):
+            ra.sweep(ROWS, tmp_path / name)
+    for name in ("mine", "missing"):
+        with pytest.raises(SweepError, match="is no folder of a sweep"):
+            ra.read_sweep(tmp_path / name)
+    (tmp_path / "mine" / "sweep.json").write_text('{"format": "remat-sweep", "version": 9}')
+    with pytest.raises(SweepError, match="another version"):
+        ra.read_sweep(tmp_path / "mine")
+
+
+def test_a_damaged_result_is_named(swept, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(swept.folder, folder)
+    file = next(folder.glob("results/*/*.json"))
+    file.write_bytes(file.read_bytes()[:20])
+    with pytest.raises(SweepError, match=f"{file.name[:8]}.*holds no result; remove it"):
+        ra.read_sweep(folder)
+
+
+def test_results_are_pickled_and_told_in_a_line(swept):
+    import pickle
+
+    again = pickle.loads(pickle.dumps(swept))
+    assert again.rows == swept.rows
+    assert repr(swept) == f"<SweepResults: {sum(r['outcome'] == 'planned' for r in swept)} planned, " + (
+        f"{sum(r['outcome'] == 'infeasible' for r in swept)} infeasible>"
+    )
+    assert isinstance(swept, SweepResults)
+
+
+# ---------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    (tmp_path / "graph.txt").write_text("".join(f"{i} {i + 1}\n" for i in range(9)))
+    row = {"graph": "graph.txt", "budget": ["90%", "60%"], "solver": ["chen_sqrt", "greedy_remat"]}
+    (tmp_path / "jobs.jsonl").write_text(json.dumps(row))
+    monkeypatch.chdir(tmp_path)
+    return "jobs.jsonl"
+
+
+def test_the_command_solves_and_shows(jobs, remat, tmp_path):
+    solved = remat("sweep", jobs, "-o", "results", "--processes", "1", "--table", "table.csv", "--plot", "-")
+    assert solved.code == 0
+    assert "results: 4 results" in solved.out
+    assert solved.out.splitlines()[1].split() == ["solver", "jobs", "planned", "best", "overhead", "gap", "cpu"]
+    assert len((tmp_path / "table.csv").read_text().splitlines()) == 5
+    shown = remat("sweep", "results", "--json")
+    assert [row["solver"] for row in shown.record["rows"]] == ["chen_sqrt", "greedy_remat"] * 2
+    assert (shown.record["stop"], shown.record["left"]) == ("done", 0)
+
+
+def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
+    (tmp_path / "jobs.csv").write_text(
+        "graph,solver,seed\ngraph.txt,raising,0\ngraph.txt,raising,1\ngraph.txt,no_remat,0\n"
+    )
+    solved = remat("sweep", "jobs.csv", "-o", "results", "--processes", "2", "--retries", "1", "--import", SOLVERS)
+    assert solved.code == 4
+    assert "failed: RuntimeError: of itself (2 jobs)" in solved.flat
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["jobs.jsonl"], "results need a folder; give -o FOLDER"),
+        (["missing.jsonl", "-o", "r"], "no such file: missing.jsonl"),
+        (["jobs.jsonl", "-o", "r", "--shard", "3/2"], "'3/2' is no part; give I/K with I from 1 to K"),
+        (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is too few; give 1 or more"),
+        (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory much: "),
+        (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),
+        (["jobs.jsonl", "-o", "r", "--table", "t.xls"], "t.xls is none of .csv, .parquet"),
+        (["jobs.jsonl", "-o", "."], ". holds other files; name a new folder"),
+        ([".", "--retries", "2"], "--retries goes with jobs, and . is a folder of results"),
+        ([".", "--retry-failed"], "--retry-failed goes with jobs"),
+        (["."], ". is no folder of a sweep"),
+        (["jobs.jsonl", "-o", "r", "--dask", "tcp://x", "--processes", "2"], "--dask has its own; give one"),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_of_the_command_is_one_sentence(words, said, jobs, remat):
+    answer = remat("sweep", *words)
+    assert answer.code == 2
+    assert said in " ".join(answer.err.split())
+    assert answer.err.count("remat: ") == 1
+
+
+# ---------------------------------------------------------------- islands
+
+NETWORK = ra.differentiate(layered_dag(40, width=6, seed=1))
+
+
+def test_islands_find_the_same_on_any_number_of_workers():
+    options = {"islands": 3, "rounds": 2, "moves": 3_000, "effort": "fast", "seed": 5}
+    one, two = (ra.sweeps.search_islands(NETWORK, "60%", processes=count, **options) for count in (1, 2))
+    with ThreadPoolExecutor(3) as threads:
+        three = ra.sweeps.search_islands(NETWORK, "60%", threads, **options)
+    assert one.schedule.order.tolist() == two.schedule.order.tolist() == three.schedule.order.tolist()
+    assert one.peak_memory <= one.limit
+    assert one.bound.compute <= one.simulation.compute
+    ra.verify(NETWORK, one)
+
+
+def test_a_round_begins_at_the_best_of_the_one_before(monkeypatch):
+    starts, results = [], []
+
+    def local(request, graph):
+        found = worker_module._searched(NETWORK, request["island"])
+        starts.append(request["island"]["start"])
+        results.append((found["above"], found["compute"], found["peak_memory"], found["order"]))
+        return found, ""
+
+    monkeypatch.setattr(islands_module, "solved", local)
+    with ThreadPoolExecutor(1) as pool:
+        plan = ra.sweeps.search_islands(NETWORK, "60%", pool, islands=2, rounds=3, moves=2_000, effort="fast")
+    assert starts[:2] == [[], []]
+    for turn in (1, 2):
+        best = min(results[2 * turn - 2 : 2 * turn])
+        assert starts[2 * turn] == starts[2 * turn + 1] == best[-1]
+        assert min(results[2 * turn : 2 * turn + 2])[:3] <= best[:3]
+    assert plan.simulation.compute <= min(results)[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"budget": "least"}, "budget 'memory least' is no limit in bytes; give one"),
+        ({"budget": ra.Budget(overhead="10%")}, "is no limit in bytes"),
+        ({"islands": 0}, "islands is 0; give 1 or more"),
+        ({"moves": -1}, "moves is -1; give 1 or more"),
+        ({"effort": "some"}, "effort is 'some'"),
+    ],
+    ids=str,
+)
+def test_islands_refuse_what_they_cannot_do(change, said):
+    with pytest.raises(ValueError, match=said):
+        ra.sweeps.search_islands(NETWORK, **({"budget": "60%"} | change))
