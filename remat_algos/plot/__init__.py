@@ -18,6 +18,7 @@ __all__, __getattr__, __dir__ = namespace(
         "pictures.addresses": "addresses addresses_text",
         "pictures.timeline": "timeline timeline_text",
         "pictures.validation": "validation validation_text",
+        "pictures.sweep": "profiles profiles_text overheads overheads_text solve_times solve_times_text",
         "picture_file": "save",
         "stepping.report_page": "report",
         "stepping.animation": "animation",

@@ -19,6 +19,12 @@ from remat_algos.plot.pictures.memory import memory as memory
 from remat_algos.plot.pictures.memory import memory_text as memory_text
 from remat_algos.plot.pictures.schedule import schedule as schedule
 from remat_algos.plot.pictures.schedule import schedule_text as schedule_text
+from remat_algos.plot.pictures.sweep import overheads as overheads
+from remat_algos.plot.pictures.sweep import overheads_text as overheads_text
+from remat_algos.plot.pictures.sweep import profiles as profiles
+from remat_algos.plot.pictures.sweep import profiles_text as profiles_text
+from remat_algos.plot.pictures.sweep import solve_times as solve_times
+from remat_algos.plot.pictures.sweep import solve_times_text as solve_times_text
 from remat_algos.plot.pictures.terms import terms as terms
 from remat_algos.plot.pictures.timeline import timeline as timeline
 from remat_algos.plot.pictures.timeline import timeline_text as timeline_text

@@ -1,0 +1,525 @@
+"""Solvers compared by a sweep: how often each is near the best, its overhead by budget, its time by size."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.arguments import check_kind, checked_arguments
+from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, label, legend_beside, title
+from remat_algos.plot.colours import CURVES, GREY
+from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped_all
+from remat_algos.sweeps.results import SweepResults
+from remat_algos.sweeps.worker import PLANNED
+from remat_algos.text.layout import tabulated
+from remat_algos.text.units import fine_percent, format_seconds, percent
+from remat_algos.text.wording import counted, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.lines import Line2D
+
+NEAR = 1  # percent above the best, by which solvers are ranked
+SHARES = (0, NEAR, 10, 100)  # percent above the best, in text
+TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)  # percent above the best: from the second on logarithmic
+FEW = 30  # points of a curve with a marker each; more have some only
+SHORTEST = 1e-6  # seconds; times are kept in whole ones of these
+COLOURS = 7
+NAME = 24  # letters of the name of a solver
+
+Named = Callable[[str], str]
+"""How the name of a solver is written."""
+
+
+# ---------------------------------------------------------------- compute, relative to the best
+
+
+@checked_arguments
+def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
+    """Draw performance profiles: for each solver, on how many jobs its compute is within x % of the best.
+
+    Compared are jobs that differ in nothing but solver, seed and effort, if any solver planned one. A solver without a
+    plan is infinitely above the best.
+
+    Parameters
+    ----------
+    results : SweepResults
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        x is in % above the least compute of any solver, linear up to 0.1 %, then logarithmic; y in % of the jobs.
+
+    References
+    ----------
+    E. D. Dolan and J. J. Moré, Benchmarking optimization software with performance profiles, Mathematical Programming
+    91, 2002.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos import plot
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
+    >>> found = [("echo", 109), ("chen_sqrt", 100)]
+    >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
+    >>> plot.profiles(SweepResults(Path(), tuple(rows))).get_title().splitlines()[0]
+    'chen_sqrt is best or within 1 % on 100.0 % of 1 job'
+    """
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    check_kind(results, SweepResults, "results")
+    ratios, solvers = results.ratios(), _solvers(results)
+    ax = axes_or_new(ax, 10, _height(len(ratios)))
+    above = {solver: [max(0.0, 100 * (ratio - 1)) for ratio in each] for solver, each in ratios.items()}
+    largest = max([x for each in above.values() for x in each if x < float("inf")], default=0)
+    right = min(max(TICKS[3], 1.3 * largest), TICKS[-1])
+    rows: list[tuple[Any, str]] = [(None, f"within {NEAR} % of the best:")] if ratios else []
+    for solver in _ranked(ratios):
+        x, y = _stairs(above[solver], right)
+        (line,) = ax.step(x, y, where="post", linewidth=1.8, **_look(solvers.index(solver), len(x) - 1), label=solver)
+        rows.append((line, f"{label(solver)}: {percent(_near(ratios[solver]), len(ratios[solver]))}"))
+    ax.set_xscale("symlog", linthresh=TICKS[1], linscale=0.6)
+    ax.set_xlim(-TICKS[1] / 5, right)
+    ax.set_ylim(-2, 103)
+    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    ax.set_xlabel("compute, % above the best")
+    ax.set_ylabel("% of the jobs")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    title(ax, list(_profile_sentences(results, ratios, label)))
+    legend_beside(ax, rows)
+    return ax
+
+
+@checked_arguments
+def profiles_text(results: SweepResults, *, width: int = 72) -> str:
+    """Performance profiles as a table: the share of the jobs on which a solver is within some percent of the best.
+
+    Parameters
+    ----------
+    results : SweepResults
+    width : int
+        Columns, at least 40.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
+    >>> found = [("echo", 109), ("chen_sqrt", 100)]
+    >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
+    >>> print(profiles_text(SweepResults(Path(), tuple(rows))))
+    chen_sqrt is best or within 1 % on 100.0 % of 1 job
+    jobs that some solver planned; without a plan the compute counts as
+    infinite
+    solver     jobs     best  within 1 %  within 10 %  within 100 %  planned
+    chen_sqrt     1  100.0 %     100.0 %      100.0 %       100.0 %  100.0 %
+    echo          1    0.0 %       0.0 %      100.0 %       100.0 %  100.0 %
+    """
+    check_kind(results, SweepResults, "results")
+    width, ratios = max(width, MIN_WIDTH), results.ratios()
+    lines = wrapped_all(_profile_sentences(results, ratios, _short), width)
+    if not ratios:
+        return "\n".join(lines)
+    columns = ("solver", "jobs", "best", *(f"within {share} %" for share in SHARES[1:]), "planned")
+    rows = []
+    for solver in _ranked(ratios):
+        each = ratios[solver]
+        counts = [bisect_right(each, 1 + share / 100) for share in SHARES]
+        counts.append(sum(ratio < float("inf") for ratio in each))
+        rows.append((_short(solver), f"{len(each):,}", *(percent(count, len(each)) for count in counts)))
+    return "\n".join([*lines, *tabulated(columns, rows, width)])
+
+
+def _near(ratios: Sequence[float]) -> int:
+    """The number of rising ratios that are near the best."""
+    return bisect_right(ratios, 1 + NEAR / 100)
+
+
+def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
+    """Solvers, those first that are near the best most often."""
+
+    def rank(solver: str) -> tuple[float, ...]:
+        each = ratios[solver]
+        return -_near(each), len(each), -bisect_right(each, 1)
+
+    return sorted(ratios, key=rank)
+
+
+def _stairs(above: Sequence[float], right: float) -> tuple[list[float], list[float]]:
+    """(% above the best, % of the jobs) of rising distances from 0 on, and of the right end of the last stair."""
+    finite = [x for x in above if x < float("inf")]
+    x = sorted({0.0, *finite, max([right, *finite])})
+    return x, [100 * bisect_right(finite, at) / len(above) for at in x]
+
+
+def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[float]], named: Named) -> Iterator[str]:
+    if not ratios:
+        yield _no_plan(results)
+    else:
+        first = _ranked(ratios)[0]
+        share, jobs = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "job")
+        yield f"{named(first)} is best or within {NEAR} % on {share} of {jobs}"
+        yield "jobs that some solver planned; without a plan the compute counts as infinite"
+        sizes = sorted(map(len, ratios.values()))
+        if sizes[0] < sizes[-1]:
+            yield f"not all solvers have results of all jobs: {sizes[0]:,} to {sizes[-1]:,}"
+    yield from _unfinished(results)
+
+
+# ---------------------------------------------------------------- overhead, by budget
+
+
+@checked_arguments
+def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
+    """Draw the median overhead of the plans of each solver against the budget.
+
+    Only budgets that are shares, such as "50%", are the same for all graphs; jobs with others are left out.
+
+    Parameters
+    ----------
+    results : SweepResults
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        x is the budget in % of the peak without rematerialization, y in % of one pass. A marker is hollow if some jobs
+        of its solver and budget have no plan.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos import plot
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
+    >>> rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
+    >>> ax = plot.overheads(SweepResults(Path(), tuple(rows)))
+    >>> [line.get_xydata().tolist() for line in ax.lines if line.get_label() == "echo"]
+    [[[50.0, 12.0], [70.0, 2.0]]]
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    check_kind(results, SweepResults, "results")
+    points, solvers = _points(results), _solvers(results)
+    drawn = [solver for solver in solvers if any(solver == name for name, _ in points)]
+    ax = axes_or_new(ax, 10, _height(len(drawn)))
+    rows: list[tuple[Any, str]] = [(None, "jobs with a plan:")] if drawn else []
+    for solver in drawn:
+        each = {share: point for (name, share), point in points.items() if name == solver}
+        found = [(share, median(o)) for share, (o, _) in each.items() if o]
+        look = _look(solvers.index(solver), len(found))
+        (line,) = ax.plot(*_axes(found), linewidth=1.8, label=solver, **look)
+        some = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
+        _hollow(ax, some, look)
+        planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
+        rows.append((line, f"{label(solver)}: {planned:,} of {jobs:,}"))
+    if any(len(o) < jobs for o, jobs in points.values()):
+        rows.append((None, "hollow: not all have one"))
+    shares = [share for _, share in points] or [0, 100]
+    margin = 0.06 * (max(shares) - min(shares)) or 10
+    ax.set_xlim(min(shares) - margin, max(shares) + margin)
+    limit = max([1.0, *(median(o) for o, _ in points.values() if o)])
+    ax.set_ylim(-0.04 * limit, 1.06 * limit)
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.set_xlabel("budget (% of the peak without rematerialization)")
+    ax.set_ylabel("median overhead (% of one pass)")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    title(ax, list(_overhead_sentences(results, points, label)))
+    legend_beside(ax, rows)
+    return ax
+
+
+@checked_arguments
+def overheads_text(results: SweepResults, *, width: int = 72) -> str:
+    """Median overheads in characters: a line for each solver and budget, its bar as long as the overhead.
+
+    Parameters
+    ----------
+    results : SweepResults
+    width : int
+        Columns, at least 40.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
+    >>> rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
+    >>> print(overheads_text(SweepResults(Path(), tuple(rows)), width=60))
+    budget 50 %: echo plans 1 of 1 job, median overhead 12.0 %
+    2 jobs; overheads are medians over plans
+    budget 50 %
+    echo  1 of 1  12.0 % ███████████████████████████████████████
+    budget 70 %
+    echo  1 of 1   2.0 % ██████
+    """
+    check_kind(results, SweepResults, "results")
+    width, points = max(width, MIN_WIDTH), _points(results)
+    lines = wrapped_all(_overhead_sentences(results, points, _short), width)
+    first = columns_of((name for name, _ in points), 16)
+    counts = {key: f"{len(o):,} of {jobs:,}" for key, (o, jobs) in points.items()}
+    second = max(map(len, counts.values()), default=0)
+    texts = {key: fine_percent(median(o), 100) if o else "no plan" for key, (o, _) in points.items()}
+    third = max(map(len, texts.values()), default=0)
+    room = max(1, width - first - second - third - 5)
+    longest = max([1e-9, *(median(o) for o, _ in points.values() if o)])
+    for share in dict.fromkeys(share for _, share in points):
+        lines.append(f"budget {share:g} %")
+        for solver in _solvers(results):
+            if (solver, share) in points:
+                o, _ = points[solver, share]
+                bar = "█" * round(room * median(o) / longest) if o else ""
+                count, text = counts[solver, share].rjust(second), texts[solver, share].rjust(third)
+                lines.append(f"{fitted(solver, first)}  {count}  {text} {bar}".rstrip())
+    return "\n".join(lines)
+
+
+def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
+    """By solver and budget in %, budgets rising: the overheads of plans in % of one pass, and the number of jobs."""
+    found, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
+    for row in results:
+        share = _share(row)
+        if share is not None:
+            jobs[row["solver"], share] += 1
+            if row["outcome"] == PLANNED:
+                found[row["solver"], share].append(100 * row["overhead"] / max(1, row["one_pass"]))
+    return {key: (found[key], jobs[key]) for key in sorted(jobs, key=lambda key: key[1])}
+
+
+def _share(row: Mapping[str, Any]) -> float | None:
+    """The budget of a job in % of the peak without rematerialization; None if it is no share."""
+    text = str(row["budget"]).strip()
+    if row["device"] is not None or not text.endswith("%"):
+        return None
+    try:
+        return float(text[:-1])
+    except ValueError:  # above the lowest peak
+        return None
+
+
+def _overhead_sentences(
+    results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]], named: Named
+) -> Iterator[str]:
+    """First what is reached at the smallest budget with any plan, by the solver with most plans there."""
+    planned = {key: each for key, each in points.items() if each[0]}
+    if planned:
+        least = min(share for _, share in planned)
+        there = {name: each for (name, share), each in planned.items() if share == least}
+        best = min(there, key=lambda name: (-len(there[name][0]), median(there[name][0])))
+        o, jobs = there[best]
+        reached = f"{named(best)} plans {len(o):,} of {counted(jobs, 'job')}"
+        yield f"budget {least:g} %: {reached}, median overhead {fine_percent(median(o), 100)}"
+    used = sum(jobs for _, jobs in points.values())
+    if not planned:
+        yield f"no plan in {counted(used, 'job')} whose budget is a share of the peak"
+    else:
+        yield f"{counted(used, 'job')}; overheads are medians over plans"
+    if used < len(results):
+        yield f"left out: {counted(len(results) - used, 'job')} whose budget is no share of the peak"
+    yield from _unfinished(results)
+
+
+# ---------------------------------------------------------------- time, by size
+
+
+@checked_arguments
+def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
+    """Draw the time of each job against the nodes of its graph.
+
+    Parameters
+    ----------
+    results : SweepResults
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        x is in nodes, y in seconds of a processor, both logarithmic, from 1 node and 1 us on. A marker is hollow if the
+        job has no plan.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos import plot
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
+    >>> rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
+    >>> plot.solve_times(SweepResults(Path(), tuple(rows))).get_title().splitlines()[0]
+    'slowest: search, 3.1 s on 62 nodes'
+    """
+    from matplotlib.ticker import FuncFormatter
+
+    check_kind(results, SweepResults, "results")
+    by_solver, solvers = _times(results), _solvers(results)
+    ax = axes_or_new(ax, 10, _height(len(by_solver)))
+    rows: list[tuple[Any, str]] = [(None, "median time:")] if by_solver else []
+    for solver, each in by_solver.items():
+        look = _look(solvers.index(solver)) | {"linestyle": "none"}
+        made = [(nodes, seconds) for nodes, seconds, planned in each if planned]
+        (line,) = ax.plot(*_axes(made), alpha=0.8, label=solver, **look)
+        _hollow(ax, [(nodes, seconds) for nodes, seconds, planned in each if not planned], look)
+        rows.append((line, f"{label(solver)}: {format_seconds(median(seconds for _, seconds, _ in each))}"))
+    every = [point for each in by_solver.values() for point in each]
+    if not all(planned for *_, planned in every):
+        rows.append((None, "hollow: no plan"))
+    _logarithmic(ax, ax.xaxis, [nodes for nodes, *_ in every])
+    _logarithmic(ax, ax.yaxis, [seconds for _, seconds, _ in every])
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda nodes, _: f"{nodes:,.0f}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: format_seconds(seconds)))
+    ax.set_xlabel("nodes")
+    ax.set_ylabel("processor time")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    title(ax, list(_time_sentences(results, by_solver, label)))
+    legend_beside(ax, rows)
+    return ax
+
+
+@checked_arguments
+def solve_times_text(results: SweepResults, *, width: int = 72) -> str:
+    """The times of solvers as a table: the median, and the longest with the nodes of its graph.
+
+    Parameters
+    ----------
+    results : SweepResults
+    width : int
+        Columns, at least 40.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from remat_algos.sweeps.results import SweepResults
+    >>> asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
+    >>> rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
+    >>> print(solve_times_text(SweepResults(Path(), tuple(rows))))
+    slowest: search, 3.1 s on 62 nodes
+    2 jobs on 1 graph; median time 1.56 s
+    solver  jobs  median  longest  nodes
+    echo       1   20 ms    20 ms     62
+    search     1   3.1 s    3.1 s     62
+    """
+    check_kind(results, SweepResults, "results")
+    width, by_solver = max(width, MIN_WIDTH), _times(results)
+    lines = wrapped_all(_time_sentences(results, by_solver, _short), width)
+    rows = []
+    for solver, each in by_solver.items():
+        nodes, seconds, _ = max(each, key=lambda point: point[1])
+        middle = format_seconds(median(seconds for _, seconds, _ in each))
+        rows.append((_short(solver), f"{len(each):,}", middle, format_seconds(seconds), f"{nodes:,}"))
+    if rows:
+        lines += tabulated(("solver", "jobs", "median", "longest", "nodes"), rows, width)
+    return "\n".join(lines)
+
+
+Times = Mapping[str, Sequence[tuple[int, float, bool]]]
+"""(nodes, seconds, whether there is a plan) of jobs, by solver."""
+
+
+def _times(results: SweepResults) -> Times:
+    """The jobs whose time and nodes are known: a job without a plan has the nodes of others on its graph."""
+    sizes, found = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
+    for row in results:
+        if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
+            point = sizes[row["graph_id"]], max(SHORTEST, row["cpu_seconds"]), row["outcome"] == PLANNED
+            found[row["solver"]].append(point)
+    return found
+
+
+def _sizes(results: SweepResults) -> dict[str, int]:
+    """The nodes of graphs, by their ids, as far as they are known."""
+    return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
+
+
+def _time_sentences(results: SweepResults, by_solver: Times, named: Named) -> Iterator[str]:
+    every = [(seconds, nodes, solver) for solver, each in by_solver.items() for nodes, seconds, _ in each]
+    if every:
+        seconds, nodes, solver = max(every, key=lambda point: point[0])
+        yield f"slowest: {named(solver)}, {format_seconds(seconds)} on {counted(nodes, 'node')}"
+        middle = format_seconds(median(seconds for seconds, *_ in every))
+        yield f"{counted(len(every), 'job')} on {counted(len(_sizes(results)), 'graph')}; median time {middle}"
+    else:
+        yield f"no time and size known in {counted(len(results), 'job')}"
+    if every and len(every) < len(results):
+        yield f"left out: {counted(len(results) - len(every), 'job')} whose time is not known, or the size of the graph"
+    yield from _unfinished(results)
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def _solvers(results: SweepResults) -> list[str]:
+    """All solvers, in the order of the results: each looks the same in all pictures."""
+    return list(dict.fromkeys(row["solver"] for row in results))
+
+
+def _look(i: int, points: int = 0) -> dict[str, Any]:
+    """Colour, marker and line of the i-th solver: a colour that comes again has another marker and line.
+
+    Of the first points of a curve, if their number is given, few have a marker.
+    """
+    (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // COLOURS) % COLOURS]
+    few = slice(0, points, 1 + points // FEW) if points else None
+    return {"color": colour, "marker": marker, "markersize": 5, "markevery": few, "linestyle": style}
+
+
+def _hollow(ax: Axes, points: Sequence[tuple[float, float]], look: Mapping[str, Any]) -> Line2D:
+    """Draw points in the look of a solver, with nothing inside."""
+    return ax.plot(*_axes(points), **{**look, "linestyle": "none", "markevery": None}, markerfacecolor="white")[0]
+
+
+def _axes(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
+    """Make an axis logarithmic, at least a power of ten long, around positive amounts."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    low, high = min(amounts, default=1) / 1.3, max(amounts, default=10) * 1.3
+    wider = max(1.0, 10 * low / high) ** 0.5
+    low, high = low / wider, high * wider
+    set_scale, set_limits = (ax.set_xscale, ax.set_xlim) if axis is ax.xaxis else (ax.set_yscale, ax.set_ylim)
+    set_scale("log")
+    set_limits(low, high)
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1000 * low else (1,)))
+    axis.set_minor_locator(NullLocator())
+
+
+def _height(count: int) -> float:
+    """The height of a figure with solvers in its legend."""
+    return max(5, 2 + 1.1 * LEGEND_ROW * count)
+
+
+_short = partial(shortened, limit=NAME)
+
+
+def _no_plan(results: SweepResults) -> str:
+    return f"no plan in {counted(len(results), 'job')}"
+
+
+def _unfinished(results: SweepResults) -> Iterator[str]:
+    if results.left:
+        yield f"{counted(results.left, 'job')} of the sweep left: what was found so far"
