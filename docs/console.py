@@ -20,7 +20,9 @@ WRITTEN = re.compile(
     r"^```\{code-cell\}\n(?::tags: [^\n]*\n\n)?%%writefile (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE
 )
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SECONDS = re.compile(r" +(?:\d+\.\d\d|time|\(s\))(?= *$)", re.MULTILINE)  # last column of `remat compare`
+SECONDS = re.compile(  # last column of `remat compare` and `remat sweep`
+    r" +(?:\d+\.\d\d|time|\(s\)|cpu|[\d.]+ [mu]?s)(?= *$)", re.MULTILINE
+)
 
 
 def prepare(folder, text=""):
