@@ -21,8 +21,8 @@ from remat_algos.errors import PlanError, SweepError
 from remat_algos.models.random import layered_dag
 from remat_algos.sweeps import driver as driver_module
 from remat_algos.sweeps import islands as islands_module
-from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps import list_jobs, read_jobs
+from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps.folder import Claims, SweepFolder
 from remat_algos.sweeps.results import COLUMNS, SweepResults
 
