@@ -477,14 +477,19 @@ def test_a_claim_is_for_one_driver_and_goes_on_to_the_next_when_that_dies(tmp_pa
     os.utime(first.sign, (0, 0))
     second.sign.unlink()  # as a driver does that takes this one for dead
     second.beat()
-    assert not Claims(store).claim("other")
     third = Claims(store)
+    assert not third.claim("other")
     assert third.claim("job")
     assert not second.claim("job")
     third.leave("job")
     assert second.claim("job")
+    half = store.result_file("ab").with_name(".ab.part")
+    half.parent.mkdir(parents=True)
+    half.touch()
     for each in (first, second, third):
+        assert half.exists()  # another driver may write it
         each.close()
+    assert not half.exists()
     assert not list((tmp_path / "results" / "claims").iterdir())
 
 

@@ -218,6 +218,9 @@ class Claims:
             for sign in self.drivers.iterdir():
                 if sign != self.sign and not self._shows_life(sign):
                     sign.unlink(missing_ok=True)
+            if [*self.drivers.iterdir()] == [self.sign]:  # who wrote these was killed
+                for part in self.folder.path.rglob(".*.part"):
+                    part.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.sign.unlink()
 
