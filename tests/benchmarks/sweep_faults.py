@@ -1,8 +1,8 @@
-"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--jobs N] [--moments N].
+"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--only PART] [--write].
 
 200 jobs run on two workers while workers, drivers or both are killed at random moments, the disk is full, the folder
 cannot be written to, or jobs take all memory, raise, crash or never end. Each time the results have to be those of one
-process. `--only NAME` runs one part; `--write` keeps the table in docs/results/sweep_faults.json.
+process. `--write` keeps what was found in docs/results/sweep_faults.json.
 """
 
 import argparse
@@ -74,7 +74,9 @@ class Sweeps:
     def whole(self, folder):
         """The results in a folder are those of one process, each once."""
         if self.expected is None:
+            seconds, self.seconds = self.seconds, 0
             self.run(self.place / "expected", processes=1)
+            self.seconds = seconds
             self.expected = lasting(ra.read_sweep(self.place / "expected"))
             if len(self.expected) != self.n_jobs:
                 raise AssertionError(f"{len(self.expected)} results of one process")
@@ -133,7 +135,7 @@ def refused(sweeps, folder, said):
     err = process.communicate()[1].strip().splitlines()
     if not process.returncode or said not in err[-1]:
         raise AssertionError(err)
-    return err[-1].partition(": ")[2][:120]
+    return err[-1].partition(": ")[2].partition("'")[0].strip(" :")
 
 
 def disk_full(sweeps):
@@ -168,7 +170,11 @@ def read_only(sweeps):
         said = refused(sweeps, disk / "results", "Read-only")
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
         sweeps.run(disk / "results")
-        return {"said": err.partition(": ")[2][:120], "again": said, **sweeps.whole(disk / "results")}
+        return {
+            "said": err.partition(": ")[2].partition("'")[0].strip(" :"),
+            "again": said,
+            **sweeps.whole(disk / "results"),
+        }
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -285,13 +291,15 @@ def main(arguments=None):
                 shutil.rmtree(place, ignore_errors=True)
             print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found[name].items()), flush=True)
     if given.write:
-        machine = {
+        record = json.loads(FILE.read_text()) if FILE.exists() else {"parts": {}}
+        record["settings"] = {"jobs": given.jobs, "moments": given.moments, "seed": given.seed}
+        record["machine"] = {
             "cores": len(os.sched_getaffinity(0)),
             "python": platform.python_version(),
             "machine": platform.machine(),
         }
-        settings = {"jobs": given.jobs, "moments": given.moments, "seed": given.seed}
-        FILE.write_text(json.dumps({"settings": settings, "machine": machine, "parts": found}, indent=1) + "\n")
+        record["parts"] |= found
+        FILE.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
