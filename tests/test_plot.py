@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
 from matplotlib.text import Text
 from rich.cells import cell_len
 
@@ -299,6 +300,35 @@ def test_the_stairs_stand_on_the_plans():
     assert line(ax, "without rematerialization").get_data() == ([found.base], [0])
     (bound,) = [patch for patch in ax.patches if patch.get_label() == "bound"]
     assert (bound.get_x(), bound.get_width()) == (0, found.bound_memory)
+
+
+def test_bounds_are_drawn_at_the_plans_only():
+    """Between two plans the bound is not known, and a line would say that it is."""
+    found = curves()
+    ax = plot.frontier(found)
+    bound = line(ax, "lower bound")
+    assert (bound.get_linestyle(), bound.get_marker()) == ("None", "_")
+    x, y = bound.get_data()
+    assert list(x) == [plan.peak_memory for plan in found.plans]
+    assert y == pytest.approx([100 * (plan.bound.compute / found.bound_compute - 1) for plan in found.plans])
+    on_the_stair = sum(plan.bound.compute == plan.simulation.compute for plan in found.plans)
+    assert 0 < on_the_stair
+    assert f"{on_the_stair} of {len(found.plans)} plans proven optimal" in legend(ax)
+
+
+@pytest.mark.parametrize("sizes", [[2, 1, 1, 16, 1, 16, 1, 16, 2, 16, 1, 16], [1] * 12, [8, 8, 4, 4, 1]])
+def test_the_name_of_a_solver_covers_no_stair(sizes):
+    graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(len(sizes) - 1)], memory=sizes))
+    ax = plot.frontier(frontier(graph, solvers=["chain_dp", "chen_sqrt"]))
+    rendered(ax)
+    for stair in ax.lines:
+        if stair.get_drawstyle() != "steps-post":
+            continue
+        x, y = stair.get_data()
+        corners = [point for i in range(len(x)) for point in ([(x[i], y[i - 1])] if i else []) + [(x[i], y[i])]]
+        drawn = Path(ax.transData.transform(corners))
+        for text in ax.texts:
+            assert not drawn.intersects_bbox(text.get_window_extent(), filled=False), text.get_text()
 
 
 def test_each_of_many_solvers_has_its_name_beside_its_curve():
