@@ -41,8 +41,8 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
     A stair reaches to the right until a plan of the solver is cheaper. The blue one is the best of all; in brackets
-    behind the name of a solver is how many of its plans are part of it. A dash is the lower bound for the peak of a plan:
-    on the stair if the plan is proven optimal.
+    behind the name of a solver is how many of its plans are part of it. A dash is the lower bound for the peak of a
+    plan: on the stair if the plan is proven optimal.
 
     Parameters
     ----------
@@ -106,7 +106,8 @@ def _best(ax: Axes, frontier: Frontier, right: int, few: slice) -> list[tuple[An
 def _names(ax: Axes, frontier: Frontier) -> int:
     """Name each curve beside its lowest peak: in blue, with their number, those that share plans in the best.
 
-    A name takes the nearest row that is free, of those that no stair passes through if there are any. Returns how many found none.
+    A name takes the nearest row that is free, of those that no stair passes through if there are any. Returns how many
+    found none.
     """
     from matplotlib.patheffects import withStroke
 

@@ -49,13 +49,13 @@ def frontier_svg(frontier: Frontier) -> str:
             parts.append(f'<path d="{_stairs(curve, scales)}" stroke="{GREY}" stroke-opacity="0.5"/>')
     if frontier.plans:
         parts.append(f'<path d="{_stairs(frontier.plans, scales)}" stroke="{BLUE}" stroke-width="2.4"/>')
-    best = "".join(_points(frontier, scales))
+    marks = "".join([*_texts(frontier, scales), *_points(frontier, scales)])
     bounds = f'<path d="{_bounds(frontier, scales)}" stroke="currentColor" stroke-width="1.6" pointer-events="none"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'style="max-width: 100%; height: auto" role="img" '
         f'aria-label="overhead over peak memory: {escape(_caption(frontier))}" font-family="sans-serif" font-size="11" '
-        f'fill="currentColor"><g fill="none">{"".join(parts)}</g>{"".join(_texts(frontier, scales))}{best}{bounds}</svg>'
+        f'fill="currentColor"><g fill="none">{"".join(parts)}</g>{marks}{bounds}</svg>'
     )
 
 
@@ -102,7 +102,8 @@ def _axes(frontier: Frontier, scales: _Scales) -> Iterator[str]:
 def _texts(frontier: Frontier, scales: _Scales) -> Iterator[str]:
     """The caption, and ticks of both axes."""
     yield f'<text x="0" y="12">{escape(_caption(frontier))}</text>'
-    yield '<text x="0" y="27" fill-opacity="0.75">more compute; grey: each solver, dashes: lower bounds for the peaks of plans</text>'
+    key = "more compute; grey: each solver, dashes: lower bounds for the peaks of plans"
+    yield f'<text x="0" y="27" fill-opacity="0.75">{key}</text>'
     for i in range(TICKS):
         amount = scales.low + (scales.high - scales.low) * i // (TICKS - 1)
         place = "end" if i == TICKS - 1 else "middle"
