@@ -312,7 +312,7 @@ def test_bounds_are_drawn_at_the_plans_only():
     assert list(x) == [plan.peak_memory for plan in found.plans]
     assert y == pytest.approx([100 * (plan.bound.compute / found.bound_compute - 1) for plan in found.plans])
     on_the_stair = sum(plan.bound.compute == plan.simulation.compute for plan in found.plans)
-    assert 0 < on_the_stair
+    assert on_the_stair > 0
     assert f"{on_the_stair} of {len(found.plans)} plans proven optimal" in legend(ax)
 
 
@@ -409,6 +409,15 @@ def test_many_nodes_are_dots_of_their_kind():
 def test_without_a_schedule_colours_tell_what_must_run_once():
     ax = plot.graph(differentiate(EDGE_CASES["only once"]))
     assert legend(ax)[:3] == ["must run only once (1)", "forward (1)", "gradient (2)"]
+
+
+def test_a_graph_without_a_backward_part_speaks_of_no_parts():
+    graph = chain(3)
+    ax = plot.graph(graph)
+    assert ax.get_title().splitlines()[0] == "3 nodes; 2 reads"
+    assert legend(ax) == ["node (3)", "makes an output (1)", "runs downwards"]
+    assert graph_text(graph).splitlines()[2] == "█ 3 node"
+    assert plot.graph(differentiate(graph)).get_title().startswith("6 nodes, 3 forward and 3 backward; ")
 
 
 @given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
@@ -640,7 +649,8 @@ def lines(text):
 def test_memory_in_characters():
     assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
         """
-        peak 7 B, no lower, for 33.3 % more compute
+        peak 7 B, as without recomputation, for 33.3
+        % more compute
         3 nodes in 4 steps, 1 extra run; budget 8 B
              8 B │─────────────▼────────────────────
                  │            ▒▒▒▒
