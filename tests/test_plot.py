@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.path import Path
 from matplotlib.text import Text
 from rich.cells import cell_len
 
@@ -301,6 +302,35 @@ def test_the_stairs_stand_on_the_plans():
     assert (bound.get_x(), bound.get_width()) == (0, found.bound_memory)
 
 
+def test_bounds_are_drawn_at_the_plans_only():
+    """Between two plans the bound is not known, and a line would say that it is."""
+    found = curves()
+    ax = plot.frontier(found)
+    bound = line(ax, "lower bound")
+    assert (bound.get_linestyle(), bound.get_marker()) == ("None", "_")
+    x, y = bound.get_data()
+    assert list(x) == [plan.peak_memory for plan in found.plans]
+    assert y == pytest.approx([100 * (plan.bound.compute / found.bound_compute - 1) for plan in found.plans])
+    on_the_stair = sum(plan.bound.compute == plan.simulation.compute for plan in found.plans)
+    assert on_the_stair > 0
+    assert f"{on_the_stair} of {len(found.plans)} plans proven optimal" in legend(ax)
+
+
+@pytest.mark.parametrize("sizes", [[2, 1, 1, 16, 1, 16, 1, 16, 2, 16, 1, 16], [1] * 12, [8, 8, 4, 4, 1]])
+def test_the_name_of_a_solver_covers_no_stair(sizes):
+    graph = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(len(sizes) - 1)], memory=sizes))
+    ax = plot.frontier(frontier(graph, solvers=["chain_dp", "chen_sqrt"]))
+    rendered(ax)
+    for stair in ax.lines:
+        if stair.get_drawstyle() != "steps-post":
+            continue
+        x, y = stair.get_data()
+        corners = [point for i in range(len(x)) for point in ([(x[i], y[i - 1])] if i else []) + [(x[i], y[i])]]
+        drawn = Path(ax.transData.transform(corners))
+        for text in ax.texts:
+            assert not drawn.intersects_bbox(text.get_window_extent(), filled=False), text.get_text()
+
+
 def test_each_of_many_solvers_has_its_name_beside_its_curve():
     plan = trained()
     found = Frontier(plan.graph, {f"solver {i}": (plan,) for i in range(14)}, 1, 1, plan.peak_memory)
@@ -379,6 +409,15 @@ def test_many_nodes_are_dots_of_their_kind():
 def test_without_a_schedule_colours_tell_what_must_run_once():
     ax = plot.graph(differentiate(EDGE_CASES["only once"]))
     assert legend(ax)[:3] == ["must run only once (1)", "forward (1)", "gradient (2)"]
+
+
+def test_a_graph_without_a_backward_part_speaks_of_no_parts():
+    graph = chain(3)
+    ax = plot.graph(graph)
+    assert ax.get_title().splitlines()[0] == "3 nodes; 2 reads"
+    assert legend(ax) == ["node (3)", "makes an output (1)", "runs downwards"]
+    assert graph_text(graph).splitlines()[2] == "█ 3 node"
+    assert plot.graph(differentiate(graph)).get_title().startswith("6 nodes, 3 forward and 3 backward; ")
 
 
 @given(graph=st.one_of(graphs(max_nodes=16), training_graphs(), captured_graphs()))
@@ -610,7 +649,8 @@ def lines(text):
 def test_memory_in_characters():
     assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
         """
-        peak 7 B, no lower, for 33.3 % more compute
+        peak 7 B, as without recomputation, for 33.3
+        % more compute
         3 nodes in 4 steps, 1 extra run; budget 8 B
              8 B │─────────────▼────────────────────
                  │            ▒▒▒▒

@@ -156,6 +156,12 @@ def test_beside_the_sets_stands_what_the_formulas_say():
     assert legend(ax)[:3] == ["set of the chain (5)", "passed on the way (4)", "other lower set (4)"]
 
 
+def test_the_title_of_a_narrow_lattice_has_two_lines():
+    graph = differentiate(chain(3, memory=10))
+    ax = plot.lattice(graph, LowerSets.of(graph, [range(1), range(3)]))
+    assert [text.split()[0] for text in ax.get_title().splitlines()] == ["4", "2"]
+
+
 def test_sets_of_long_names_are_named_by_the_members_that_none_reads():
     found = [text.get_text() for text in plot.lattice(long_names()).texts]
     assert found == ["∅", "conv1", "relu1", "conv2", "pool", "conv2, pool", "concat"]

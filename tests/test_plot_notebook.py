@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos.plan.frontier import Frontier
 from remat_algos.plot import html
+from remat_algos.plot.colours import BLUE
 from remat_algos.text.units import format_bytes, percent
 from tests.strategies import training_graphs
 
@@ -115,6 +117,30 @@ def test_a_frontier_has_a_tooltip_for_each_of_its_best_plans():
         rest = tip.removeprefix(start).removeprefix(least if bound > 0 else "")
         shown = ", ".join(again[:5]) + ", ..." * (len(again) > 5)
         assert rest == (f"; recomputes {len(again)} node{'s' * (len(again) > 1)}: {shown}" if again else "")
+
+
+def test_a_frontier_is_its_picture_alone_with_a_dash_for_each_bound():
+    frontier = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
+    text = frontier._repr_html_()
+    assert Page(text).said == ""
+    dashes = re.search('<path d="([^"]*)" stroke="currentColor" stroke-width="1.6"', text)[1]
+    lines = [(float(x) + int(long) / 2, y) for x, y, long in re.findall(r"M([0-9.]+) ([0-9.]+)h(\d+)", dashes)]
+    marks = re.findall('cx="([0-9.]+)" cy="([0-9.]+)"', text)
+    assert dashes.count("M") == len(lines) == len(frontier.plans)
+    for (middle, low), (x, y), plan in zip(lines, marks, frontier.plans, strict=True):
+        assert middle == pytest.approx(float(x), abs=0.06)
+        assert (low == y) == (plan.bound.compute == plan.simulation.compute)
+
+
+def test_the_style_of_the_pages_knows_the_blue_of_a_frontier_and_its_label():
+    """On dark pages the curve is lighter, on narrow ones the picture scrolls."""
+    style = (Path(__file__).parents[1] / "docs" / "_static" / "wide.css").read_text(encoding="utf-8")
+    text = ra.frontier(CHAIN, solvers=["chen_sqrt"])._repr_html_()
+    selectors = re.findall(r'svg\[(aria-label)\^="([^"]*)"\](?: \[(\w+="#\w+")\])?', style)
+    assert {part for *_, part in selectors} == {"", f'stroke="{BLUE}"', f'fill="{BLUE}"'}
+    for name, start, part in selectors:
+        assert f'{name}="{start}' in text
+        assert part in text
 
 
 def test_a_frontier_without_plans_has_its_axes():

@@ -57,6 +57,7 @@ NODES = {
     "often": Style("runs more than twice", VERMILION, "▓", marker="*"),
     "once": Style("must run only once", PURPLE, "■", marker="s"),
     "forward": Style("forward", BLUE, "█", marker="o"),
+    "node": Style("node", BLUE, "█", marker="o"),
     "copy": Style("copy, a later run", ORANGE, "▒", marker="D"),
     "gradient": Style("gradient", MINT, "░", marker="^"),
     "idle": Style("never runs", GREY, "·", marker="x"),

@@ -1,4 +1,4 @@
-"""Plans, simulations, frontiers and graphs as notebooks show them: text, and a picture as inline SVG.
+"""Plans, simulations, frontiers and graphs as notebooks show them: a picture as inline SVG, mostly below text.
 
 A notebook that is not trusted drops scripts and styles, so pictures have none. A plan shows each step in a tooltip of
 the browser; `ra.plot.animation(plan)` moves, and `ra.plot.report(plan)` is a page to step through.
@@ -48,7 +48,7 @@ def html(subject: Any) -> str | None:
     if isinstance(subject, Simulation):
         return _shown(repr(subject), memory_svg(subject))
     if isinstance(subject, Frontier):
-        return _shown(repr(subject), frontier_svg(subject))
+        return f"<div>{frontier_svg(subject)}</div>"  # its caption says what the repr would
     if isinstance(subject, ComputationGraph):
         return graph_html(subject)
     return None

@@ -40,7 +40,7 @@ def headline(simulation: Simulation, limit: int | None) -> list[str]:
     message = f"peak {format_bytes(peak)}"
     message += f" instead of {format_bytes(base)}" if base != peak else ""
     if simulation.overhead:
-        message += ", no lower," if peak == base else ""
+        message += ", as without recomputation," if peak == base else ""
         message += f" for {percent(simulation.overhead, simulation.graph.needed_compute)} more compute"
     budget = ""
     if limit is not None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SIZE, GAP = 9, 0.15  # of names, in points, and between them in inches
+MARGIN = 0.1  # of a row, between a name and a line
+ABOVE = 0.55  # inches above the stairs, for the name of the highest
 FEW = 30  # plans of a curve with a marker each; more have some only
 
 
@@ -39,7 +41,8 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     """Draw the overhead of the plans of each solver against their peak.
 
     A stair reaches to the right until a plan of the solver is cheaper. The blue one is the best of all; in brackets
-    behind the name of a solver is how many of its plans are part of it.
+    behind the name of a solver is how many of its plans are part of it. A dash is the lower bound for the peak of a
+    plan: on the stair if the plan is proven optimal.
 
     Parameters
     ----------
@@ -68,7 +71,8 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
         if curve:
             x, y = _staircase(frontier, curve, right)
             ax.step(x, y, where="post", color=GREY, linewidth=1, alpha=0.6, label=solver)
-    rows = _best(ax, frontier, right) + _bounds(ax, frontier) + _ends(ax, frontier)
+    few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // FEW)
+    rows = _best(ax, frontier, right, few) + _bounds(ax, frontier, few) + _ends(ax, frontier)
     _scales(ax, frontier, right)
     title(ax, _sentences(frontier))
     unnamed = _names(ax, frontier)
@@ -88,12 +92,11 @@ def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[A
     return x, np.array([*overhead, overhead[-1]])
 
 
-def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
+def _best(ax: Axes, frontier: Frontier, right: int, few: slice) -> list[tuple[Any, str]]:
     """Draw the Pareto frontier of all solvers over the curves."""
     if not frontier.plans:
         return []
     x, y = _staircase(frontier, frontier.plans, right)
-    few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // FEW)
     (line,) = ax.step(x, y, where="post", color=BLUE, marker="o", markersize=5, markevery=few, linewidth=2.4)
     line.set_label("best of all")
     count = counted(len(frontier.plans), "plan")
@@ -103,21 +106,27 @@ def _best(ax: Axes, frontier: Frontier, right: int) -> list[tuple[Any, str]]:
 def _names(ax: Axes, frontier: Frontier) -> int:
     """Name each curve beside its lowest peak: in blue, with their number, those that share plans in the best.
 
-    A name takes the nearest row that is free. Returns how many found none.
+    A name takes the nearest row that is free, of those that no stair passes through if there are any. Returns how many
+    found none.
     """
     from matplotlib.patheffects import withStroke
 
     best = {id(plan) for plan in frontier.plans}  # the same objects as in the curves
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
     rows, taken = int(tall / LEGEND_ROW), list[tuple[int, float, float]]()
+    across, up = wide / (right - left), rows / (high - low)  # inches of a byte and rows of a percent
+    stairs = [
+        (across * (np.asarray(x) - left), up * (np.asarray(y) - low))
+        for x, y in (line.get_data() for line in ax.lines if line.get_drawstyle() == "steps-post")
+    ]
     curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
     for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead):
         shared = sum(id(plan) in best for plan in curve)
         text = f"{label(solver)} ({shared})" if shared else label(solver)
         x, y = curve[0].peak_memory, 100 * curve[0].overhead / max(1, frontier.bound_compute)
         width = LETTER * SIZE * POINT * len(text)
-        begin = min(wide * (x - left) / (right - left) + 0.1, wide - width - GAP)
-        wanted = int(rows * (y - low) / (high - low)) + 1
+        begin = min(across * (x - left) + 0.1, wide - width - GAP)
+        wanted = int(up * (y - low)) + 1
         clear = [
             row
             for row in range(1, rows - 1)
@@ -125,7 +134,7 @@ def _names(ax: Axes, frontier: Frontier) -> int:
         ]
         if not clear:
             continue
-        row = min(clear, key=lambda row: (abs(row - wanted), -row))
+        row = min(clear, key=lambda row: (_covers(stairs, row, begin, begin + width), abs(row - wanted), -row))
         taken.append((row, begin, begin + width))
         at = left + (right - left) * begin / wide, low + (high - low) * (row + 0.5) / rows
         if row != wanted:
@@ -135,19 +144,31 @@ def _names(ax: Axes, frontier: Frontier) -> int:
     return len(curves) - len(taken)
 
 
-def _bounds(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
-    """Draw the lower bound on overhead as a line. The bound for a peak also holds for all lower ones."""
+def _covers(stairs: Sequence[tuple[Any, Any]], row: int, begin: float, end: float) -> bool:
+    """True if a stair passes through a name: x in inches, y in rows."""
+    for x, y in stairs:
+        flat = (x[:-1] < end) & (x[1:] > begin) & (row < y[:-1] + MARGIN) & (y[:-1] < row + 1 + MARGIN)
+        falls = (x[1:] > begin - GAP) & (x[1:] < end + GAP) & (y[1:] < row + 1) & (y[:-1] > row)
+        if (flat | falls).any():
+            return True
+    return False
+
+
+def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
+    """Draw the lower bound for the peak of each plan, the only limits at which it is known: a dash, without a line."""
     plans = frontier.plans
     if not plans:
         return []
-    one_pass = frontier.bound_compute
-    overhead = [100 * overhead_bound_of(plan, frontier) / max(1, one_pass) for plan in plans]
-    x = [min(frontier.bound_memory, plans[0].peak_memory), *(plan.peak_memory for plan in plans)]
-    (line,) = ax.step(
-        x, [overhead[0], *overhead], where="pre", color=ink(), linewidth=1.2, linestyle=(0, (4, 2)), label="lower bound"
-    )
+    one_pass = max(1, frontier.bound_compute)
+    overhead = [100 * overhead_bound_of(plan, frontier) / one_pass for plan in plans]
+    style: dict[str, Any] = {"marker": "_", "markersize": 10, "markeredgewidth": 1.6, "linestyle": "none"}
+    peaks = [plan.peak_memory for plan in plans]
+    (line,) = ax.plot(peaks, overhead, color=ink(), markevery=few, zorder=3, label="lower bound", **style)
     optimal = sum(plan.gap == 0 and plan.bound is not None and plan.bound.proven for plan in plans)
-    return [(line, f"lower bound; {optimal} of {len(plans)} plans proven optimal")]
+    return [
+        (line, "lower bound for the peak of a plan"),
+        (None, f"{optimal} of {counted(len(plans), 'plan')} proven optimal"),
+    ]
 
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
@@ -184,7 +205,7 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
     limit = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
-    ax.set_ylim(-0.04 * limit, 1.06 * limit)
+    ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, inches(ax)[1] - ABOVE)))
     byte_axis(ax.xaxis, right, "peak memory")
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import pairwise
 from math import floor, log10
 
 import numpy as np
@@ -20,13 +19,14 @@ WIDTH, HEIGHT, LEFT, TOP, FOOT = 720, 308, 48, 42, 34  # pixels
 DEEP = HEIGHT - TOP - FOOT
 MAX_POINTS = 200  # more plans are sampled
 TICKS = 5  # on each axis
+DASH = 7  # half the length of a bound's dash, in pixels
 NAMED, LONGEST_NAME = 5, 24  # recomputed nodes of a plan that its tooltip names, and characters of a name
 
 
 def frontier_svg(frontier: Frontier) -> str:
     """SVG of the overhead of the best plans against their peak, each with a tooltip that every browser shows by itself.
 
-    Grey stairs are solvers, the dashed line is the lower bound. Text has the colour of the page around it.
+    Grey stairs are solvers, dashes lower bounds for the peaks of plans. Text has the colour of the page around it.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ def frontier_svg(frontier: Frontier) -> str:
         if curve:
             parts.append(f'<path d="{_stairs(curve, scales)}" stroke="{GREY}" stroke-opacity="0.5"/>')
     if frontier.plans:
-        parts.append(f'<path d="{_bound(frontier, scales)}" stroke="currentColor" stroke-dasharray="4 2"/>')
         parts.append(f'<path d="{_stairs(frontier.plans, scales)}" stroke="{BLUE}" stroke-width="2.4"/>')
-    best = "".join(_points(frontier, scales))
+    marks = "".join([*_texts(frontier, scales), *_points(frontier, scales)])
+    bounds = f'<path d="{_bounds(frontier, scales)}" stroke="currentColor" stroke-width="1.6" pointer-events="none"/>'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
         f'style="max-width: 100%; height: auto" role="img" '
         f'aria-label="overhead over peak memory: {escape(_caption(frontier))}" font-family="sans-serif" font-size="11" '
-        f'fill="currentColor"><g fill="none">{"".join(parts)}</g>{"".join(_texts(frontier, scales))}{best}</svg>'
+        f'fill="currentColor"><g fill="none">{"".join(parts)}</g>{marks}{bounds}</svg>'
     )
 
 
@@ -83,12 +83,13 @@ def _stairs(plans: Sequence[Plan], scales: _Scales) -> str:
     return f"M{first[0]} {first[1]}" + "".join(f"H{x}V{y}" for x, y in rest) + f"H{scales.x(scales.high)}"
 
 
-def _bound(frontier: Frontier, scales: _Scales) -> str:
-    """What no order computes less than: the bound for a peak also holds for all lower ones."""
-    costs = [overhead_bound_of(plan, frontier) for plan in frontier.plans]
-    edges = [frontier.bound_memory, *(plan.peak_memory for plan in frontier.plans)]
-    steps = (f"V{scales.y(cost)}H{scales.x(end)}" for cost, (_, end) in zip(costs, pairwise(edges), strict=True))
-    return f"M{scales.x(edges[0])} {scales.y(costs[0])}" + "".join(steps)
+def _bounds(frontier: Frontier, scales: _Scales) -> str:
+    """A dash at what no order within the peak of a plan computes less than; between plans it is not known."""
+    dashes = (
+        f"M{float(scales.x(plan.peak_memory)) - DASH:.1f} {scales.y(overhead_bound_of(plan, frontier))}h{2 * DASH}"
+        for plan in frontier.sampled(MAX_POINTS)
+    )
+    return "".join(dashes)
 
 
 def _axes(frontier: Frontier, scales: _Scales) -> Iterator[str]:
@@ -101,7 +102,8 @@ def _axes(frontier: Frontier, scales: _Scales) -> Iterator[str]:
 def _texts(frontier: Frontier, scales: _Scales) -> Iterator[str]:
     """The caption, and ticks of both axes."""
     yield f'<text x="0" y="12">{escape(_caption(frontier))}</text>'
-    yield '<text x="0" y="27" fill-opacity="0.75">more compute; grey: each solver, dashed: lower bound</text>'
+    key = "more compute; grey: each solver, dashes: lower bounds for the peaks of plans"
+    yield f'<text x="0" y="27" fill-opacity="0.75">{key}</text>'
     for i in range(TICKS):
         amount = scales.low + (scales.high - scales.low) * i // (TICKS - 1)
         place = "end" if i == TICKS - 1 else "middle"

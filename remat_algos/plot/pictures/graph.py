@@ -91,7 +91,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:
     """The graph, int64[n] runs of each node, and the kind of each, a key of `NODES`."""
     if isinstance(subject, ComputationGraph):
-        kinds = np.where(subject.forward, "forward", "gradient")
+        kinds = np.where(subject.forward, "node" if subject.forward.all() else "forward", "gradient")
         kinds = np.where(subject.once, "once", kinds)
         if copies is not None:
             kinds = np.where(frozen(copies, np.bool_, "copies", subject.n_nodes), "copy", kinds)
@@ -272,8 +272,9 @@ def _sentences(subject: Subject) -> list[str]:
         simulation, limit = simulated(subject)
         return headline(simulation, limit)
     forward, edges = int(subject.forward.sum()), counted(subject.read_indices.size, "read")
+    parts = f", {forward:,} forward and {subject.n_nodes - forward:,} backward" if forward < subject.n_nodes else ""
     return [
-        f"{counted(subject.n_nodes, 'node')}, {forward:,} forward and {subject.n_nodes - forward:,} backward; {edges}",
+        f"{counted(subject.n_nodes, 'node')}{parts}; {edges}",
         f"peak {format_bytes(baseline_peak(subject))} without rematerialization",
     ]
 
@@ -301,7 +302,7 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
-    peak 3 B, no lower, for 33.3 % more compute
+    peak 3 B, as without recomputation, for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
     █ 2 kept  ▒ 1 runs twice
       node    bytes  reads

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FONT = 8
 NAME = 24  # letters
 LEVEL = 0.42  # inches, where sets have names
-LEGEND, TITLE = 2.2, 4.4  # inches
+LEGEND, TITLE = 2.2, 5.4  # inches
 LARGEST = (14.0, 14.0)  # inches of a picture with names
 MAX_NAMED = 80
 MAX_DRAWN = 500

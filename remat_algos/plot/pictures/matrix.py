@@ -131,7 +131,7 @@ def matrix_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
     >>> print(matrix_text(simulate(graph, [0, 1, 0, 2])))
-    peak 3 B, no lower, for 33.3 % more compute
+    peak 3 B, as without recomputation, for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
     R: the stage computes the node; S: it is live when the stage starts
     █ first run  ▒ recomputed  │ live  · not live
