@@ -27,7 +27,7 @@ METHODS = ("no_remat", "chen_sqrt", "exact_dp", "greedy_remat")
 
 LINES = """\
 One training step of GPT-2 small (batch 8 of 1,024 tokens, float32, Adam), simulated: **{before}** without
-recomputation; a plan for **{budget}** does **{more}** more floating-point operations.
+recomputation; a plan for **{budget}** peaks at {after} and does **{more}** more floating-point operations.
 
 - **You have a model of PyTorch**: `torch.compile(model, backend="remat", options={{"budget": "50%"}})` trains it within
   half of its memory, with the same gradients bit for bit. On four transformer blocks the bytes in its storages at the
@@ -96,6 +96,7 @@ def block(before, after):
         **torch_figures(),
         before=gib(peak(before)),
         budget=BUDGET.replace("GiB", " GiB"),
+        after=gib(peak(after)),
         more=percent(after),
         operations=unet.n_nodes,
         unet_before=gib(ra.solve(training, solver="no_remat").peak_memory),

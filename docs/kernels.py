@@ -52,7 +52,24 @@ class ForkingProvisioner(LocalProvisioner):
         return self.connection_info
 
 
+def whole(outputs):
+    """Outputs with each stream in one piece, as it was written: a kernel may send a line in two."""
+    streams, kept = {}, []
+    for output in outputs:
+        if output["output_type"] == "stream" and output["name"] in streams:
+            streams[output["name"]]["text"] += output["text"]
+            continue
+        if output["output_type"] == "stream":
+            streams[output["name"]] = output = output.copy()
+        kept.append(output)
+    return kept
+
+
 def setup(app):
+    from myst_nb.core import render, utils
+
+    # what it does alone ends each piece with a new line
+    render.coalesce_streams = lambda outputs: utils.coalesce_streams(whole(outputs))
     if sys.platform == "linux":
         ForkingProvisioner.source, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-P", "-Xfrozen_modules=off", __file__, str(theirs.fileno())]

@@ -41,6 +41,21 @@ def executed(folder, *cells):
     return ["".join(output.get("text", "") for output in cell.outputs).strip() for cell in page.cells]
 
 
+def test_a_line_that_a_kernel_sends_in_pieces_is_one_line(build):
+    from myst_nb.core import render
+    from nbformat.v4 import new_output
+
+    pieces = [("stdout", "order"), ("stderr", "slow\n"), ("stdout", " 0 1 2\nnext"), ("stdout", "\n")]
+    outputs = [new_output("stream", name=name, text=text) for name, text in pieces]
+    found = render.coalesce_streams([outputs[0], new_output("display_data"), *outputs[1:]])
+    assert [(output.get("name"), output.get("text")) for output in found] == [
+        ("stdout", "order 0 1 2\nnext\n"),
+        (None, None),
+        ("stderr", "slow\n"),
+    ]
+    assert outputs[0]["text"] == "order"
+
+
 @pytest.mark.filterwarnings("ignore")  # of jupyter_client and asyncio
 def test_pages_run_apart_where_they_are_told_and_end_with_the_build(build, tmp_path):
     from nbclient.exceptions import CellExecutionError, DeadKernelError

@@ -1,6 +1,6 @@
 // For keyboards and screen readers: what scrolls can be reached, captions of the sidebar have a level, the sidebar a name.
 function reachable() {
-  const boxes = "article pre, article .table-wrapper, article p:has(> img), article div.math, .cell_output";
+  const boxes = "article pre, article .table-wrapper, article p:has(> img), article figure, article div.math, .cell_output";
   for (const box of document.querySelectorAll(boxes)) {
     if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) {
       box.tabIndex = 0;

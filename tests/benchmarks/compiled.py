@@ -226,7 +226,6 @@ def later_calls(folder: Path) -> str:
         for n in [128] if loop in ("fold", "excess") else [4096] if loop == "gather" else LENGTHS:
             times = variants(found, loop, n)
             lines.append(line([title, f"{n:,}", *(f"{times[name]:.3f}" for name in columns)]))
-            title = ""
     return "\n".join(lines)
 
 
