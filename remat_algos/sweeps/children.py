@@ -17,16 +17,18 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO, Any
 
 from remat_algos.errors import SweepError
+from remat_algos.files import write_whole
 from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import shortened
 
-LOOK = 0.05  # seconds between looks at the memory of a job
+LOOK, SIGN = 0.05, 1.0  # seconds between looks at the memory of a job, and at whether its process lives
 LONGEST = 300  # characters of a reason
 START = 60.0  # seconds in which a process has to import all
 _BOOT = (
@@ -38,6 +40,10 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 class Died(Exception):
     """The process ended, or was ended, before it answered."""
+
+
+class Late(Died):
+    """The process was ended since it took too long."""
 
 
 class Child:
@@ -61,7 +67,7 @@ class Child:
             self._wait(START, None)
             self._received()
         except Died as error:
-            if self.process.wait() < 0:
+            if self.process.wait() < 0 and not isinstance(error, Late):
                 raise
             why = shortened(str(error), LONGEST)
             raise SweepError(f"the process that solves jobs does not start: {why}") from error
@@ -70,6 +76,8 @@ class Child:
         self, record: Mapping[str, Any], timeout: float | None = None, memory: int | None = None
     ) -> tuple[dict[str, Any], str]:
         """The figures and the JSON of the plan of a job; Died if the process ended or had to be ended."""
+        self.stderr.seek(0)
+        self.stderr.truncate()  # of jobs before
         try:
             send(self.process.stdin, json.dumps(record).encode())  # type: ignore[arg-type]
         except OSError as error:
@@ -78,9 +86,9 @@ class Child:
         return json.loads(self._received()), self._received().decode()
 
     def stop(self) -> None:
-        """End the process; who waits for it gets Died."""
+        """End the process and those that it started; who waits for it gets Died."""
         with contextlib.suppress(OSError):
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def __del__(self) -> None:  # with its thread
         if hasattr(self, "process"):
@@ -88,8 +96,7 @@ class Child:
 
     def kill(self) -> None:
         """End the process, and free what it took."""
-        with contextlib.suppress(OSError):
-            self.process.kill()
+        self.stop()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.stderr):
             with contextlib.suppress(OSError):
@@ -102,14 +109,15 @@ class Child:
         while True:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
-                self.process.kill()
-                raise Died(f"it took more than {timeout:g} s")
-            look = left if memory is None else LOOK if left is None else min(LOOK, left)
-            if wait([self.process.stdout.fileno()], look):
+                self.stop()
+                raise Late(f"it took more than {timeout:g} s")
+            if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
                 return
+            if self.process.poll() is not None:  # what it started may hold the pipe
+                raise Died(self._reason())
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:
-                self.process.kill()
+                self.stop()
                 raise Died(f"it took {format_bytes(used)} of memory, more than the {format_bytes(memory)} of a job")
 
     def _received(self) -> bytes:
@@ -126,11 +134,10 @@ class Child:
 
     def _reason(self) -> str:
         """What ended the process, and the last line it said."""
-        with contextlib.suppress(OSError):
-            self.process.kill()
+        self.stop()
         code = self.process.wait()
-        self.stderr.seek(0)
-        lines = self.stderr.read()[-4000:].decode(errors="replace").split("\n")
+        self.stderr.seek(max(0, self.stderr.seek(0, os.SEEK_END) - 4000))
+        lines = self.stderr.read().decode(errors="replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         if code >= 0:
             how = f"exit code {code}"
@@ -140,7 +147,7 @@ class Child:
         return f"its process ended ({shortened(how)})" + (f": {shortened(last, 200)}" if last else "")
 
 
-_OF_THREAD = threading.local()
+_OF_THREAD, _KEEPING = threading.local(), threading.Lock()
 
 
 class Processes(ThreadPoolExecutor):
@@ -193,7 +200,8 @@ def solved(
         JSON, or empty.
     """
     child = getattr(_OF_THREAD, "child", None)
-    if child is None or child.modules != tuple(modules) or child.process.poll() is not None:
+    if child is not None and (child.modules != tuple(modules) or child.process.poll() is not None):
+        child.kill()
         child = _OF_THREAD.child = None
     file = graph if isinstance(graph, str) else _kept(record["graph"], graph)
     try:
@@ -214,11 +222,13 @@ def solved(
 
 def _kept(name: str, data: bytes) -> str:
     """The file of a graph that came as bytes."""
-    if not hasattr(_kept, "folder"):
-        _kept.folder = tempfile.TemporaryDirectory(prefix="remat-graphs-")  # type: ignore[attr-defined]
-    file = Path(_kept.folder.name, f"{name}.npz")  # type: ignore[attr-defined]
-    if not file.exists():
-        part = file.with_suffix(f".{threading.get_ident()}")
-        part.write_bytes(data)
-        part.replace(file)
+    with _KEEPING:
+        file = Path(_graph_folder().name, f"{name}.npz")
+        if not file.exists():
+            write_whole(file, data)
     return str(file)
+
+
+@lru_cache(1)
+def _graph_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="remat-graphs-")

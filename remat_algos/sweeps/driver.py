@@ -20,6 +20,7 @@ from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
 from remat_algos.errors import RematError, SweepError
 from remat_algos.files import read_bytes
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.children import Processes, solved
 from remat_algos.sweeps.folder import BEAT, Claims, SweepFolder
@@ -118,8 +119,9 @@ def sweep(
     ...     [row["overhead"] for row in sweep(rows, folder, processes=1)]
     [4, 2]
     """
-    if retries < 1:
-        raise SweepError(f"retries is {shortened(retries)}; give 1 or more")
+    for what, amount in (("retries", retries), ("processes", processes), ("timeout", timeout), ("memory", memory)):
+        if amount is not None and not 0 < amount < LARGEST_SUM:
+            raise SweepError(f"{what} is {shortened(amount)}; give more than 0")
     if shard is not None and (len(shard) != 2 or not 1 <= shard[0] <= shard[1]):
         raise SweepError(f"shard is {quoted(shard)}; give (i, k) with i from 1 to k")
     if executor is not None and processes is not None:
@@ -127,34 +129,37 @@ def sweep(
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise SweepError(f"module {quoted(module)} cannot be imported: {shortened(str(error))}") from error
-    listed = read_jobs(jobs) if isinstance(jobs, str | os.PathLike) else list_jobs(jobs)
-    store, records = SweepFolder(Path(folder)), dict[str, dict[str, Any]]()
+        except Exception as error:
+            why = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
+            raise SweepError(f"module {quoted(module)} cannot be imported ({why}); mend it, or name another") from error
+    jobs = read_jobs(jobs) if isinstance(jobs, str | os.PathLike) else list_jobs(jobs)
+    if not jobs:
+        raise SweepError("there are no jobs; give some, such as [{'graph': 'model:unet', 'budget': '50%'}]")
+    store, names, records = SweepFolder(Path(folder)), list[str](), dict[str, dict[str, Any]]()
     with until_stopped() as ending:
         again = set[str]()
         if retry_failed:
             again |= {figures["job"] for figures in store.figures() if figures["outcome"] == FAILED}
-        records |= _records(listed, store, shard, again)
+        for name, record in _records(jobs, store, shard, again):
+            names.append(name)
+            records[name] = record
         drive = _Drive(store, records, retries, progress, (tuple(modules), timeout, memory), again)
         with executors(executor, processes) as make:
             drive.run(make)
-    return results_of(store, ending.stop, records)
+    return results_of(store, ending.stop, names)
 
 
 def _records(
     jobs: Sequence[SweepJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
-) -> dict[str, dict[str, Any]]:
-    """The records of the jobs, by name; SweepError for a job that cannot be right."""
-    known, done = store.sources(), store.done() - again
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and records of the jobs; SweepError for a job that cannot be right."""
+    known, given, checked = store.sources(), dict[tuple[int, str], str](), set[str]()
     before = dict(known)
-    records = dict[str, dict[str, Any]]()
 
     @lru_cache(GRAPHS)
     def stored(graph: str) -> ComputationGraph:
         return from_npz(read_bytes(store.graph_file(graph)))
 
-    given = dict[tuple[int, str], str]()
     for number, job in enumerate(jobs, 1):
         try:
             source = graph_source(job)
@@ -170,14 +175,14 @@ def _records(
             name = job_name(record)
             if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
                 continue
-            if name not in done and name not in records:
+            if name not in checked and (name in again or store.read(name) is None):
                 check_job(job, stored(graph))
+            checked.add(name)
         except (RematError, TypeError, ValueError) as error:
             raise SweepError(f"job {number} ({shortened(graph_name(job))}): {error}") from error
-        records[name] = record | {"name": graph_name(job)}
+        yield name, record | {"name": graph_name(job)}
     if known != before:
         store.keep_sources(known)
-    return records
 
 
 @contextlib.contextmanager
@@ -223,9 +228,8 @@ class _Drive:
             progress,
             settings,
         )
-        self.again = again
-        done = store.done() - again
-        self.waiting = deque(name for name in records if name not in done)
+        self.again, self.broken = again, 0
+        self.waiting = deque(name for name in records if name in again or store.read(name) is None)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
         self.begun = time.monotonic()
@@ -254,7 +258,7 @@ class _Drive:
                 name = self.waiting.popleft()
                 if name not in self.claims.owned and not self.claims.claim(name):
                     others.append(name)
-                elif self.store.result_file(name).exists() and name not in self.again:
+                elif self._done(name):
                     self._finish(name)
                 else:
                     self._submit(name, make)
@@ -263,24 +267,31 @@ class _Drive:
             with contextlib.suppress(queue.Empty):
                 self._receive(self.back.get(timeout=LOOK if others else BEAT), make)
             if time.monotonic() - looked > (LOOK if others else BEAT):
-                looked = time.monotonic()
+                looked, window = time.monotonic(), _workers(self.executor) * AHEAD
                 self.claims.beat()
                 self.waiting += others
                 others.clear()
 
+    def _done(self, name: str) -> bool:
+        """True if another driver has solved the job meanwhile."""
+        figures = self.store.read(name)
+        return figures is not None and not (name in self.again and figures["outcome"] == FAILED)
+
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
         graph = record["graph"]
-        if graph not in self.graphs:
-            self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
+        trial = f"{self.claims.token} {self.tries[name]} {self.lost[name]}"  # dask gives equal calls one answer
         try:
-            future = self.executor.submit(solved, record, self.graphs[graph], *self.settings)
+            if graph not in self.graphs:
+                self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
+            future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], *self.settings)
         except BrokenExecutor:
             self.waiting.append(name)
             self._anew(make)
             return
-        except RuntimeError as error:
-            raise SweepError(f"the executor takes no jobs ({shortened(str(error))}); give one that runs") from error
+        except (RuntimeError, TimeoutError) as error:
+            why = shortened(str(error), LONGEST)
+            raise SweepError(f"the executor takes no jobs ({why}); give one that runs and has workers") from error
         self.flying[future] = name
         future.add_done_callback(self.back.put)
 
@@ -321,6 +332,9 @@ class _Drive:
 
     def _anew(self, make: ExecutorFactory) -> None:
         """Take a new executor in place of a broken one, which has lost its jobs."""
+        self.broken += 1
+        if self.broken > LOST:
+            raise SweepError(f"{self.broken} executors broke one after the other; mend what makes them")
         self.executor, self.graphs = make(), {}
         names = list(self.flying.values())
         self.flying.clear()
@@ -333,6 +347,7 @@ class _Drive:
         known = {"job": name, "name": record.pop("name"), "request": record}
         self.store.write_result(name, {**known, **figures, "tries": self.tries[name]}, plan)
         self.again.discard(name)
+        self.broken = 0
         self.failed += figures["outcome"] == FAILED
         self._finish(name)
 
@@ -358,10 +373,13 @@ def _workers(executor: Executor) -> int:
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
         return max(1, sum(client.nthreads().values()))
-    return getattr(executor, "_max_workers", None) or WORKERS
+    return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or WORKERS
 
 
 def sent_graph(executor: Executor, file: Path) -> Any:
-    """What a worker gets of a graph: its file, or with dask, whose workers may not see it, its bytes, sent once."""
+    """What a worker gets of a graph: its file, or with dask, whose workers may not see it, its bytes, sent once.
+
+    They are those of a task, which dask runs again where a worker went with them; data that is scattered would be lost.
+    """
     client: Any = getattr(executor, "_client", None)
-    return client.scatter(file.read_bytes()) if hasattr(client, "scatter") else str(file.resolve())
+    return client.submit(bytes, file.read_bytes()) if hasattr(client, "submit") else str(file.resolve())

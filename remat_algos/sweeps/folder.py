@@ -119,16 +119,21 @@ class SweepFolder:
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
+    def read(self, job: str) -> dict[str, Any] | None:
+        """The first line of the result of a job; None if there is none, or the file is damaged."""
+        try:
+            with open(self.result_file(job), "rb") as file:
+                return _figures(file.readline())
+        except FileNotFoundError:
+            return None
+
     def figures(self) -> Iterator[dict[str, Any]]:
         """The first line of each result; SweepError for a file that holds none."""
         for entry in self._files():
             with open(entry.path, "rb") as file:
                 line = file.readline()
-            try:
-                figures = json.loads(line)
-            except ValueError:
-                figures = None
-            if not isinstance(figures, dict) or "job" not in figures:
+            figures = _figures(line)
+            if figures is None:
                 raise SweepError(f"{shortened_path(entry.path)} holds no result; remove it, and run the sweep again")
             yield figures
 
@@ -147,7 +152,19 @@ class SweepFolder:
                     yield from (file for file in files if file.name[0] != "." and file.name.endswith(".json"))
 
 
+def _figures(line: bytes) -> dict[str, Any] | None:
+    """The figures of a line; None if it holds none."""
+    try:
+        figures = json.loads(line)
+    except ValueError:
+        return None
+    return figures if isinstance(figures, dict) and {"job", "name", "request", "outcome"} <= figures.keys() else None
+
+
 # ---------------------------------------------------------------- several drivers
+
+_LIVE = set[str]()
+"""Drivers of this process: it may have had others, which ended without removing their signs."""
 
 
 class Claims:
@@ -165,6 +182,7 @@ class Claims:
         self.drivers.mkdir(exist_ok=True)
         self.claims.mkdir(exist_ok=True)
         self.sign = self.drivers / f"{self.token}.json"
+        _LIVE.add(self.token)
         self._show()
         self.owned = dict[str, Path]()
         self._signs = dict[Path, dict[str, Any]]()
@@ -208,18 +226,19 @@ class Claims:
         write_whole(self.sign, json.dumps(sign).encode())
 
     def close(self) -> None:
-        """Give all jobs back, and remove what dead drivers left of finished ones."""
+        """Give all jobs back, and remove what dead drivers left."""
+        _LIVE.discard(self.token)
         for job in list(self.owned):
             self.leave(job)
         with contextlib.suppress(OSError):
             for claim in self.claims.iterdir():
-                if self.folder.result_file(claim.stem).exists():
+                if self.folder.result_file(claim.stem).exists() and not self._lives(claim):
                     claim.unlink(missing_ok=True)
             for sign in self.drivers.iterdir():
                 if sign != self.sign and not self._shows_life(sign):
                     sign.unlink(missing_ok=True)
-            if [*self.drivers.iterdir()] == [self.sign]:  # who wrote these was killed
-                for part in self.folder.path.rglob(".*.part"):
+            for part in self.folder.path.rglob(".*.part"):  # who wrote an old one was killed
+                if self._now() - part.stat().st_mtime > self.lease:
                     part.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.sign.unlink()
@@ -241,6 +260,8 @@ class Claims:
         try:
             record = self._signs.get(sign) or self._signs.setdefault(sign, json.loads(sign.read_bytes()))
             if record["machine"] == _machine():
+                if record["process"] == _process(os.getpid()):
+                    return sign.stem in _LIVE
                 return sign.exists() and _process(record["process"][0]) == record["process"]
             return self._now() - sign.stat().st_mtime < self.lease
         except (OSError, ValueError, LookupError, TypeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from remat_algos.sweeps.driver import ExecutorFactory, executors, sent_graph
 from remat_algos.sweeps.worker import ISLAND, PLANNED
 from remat_algos.text.wording import quoted, shortened
 
-ISLANDS, ROUNDS = 4, 4
+ISLANDS, ROUNDS, TRIES = 4, 4, 3
 SEEDS = 1_000_003  # apart from island to island
 
 
@@ -112,8 +112,7 @@ def search_islands(
                 {"graph": graph.hash, ISLAND: {"limit": limit, "moves": moves, "start": best, "seed": own}}
                 for own in (seed + SEEDS * (turn * islands + island) for island in range(islands))
             ]
-            flying = [pool.submit(solved, request, shared) for request in requests]
-            best = min([_result(each.result()) for each in flying])[-1]
+            best = min(_answers(pool, requests, shared))[-1]
             if progress is not None:
                 progress(WHOLE * (turn + 1) // (rounds + 1), WHOLE, f"round {turn + 1} of {rounds}")
     plan = solve(graph, budget, solver="search", start=best, seed=seed, effort=effort, max_moves=1)
@@ -123,9 +122,21 @@ def search_islands(
     return replace(plan, options=options)
 
 
-def _result(answer: tuple[Mapping[str, Any], str]) -> tuple[int, int, int, list[int]]:
-    """Bytes above the limit, compute, peak and order that an island found; SweepError if it failed."""
-    figures, _ = answer
-    if figures["outcome"] != PLANNED:
-        raise SweepError(f"an island failed: {shortened(figures['reason'], 300)}")
-    return figures["above"], figures["compute"], figures["peak_memory"], figures["order"]
+def _answers(
+    pool: Executor, requests: Sequence[Mapping[str, Any]], shared: Any
+) -> list[tuple[int, int, int, list[int]]]:
+    """Bytes above the limit, compute, peak and order of each island; SweepError for one that fails again and again."""
+    answers, reason = list[tuple[int, int, int, list[int]]](), ""
+    for trial in range(TRIES):
+        flying = [(pool.submit(solved, {**request, "trial": trial}, shared), request) for request in requests]
+        requests = []
+        for future, request in flying:
+            figures, _ = future.result()
+            if figures["outcome"] == PLANNED:
+                answers.append((figures["above"], figures["compute"], figures["peak_memory"], figures["order"]))
+            else:
+                reason = figures["reason"]
+                requests.append(request)
+        if not requests:
+            return answers
+    raise SweepError(f"an island failed {TRIES} times: {reason}")

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -16,23 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import check_fields, checked_arguments
+from remat_algos.cost.devices import get_link
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import GraphError, SweepError
 from remat_algos.files import read_text
-from remat_algos.formats.graph_files import files_read, is_reference, read_with_notes
+from remat_algos.formats.graph_files import files_read, is_reference, read_graph
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.request import Request
 from remat_algos.solvers.registry import AUTO
-from remat_algos.text.wording import quoted, shortened, shortened_path
+from remat_algos.text.wording import listed, quoted, shortened, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
 """What a row may have a list of: it is then one job for each combination."""
-OUTSIDE = ("time_limit",)
-"""Arguments of `solve` that `Request` does not have."""
 GraphSource = str | ComputationGraph
 LINES, TABLE = (".jsonl", ".ndjson"), (".csv",)
 
@@ -83,8 +83,12 @@ class SweepJob:
     __reduce__ = by_fields
 
     def __post_init__(self) -> None:
+        if isinstance(self.graph, os.PathLike):
+            object.__setattr__(self, "graph", os.fspath(self.graph))
         if not isinstance(self.graph, str | ComputationGraph):
             raise TypeError(f"graph is {quoted(self.graph)}; give a file, model:NAME or a ComputationGraph")
+        if not isinstance(self.gradients, bool | Mapping):
+            raise TypeError(f"gradients are {quoted(self.gradients)}; give true, false or options of differentiate")
         object.__setattr__(self, "budget", Budget.of(self.budget))
         check_fields(self)
         for what, value in (("options", self.options), ("gradients", self.gradients)):
@@ -139,7 +143,7 @@ def job_graph(job: SweepJob) -> ComputationGraph:
     """The graph that a job solves, read and differentiated."""
     graph = job.graph
     if isinstance(graph, str):
-        graph = read_with_notes(graph, nodes=job.nodes)[0]
+        graph = read_graph(graph, nodes=job.nodes)
     if graph.is_training or job.gradients is False:
         return graph
     return differentiate(graph, **({} if isinstance(job.gradients, bool) else job.gradients))
@@ -152,13 +156,20 @@ def graph_source(job: SweepJob) -> str | None:
     files = files_read(job.graph, job.nodes)
     if missing := [file for file in files if not file.exists()]:
         raise GraphError(f"no such file: {shortened_path(missing[0])}")
-    states = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    states = [
+        (str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns) for file in files
+    ]
     return json.dumps([VERSION, job.graph, job.nodes, job.gradients, states])
 
 
 def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     """Check the arguments of `solve`, with its errors."""
-    options = {name: value for name, value in job.options.items() if name not in OUTSIDE}
+    options = dict(job.options)
+    if "solvers" in options or "progress" in options:
+        raise ValueError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
+    limit = options.pop("time_limit", None)
+    if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
+        raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
     Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
 
 
@@ -171,8 +182,13 @@ def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
         "solver": job.solver,
         "effort": job.effort,
         "seed": job.seed,
-        "options": dict(job.options),
+        "options": {name: _content(name, value) for name, value in job.options.items()},
     }
+
+
+def _content(name: str, value: Any) -> Any:
+    """The value of an option; what the file of a link holds in place of its name."""
+    return get_link(value).record() if name == "link" and value is not None else value
 
 
 def job_name(record: Mapping[str, Any]) -> str:
@@ -188,13 +204,17 @@ def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
         raise ValueError('it has no "graph"; name a file or model:NAME')
     rest = {name: value for name, value in row.items() if name not in LISTED}
     own = {name: rest.pop(name) for name in ("gradients", "nodes") if name in rest}
-    lists = [value if isinstance(value, list | tuple) else [value] for name in LISTED for value in [row.get(name)]]
+    lists = [value if isinstance(value, list | tuple | range) else [value] for value in map(row.get, LISTED)]
+    if empty := [name for name, values in zip(LISTED, lists, strict=True) if not values]:
+        raise ValueError(f"{listed(empty)} is an empty list; give an entry, or leave it out")
     for graph, memory, overhead, device, *named in itertools.product(*lists):
         known = {name: value for name, value in zip(LISTED[4:], named, strict=True) if value is not None}
         yield SweepJob(graph, _budget(memory, overhead, device), **known, **own, options=rest)
 
 
 def _budget(memory: Any, overhead: Any, device: Any) -> Budget:
+    if isinstance(memory, Budget | Mapping) and (overhead is not None or device is not None):
+        raise ValueError("budget has limits of its own; put the overhead and the device into it")
     if isinstance(memory, Budget):
         return memory
     if isinstance(memory, Mapping):
@@ -216,7 +236,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     ----------
     path : path
         `.jsonl`, an object in each line, or `.csv`, a job in each row below the names of the columns: what
-        `SweepJob.listed` takes. In a table an empty cell is left out, and a cell that is JSON is read as such.
+        `list_jobs` takes. In a table an empty cell is left out, and a cell that is JSON is read as such.
 
     Returns
     -------
@@ -257,7 +277,7 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
 
 def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Numbers of the lines that are not empty, and what reads each."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             yield number, partial(_line, line)
 
@@ -271,16 +291,20 @@ def _line(line: str) -> Any:
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Numbers of the lines below the first, and what reads each."""
-    reader = csv.DictReader(io.StringIO(text, newline=""), restkey="")
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    names = [name for name in reader.fieldnames or () if name]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise SweepError(f"two columns of the table are named {quoted(twice[0])}; keep one")
     while (row := next(reader, None)) is not None:
         yield reader.line_num, partial(_cells, row)
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     """The cells of a row that hold something, by column."""
-    if "" in row or None in row:
+    if any(row.get(None) or ()):  # type: ignore[call-overload]
         raise SweepError("it has more cells than the first line has names; quote a cell with a comma in it")
-    cells = {name.strip(): (cell or "").strip() for name, cell in row.items()}
+    cells = {name.strip(): (cell or "").strip() for name, cell in row.items() if name}
     return {name: _cell(name, cell) for name, cell in cells.items() if cell}
 
 
@@ -288,6 +312,8 @@ def _cell(name: str, cell: str) -> Any:
     """The value of a cell: text in the columns of texts, else JSON if it is that."""
     if name in ("graph", "nodes", "solver", "effort"):
         return cell
+    if cell.lower() in ("true", "false"):  # as spreadsheets write them
+        return cell.lower() == "true"
     try:
         return json.loads(cell)
     except (ValueError, RecursionError):
@@ -299,12 +325,17 @@ def _placed(row: Any, folder: Path) -> Any:
     if not isinstance(row, Mapping):
         return row
     placed = dict(row)
-    for name in ("graph", "nodes"):
+    for name in ("graph", "nodes", "link"):
         if name in placed:
             given = placed[name]
-            placed[name] = [_path(each, folder) for each in given] if isinstance(given, list) else _path(given, folder)
+            only = name == "link"  # which may be a name or rates
+            several = given if isinstance(given, list) else [given]
+            paths = [_path(each, folder, only_if_there=only) for each in several]
+            placed[name] = paths if isinstance(given, list) else paths[0]
     return placed
 
 
-def _path(text: Any, folder: Path) -> Any:
-    return text if not isinstance(text, str) or is_reference(text) else str(folder / text)
+def _path(text: Any, folder: Path, *, only_if_there: bool) -> Any:
+    if not isinstance(text, str) or is_reference(text) or (only_if_there and not (folder / text).exists()):
+        return text
+    return str(folder / text)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -108,9 +108,9 @@ class SweepResults(Sequence[dict[str, Any]]):
             yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
         if others := sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS)):
             yield f"failed for other reasons: {counted(others, 'job')}"
-        if self.left:
-            why = self.stop.reason or "not solved"
-            yield f"{why}: {counted(self.left, 'job')} left; run the same sweep again to go on"
+        if self.left or self.stop.reason:
+            why, left = self.stop.reason or "not solved", counted(self.left, "job") if self.left else "some jobs"
+            yield f"{why}: {left} left; run the same sweep again to go on"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -204,13 +204,12 @@ class SweepResults(Sequence[dict[str, Any]]):
             raise SweepError(f"{shortened_path(file.name)} is none of {', '.join(TABLES)}; name one of them")
 
 
-def results_of(store: SweepFolder, stop: Stop = Stop.DONE, jobs: Collection[str] | None = None) -> SweepResults:
+def results_of(store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[str] | None = None) -> SweepResults:
     """The results in a folder, of these jobs in their order, or of all in the order of graph, budget and solver."""
-    rows = {figures["job"]: _row(figures) for figures in store.figures() if jobs is None or figures["job"] in jobs}
     if jobs is None:
-        return SweepResults(store.path, tuple(sorted(rows.values(), key=_place)), stop)
-    finished = tuple(rows[job] for job in jobs if job in rows)
-    return SweepResults(store.path, finished, stop, len(jobs) - len(finished))
+        return SweepResults(store.path, tuple(sorted(map(_row, store.figures()), key=_place)), stop)
+    rows = tuple(_row(figures) for figures in map(store.read, jobs) if figures is not None)
+    return SweepResults(store.path, rows, stop, len(jobs) - len(rows))
 
 
 @checked_arguments

@@ -43,7 +43,7 @@ PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "ref
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
 ISLAND = "island"
 """The entry of a request that is one round of `search_islands`."""
-GRAPHS = 16  # that a worker keeps
+GRAPHS = 2  # that a worker keeps; they count as its memory
 _HEAD = 8
 
 
@@ -65,7 +65,8 @@ def serve(modules: list[str]) -> None:
     """Answer messages until the other side is gone, even if a job is being solved then."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what solvers print is no answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends this process
+    for number in (signal.SIGINT, signal.SIGTERM):  # the driver ends this process
+        signal.signal(number, signal.SIG_IGN)
     use_cores(1)
     for module in modules:
         importlib.import_module(module)
@@ -97,7 +98,10 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     _reset_memory()
     plan, size = "", {}
     try:
-        graph = _graph(record["file"])
+        try:
+            graph = _graph(record["file"])
+        except RematError as error:  # no fault of the job, so it is tried again
+            raise RuntimeError(f"its graph cannot be read here: {error}") from error
         size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}
         if ISLAND in record:
             figures = _searched(graph, record[ISLAND])

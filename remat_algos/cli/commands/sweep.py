@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
+from remat_algos.cli.output import (
+    add_json,
+    check_overwrite,
+    print_json,
+    print_row,
+    print_table,
+    print_text,
+    progress_line,
+    writable,
+)
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import seconds, whole_number
 from remat_algos.text.wording import counted, quoted, shortened, shortened_path
@@ -94,6 +103,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
         raise argparse.ArgumentTypeError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
         raise argparse.ArgumentTypeError("--processes are those of this machine, and --dask has its own; give one")
+    check_overwrite(arguments.table, [arguments.jobs], "the jobs", "--table")
     if arguments.modules:
         sys.path.insert(0, os.getcwd())  # as with python -m
     try:
