@@ -53,7 +53,7 @@ ExecutorFactory = Callable[[], Executor]
 def sweep(
     jobs: str | os.PathLike[str] | Iterable[SweepJob | Mapping[str, Any]],
     folder: str | os.PathLike[str],
-    executor: Executor | ExecutorFactory | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
     retries: int = 3,
     *,
     processes: int | None = None,
@@ -119,13 +119,11 @@ def sweep(
     ...     [row["overhead"] for row in sweep(rows, folder, processes=1)]
     [4, 2]
     """
-    for what, amount in (("retries", retries), ("processes", processes), ("timeout", timeout), ("memory", memory)):
+    for what, amount in (("retries", retries), ("timeout", timeout), ("memory", memory)):
         if amount is not None and not 0 < amount < LARGEST_SUM:
             raise SweepError(f"{what} is {shortened(amount)}; give more than 0")
     if shard is not None and (len(shard) != 2 or not 1 <= shard[0] <= shard[1]):
         raise SweepError(f"shard is {quoted(shard)}; give (i, k) with i from 1 to k")
-    if executor is not None and processes is not None:
-        raise SweepError("processes are those of the default executor; leave them out, or the executor")
     for module in modules:
         try:
             importlib.import_module(module)
@@ -186,10 +184,14 @@ def _records(
 
 
 @contextlib.contextmanager
-def executors(executor: Executor | ExecutorFactory | None, processes: int | None) -> Iterator[ExecutorFactory]:
+def executors(executor: Executor | Callable[[], Executor] | None, processes: int | None) -> Iterator[ExecutorFactory]:
     """A callable that gives the executor, and one anew if that breaks."""
     if not (executor is None or isinstance(executor, Executor) or callable(executor)):
         raise TypeError(f"executor is {quoted(executor)}; give an Executor, or a callable that makes one")
+    if executor is not None and processes is not None:
+        raise SweepError("processes are those of the default executor; leave them out, or the executor")
+    if processes is not None and processes < 1:
+        raise SweepError(f"processes is {shortened(processes)}; give 1 or more")
     made = list[Executor]()
 
     def make() -> Executor:
@@ -198,8 +200,11 @@ def executors(executor: Executor | ExecutorFactory | None, processes: int | None
                 raise SweepError("the executor is broken; run the sweep again with a new one: finished jobs are kept")
             made.append(executor)
             return executor
-        made.append(Processes(processes or n_cores()) if executor is None else executor())
-        return made[-1]
+        found = Processes(processes or n_cores()) if executor is None else executor()
+        if not isinstance(found, Executor):
+            raise TypeError(f"executor() returns {quoted(found)}; give a callable that makes an Executor")
+        made.append(found)
+        return found
 
     try:
         yield make

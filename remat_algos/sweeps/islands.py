@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.sweeps.children import solved
-from remat_algos.sweeps.driver import ExecutorFactory, executors, sent_graph
+from remat_algos.sweeps.driver import executors, sent_graph
 from remat_algos.sweeps.worker import ISLAND, PLANNED
 from remat_algos.text.wording import quoted, shortened
 
@@ -33,7 +33,7 @@ SEEDS = 1_000_003  # apart from island to island
 def search_islands(
     graph: ComputationGraph,
     budget: Budget | Amount,
-    executor: Executor | ExecutorFactory | None = None,
+    executor: Executor | Callable[[], Executor] | None = None,
     *,
     islands: int = ISLANDS,
     rounds: int = ROUNDS,
