@@ -19,6 +19,8 @@ import remat_algos as ra
 from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
 from remat_algos.models.random import layered_dag
+from remat_algos.solvers.registry import SOLVERS as SOLVERS_KNOWN
+from remat_algos.solvers.registry import list_solvers
 from remat_algos.sweeps import driver as driver_module
 from remat_algos.sweeps import islands as islands_module
 from remat_algos.sweeps import list_jobs, read_jobs
@@ -36,6 +38,15 @@ MEASURED = ("seconds", "cpu_seconds", "memory", "tries", "host")
 ROWS = [
     {"graph": [CHAIN, FORK], "budget": ["90%", "60%", 3], "solver": ["chen_sqrt", "greedy_remat"], "effort": "fast"}
 ]
+
+
+@pytest.fixture(autouse=True)
+def _solvers_that_go_wrong_are_known_here_alone(monkeypatch):
+    """A sweep imports them in this process too, where other tests would run them."""
+    list_solvers()
+    monkeypatch.setattr(SOLVERS_KNOWN, "entries", dict(SOLVERS_KNOWN.entries))
+    yield
+    sys.modules.pop(SOLVERS, None)
 
 
 def lasting(results):
