@@ -22,6 +22,7 @@ ERRORS = {
     "BackendError": lambda: ra.errors.BackendError("text"),
     "OutOfMemoryError": lambda: ra.errors.OutOfMemoryError("text", 1, 2, 3, 4),
     "StaleValueError": lambda: ra.errors.StaleValueError("text", 1, 2, 3),
+    "SweepError": lambda: ra.errors.SweepError("text"),
     "GraphWarning": lambda: ra.errors.GraphWarning("text"),
 }
 

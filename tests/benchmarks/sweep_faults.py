@@ -1,15 +1,14 @@
-"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--only PART] [--write].
+"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--only PART].
 
 200 jobs run on two workers while workers, drivers or both are killed at random moments, the disk is full, the folder
 cannot be written to, or jobs take all memory, raise, crash or never end. Each time the results have to be those of one
-process. `--write` keeps what was found in docs/results/sweep_faults.json.
+process.
 """
 
 import argparse
 import contextlib
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -23,7 +22,6 @@ import remat_algos as ra
 from remat_algos.sweeps.folder import SweepFolder
 
 ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "docs" / "results" / "sweep_faults.json"
 DRIVER = """
 import json, resource, sys, remat_algos as ra
 jobs, folder, options = json.loads(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
@@ -266,7 +264,6 @@ def main(arguments=None):
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only")
-    parser.add_argument("--write", action="store_true")
     given = parser.parse_args(arguments)
     rng = random.Random(given.seed)
     parts = {
@@ -281,25 +278,14 @@ def main(arguments=None):
         "large folder": large_folder,
         "two workers": two_workers,
     }
-    found = {}
     for name, part in parts.items():
         if given.only in (None, name):
             place = tempfile.mkdtemp(prefix="remat-sweep-faults-")
             try:
-                found[name] = part(Sweeps(place, given.jobs, 0.2))
+                found = part(Sweeps(place, given.jobs, 0.2))
             finally:
                 shutil.rmtree(place, ignore_errors=True)
-            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found[name].items()), flush=True)
-    if given.write:
-        record = json.loads(FILE.read_text()) if FILE.exists() else {"parts": {}}
-        record["settings"] = {"jobs": given.jobs, "moments": given.moments, "seed": given.seed}
-        record["machine"] = {
-            "cores": len(os.sched_getaffinity(0)),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-        }
-        record["parts"] |= found
-        FILE.write_text(json.dumps(record, indent=1) + "\n")
+            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items()), flush=True)
 
 
 if __name__ == "__main__":
