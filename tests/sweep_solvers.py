@@ -48,6 +48,19 @@ def crashing(graph, task, clock):
 
 
 @registered
+def forking(graph, task, clock):
+    """Starts a process that lives long, and ends its own."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    with open(os.environ["FORKED"], "w") as file:
+        file.write(str(child))
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield
+
+
+@registered
 def counting(graph, task, clock):
     """Takes a while, and leaves a line for each time that it ran to its end."""
     time.sleep(float(os.environ.get("COUNTING_SECONDS", "0.05")))

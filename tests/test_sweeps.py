@@ -25,6 +25,7 @@ from remat_algos.sweeps import driver as driver_module
 from remat_algos.sweeps import islands as islands_module
 from remat_algos.sweeps import list_jobs, read_jobs
 from remat_algos.sweeps import worker as worker_module
+from remat_algos.sweeps.children import Child
 from remat_algos.sweeps.folder import Claims, SweepFolder
 from remat_algos.sweeps.results import COLUMNS, SweepResults
 
@@ -257,6 +258,31 @@ def test_what_a_job_does_to_its_process_is_recorded_and_the_others_are_done(tmp_
     assert {row["tries"] for row in failed.values()} == {2}
     assert [row["outcome"] for row in found].count("planned") == 6
     assert "failed: it took more than 3 s" in str(found)
+
+
+@in_proc
+def test_a_process_that_has_ended_is_seen_while_what_it_started_lives_and_that_is_ended_too(tmp_path):
+    row = {"graph": CHAIN, "solver": "forking"}
+    begun = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FORKED", str(tmp_path / "forked"))
+        found = ra.sweep([row], tmp_path / "results", processes=1, retries=1, modules=[SOLVERS])
+    assert time.monotonic() - begun < 20
+    assert found[0]["reason"].startswith("its process ended (SIGKILL")
+    started = Path("/proc", (tmp_path / "forked").read_text(), "stat")
+    end = time.monotonic() + 10
+    while started.exists() and started.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_number_of_a_process_that_has_gone_is_not_used_again(monkeypatch):
+    child = Child([])
+    child.begin()
+    child.kill()
+    monkeypatch.setattr(os, "killpg", None)  # it would be called
+    child.stop()
+    child.kill()
 
 
 def test_a_solver_that_cannot_serve_the_graph_is_refused_in_its_words(tmp_path):

@@ -87,8 +87,15 @@ class Child:
 
     def stop(self) -> None:
         """End the process and those that it started; who waits for it gets Died."""
-        with contextlib.suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.returncode is None:  # else its number may be that of another process
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def has_ended(self) -> bool:
+        """True if the process has ended; its number stays taken, so that `stop` can end what it started."""
+        if self.process.returncode is not None or not hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+            return self.process.poll() is not None
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def __del__(self) -> None:  # with its thread
         if hasattr(self, "process"):
@@ -113,7 +120,7 @@ class Child:
                 raise Late(f"it took more than {timeout:g} s")
             if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
                 return
-            if self.process.poll() is not None:  # what it started may hold the pipe
+            if self.has_ended():  # what it started may hold the pipe
                 raise Died(self._reason())
             used = self._resident() if memory is not None else 0
             if memory is not None and used > memory:
@@ -200,7 +207,7 @@ def solved(
         JSON, or empty.
     """
     child = getattr(_OF_THREAD, "child", None)
-    if child is not None and (child.modules != tuple(modules) or child.process.poll() is not None):
+    if child is not None and (child.modules != tuple(modules) or child.has_ended()):
         child.kill()
         child = _OF_THREAD.child = None
     file = graph if isinstance(graph, str) else _kept(record["graph"], graph)
