@@ -196,6 +196,14 @@ def write_all(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
         raise
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and bring its name to the disk; one that is there stays."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
+
+
 def _sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the system can."""
     with contextlib.suppress(OSError):  # Windows opens no folders, and some network drives sync none

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 import remat_algos as ra
+from remat_algos.formats.orders import read_order
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.compare import Entry
 from remat_algos.plan.plan import Plan, bound_cells
@@ -156,6 +157,26 @@ def test_a_forged_entry_is_refused_or_printed_as_a_claim(tmp_path, name, part):
             found = loaded(forged(name, path, value), tmp_path)
             if found is not None:
                 check_text(found, value)
+
+
+def read_as_order(made, folder):
+    """The same file as commands read it that need its order alone; None if it is refused, in one sentence."""
+    (folder / "plan.json").write_text(json.dumps(made))
+    try:
+        return read_order(folder / "plan.json", GRAPH)
+    except (ra.errors.PlanError, ra.ScheduleError) as error:
+        if "\n" in str(error):
+            raise AssertionError(f"no sentence: {error}") from error
+        return None
+
+
+@pytest.mark.parametrize(("name", "part"), [("runs", "differentiate"), ("link", "link"), ("link", "loads")])
+def test_an_entry_is_refused_alike_where_the_order_alone_is_read(tmp_path, name, part):
+    assert read_as_order(record(name), tmp_path) is not None
+    for path in places(record(name)[part], part):
+        for value in FORGERIES:
+            if read_as_order(forged(name, path, value), tmp_path) is None:
+                assert loaded(forged(name, path, value), tmp_path) is None
 
 
 # ---------------------------------------------------------------- bounds

@@ -20,7 +20,7 @@ from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
 from remat_algos.models.random import layered_dag
 from remat_algos.solvers.registry import SOLVERS as SOLVERS_KNOWN
-from remat_algos.solvers.registry import list_solvers
+from remat_algos.solvers.registry import list_solvers, solver
 from remat_algos.sweeps import driver as driver_module
 from remat_algos.sweeps import islands as islands_module
 from remat_algos.sweeps import list_jobs, read_jobs
@@ -101,11 +101,11 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": CHAIN, "budget": 0.5}, "job 2: memory budget is 0.5"),
         ({"graph": CHAIN, "budget": {"bytes": 3}}, "job 2: budget has 'bytes'; it may have memory, overhead, device"),
         ({"graph": CHAIN, "start": CHAIN}, "options of a job are"),
-        ({"graph": CHAIN, "solver": "chen"}, "job 2 (10 nodes, "),
+        ({"graph": CHAIN, "solver": "chen"}, "job of 10 nodes, "),
         ({"graph": CHAIN, "effort": "some"}, "effort is 'some'"),
         ({"graph": CHAIN, "seed": -1}, "seed is -1"),
         ({"graph": CHAIN, "solver": "chen_sqrt", "segment": 3}, "segment"),
-        ({"graph": "model:nothing"}, "job 2 (model:nothing): "),
+        ({"graph": "model:nothing"}, "job of model:nothing, budget none, by auto: "),
         ({"graph": "no/such.json"}, "no such file: no/such.json"),
         ({"graph": CHAIN, "gradients": {"factor": -1}}, "factor is -1"),
     ],
@@ -116,7 +116,17 @@ def test_a_job_that_cannot_be_right_is_refused_before_any_is_solved(row, said, t
         ra.sweep([{"graph": CHAIN, "budget": "50%"}, row], tmp_path / "results")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert not SweepFolder(tmp_path / "results").done()
+    assert not list(SweepFolder(tmp_path / "results").figures())
+
+
+def test_a_solver_that_workers_cannot_import_is_refused(tmp_path, monkeypatch):
+    def of_a_script(graph, task, clock):
+        yield None
+
+    monkeypatch.setattr(of_a_script, "__module__", "__main__")
+    solver(portfolio=False)(of_a_script)
+    with pytest.raises(SweepError, match="solver 'of_a_script' is of this script alone; put it into a module"):
+        ra.sweep([{"graph": CHAIN, "solver": "of_a_script"}], tmp_path / "results")
 
 
 def test_jobs_are_read_from_lines_and_from_a_table(tmp_path):
@@ -227,8 +237,8 @@ def test_a_table_in_parquet_is_read_again(swept, tmp_path):
 
 def test_the_summary_counts_what_the_rows_hold(swept):
     rows = {row[0]: row for row in swept.summary()}
-    for solver, row in rows.items():
-        own = [each for each in swept if each["solver"] == solver]
+    for name, row in rows.items():
+        own = [each for each in swept if each["solver"] == name]
         planned = [each for each in own if each["outcome"] == "planned"]
         assert row[1:6] == (str(len(own)), str(len(planned)), str(len(own) - len(planned)), "0", "0")
     ratios = swept.ratios()
@@ -277,7 +287,7 @@ def test_a_process_that_has_ended_is_seen_while_what_it_started_lives_and_that_i
 
 
 def test_the_number_of_a_process_that_has_gone_is_not_used_again(monkeypatch):
-    child = Child([])
+    child = Child(())
     child.begin()
     child.kill()
     monkeypatch.setattr(os, "killpg", None)  # it would be called
@@ -538,7 +548,7 @@ def test_a_full_disk_is_one_error_and_what_is_written_stays(tmp_path, monkeypatc
     written = SweepFolder.write_result
 
     def full(self, job, figures, plan):
-        if len(self.done()) == 5:
+        if len(list(self.figures())) == 5:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.result_file(job)))
         written(self, job, figures, plan)
 

@@ -19,9 +19,8 @@ from remat_algos.files import decoded, read_bytes
 from remat_algos.formats.graphs.npz_bytes import load_arrays
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.csr import row_of
-from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import FORMAT, copies
+from remat_algos.plan.record import FORMAT, copies, differentiated, link_of
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import first_line, shortened, shortened_path
@@ -86,9 +85,9 @@ class Order:
         if self.derivation is None or graph.is_training:
             return graph
         try:
-            return differentiate(graph, **self.derivation)
-        except (TypeError, GraphError) as error:  # options of any kind can stand in the file
-            raise PlanError(f'{self.source}: "differentiate" has options that do not fit ({error})') from error
+            return differentiated(graph, self.derivation)
+        except PlanError as error:
+            raise PlanError(f"{self.source}: {error}") from error
 
     def schedule(self, graph: ComputationGraph) -> Schedule:
         """The schedule on a graph.
@@ -287,8 +286,8 @@ def _json(text: str, source: str) -> Order:
         steps = _steps(content["schedule"], source)
         try:
             loads, lingering = copies(content)
-            link = Link.of(content["link"]) if "link" in content else None
-        except (PlanError, GraphError) as error:
+            link = link_of(content)
+        except PlanError as error:
             raise PlanError(f"{source}: {error}") from error
         return Order(source, steps, is_plan=True, derivation=derivation, loads=loads, lingering=lingering, link=link)
     return Order(source, _steps(content, source))

@@ -25,9 +25,8 @@ from remat_algos.effort import FAST
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import copies
+from remat_algos.plan.record import copies, differentiated, link_of
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -74,7 +73,7 @@ class Checked(NamedTuple):
 def checked(graph: ComputationGraph, record: Mapping[str, Any]) -> Checked:
     """Simulate and prove the record of a plan; ClaimError if a claim is false or has no known prover."""
     graph = _same_graph(graph, record)
-    simulation, link = _simulated(graph, record), _link(record)
+    simulation, link = _simulated(graph, record), link_of(record)
     cost = simulation.compute if link is None else _timed(simulation, link).time
     found: dict[str, Any] = {
         "peak_memory": simulation.peak_memory,
@@ -136,10 +135,7 @@ def _same_graph(graph: ComputationGraph, record: Mapping[str, Any]) -> Computati
         return graph
     if options is None:
         return graph
-    try:
-        return differentiate(graph, **options)
-    except (TypeError, ValueError) as error:
-        raise PlanError(f'"differentiate" of the plan holds options that do not fit: {_short(options)}') from error
+    return differentiated(graph, options)
 
 
 def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation:
@@ -154,14 +150,6 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
         return simulate(graph, with_copies(graph, schedule, *copies(record)))
     except ScheduleError as error:
         raise ClaimError(f"the plan's schedule cannot be run: {error}") from error
-
-
-def _link(record: Mapping[str, Any]) -> Link | None:
-    """The link of a plan, if it has one."""
-    try:
-        return Link.of(record["link"]) if "link" in record else None
-    except (TypeError, ValueError) as error:
-        raise PlanError(f'"link" of the plan is invalid: {error}') from error
 
 
 def _timed(simulation: Simulation, link: Link) -> Timeline:

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import LARGEST_SUM, is_count
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.text.wording import quoted, shortened, shortened_path
 
@@ -136,6 +139,22 @@ def _is_copy(row: Any, step_at: int) -> bool:
         return False
     step, value = row[step_at], row[1 - step_at]
     return is_id(step) and (isinstance(value, str) or is_id(value))
+
+
+def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
+    """The graph differentiated with the options of a plan; PlanError for those that do not fit, of any kind."""
+    try:
+        return differentiate(graph, **options)
+    except (TypeError, ValueError) as error:
+        raise PlanError(f'"differentiate" has options that do not fit ({error})') from error
+
+
+def link_of(record: Mapping[str, Any]) -> Link | None:
+    """The link of a plan, if it has one; PlanError for anything else."""
+    try:
+        return Link.of(record["link"]) if "link" in record else None
+    except (TypeError, ValueError) as error:
+        raise PlanError(f'"link" of the plan is invalid: {error}') from error
 
 
 def is_id(number: Any) -> bool:

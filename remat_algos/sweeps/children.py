@@ -15,8 +15,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -38,6 +39,25 @@ _BOOT = (
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Under which jobs are solved.
+
+    Parameters
+    ----------
+    modules : tuple of str
+        To be imported first, such as one that registers solvers.
+    timeout : float, optional
+        Seconds after which a job is ended.
+    memory : int, optional
+        Bytes above which it is ended.
+    """
+
+    modules: tuple[str, ...] = ()
+    timeout: float | None = None
+    memory: int | None = None
+
+
 class Died(Exception):
     """The process ended, or was ended, before it answered."""
 
@@ -49,11 +69,11 @@ class Late(Died):
 class Child:
     """A process that solves jobs."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        self.modules = tuple(modules)
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self.modules = modules
         self.stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path), json.dumps(list(modules))],
+            [sys.executable, "-c", _BOOT, json.dumps(sys.path), json.dumps(modules)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
@@ -72,9 +92,7 @@ class Child:
             why = shortened(str(error), LONGEST)
             raise SweepError(f"the process that solves jobs does not start: {why}") from error
 
-    def solve(
-        self, record: Mapping[str, Any], timeout: float | None = None, memory: int | None = None
-    ) -> tuple[dict[str, Any], str]:
+    def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
         """The figures and the JSON of the plan of a job; Died if the process ended or had to be ended."""
         self.stderr.seek(0)
         self.stderr.truncate()  # of jobs before
@@ -82,7 +100,7 @@ class Child:
             send(self.process.stdin, json.dumps(record).encode())  # type: ignore[arg-type]
         except OSError as error:
             raise Died(self._reason()) from error
-        self._wait(timeout, memory)
+        self._wait(conditions.timeout, conditions.memory)
         return json.loads(self._received()), self._received().decode()
 
     def stop(self) -> None:
@@ -180,9 +198,7 @@ class Processes(ThreadPoolExecutor):
 def solved(
     record: Mapping[str, Any],
     graph: str | bytes,
-    modules: Sequence[str] = (),
-    timeout: float | None = None,
-    memory: int | None = None,
+    conditions: Conditions = Conditions(),
 ) -> tuple[dict[str, Any], str]:
     """Solve a job in the process of this thread; executors run this.
 
@@ -192,12 +208,7 @@ def solved(
         As `job_record` gives it.
     graph : str or bytes
         The file of its npz, or the npz, for workers that do not see the folder.
-    modules : sequence of str
-        To be imported first, such as one that registers solvers.
-    timeout : float, optional
-        Seconds after which the job is ended.
-    memory : int, optional
-        Bytes above which it is ended.
+    conditions : Conditions
 
     Returns
     -------
@@ -207,20 +218,20 @@ def solved(
         JSON, or empty.
     """
     child = getattr(_OF_THREAD, "child", None)
-    if child is not None and (child.modules != tuple(modules) or child.has_ended()):
+    if child is not None and (child.modules != conditions.modules or child.has_ended()):
         child.kill()
         child = _OF_THREAD.child = None
     file = graph if isinstance(graph, str) else _kept(record["graph"], graph)
     try:
         if child is None:
-            child = _OF_THREAD.child = Child(modules)
+            child = _OF_THREAD.child = Child(conditions.modules)
             executor = getattr(_OF_THREAD, "executor", None)
             if executor is not None:
                 executor.children.append(child)
                 if executor.closed:
                     child.stop()
             child.begin()
-        return child.solve({**record, "file": file}, timeout, memory)
+        return child.solve({**record, "file": file}, conditions)
     except Died as error:
         _OF_THREAD.child.kill()
         _OF_THREAD.child = None

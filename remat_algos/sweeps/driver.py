@@ -22,7 +22,7 @@ from remat_algos.files import read_bytes
 from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.sweeps.children import Processes, solved
+from remat_algos.sweeps.children import Conditions, Processes, solved
 from remat_algos.sweeps.folder import BEAT, Claims, SweepFolder
 from remat_algos.sweeps.jobs import (
     SweepJob,
@@ -141,7 +141,7 @@ def sweep(
         for name, record in _records(jobs, store, shard, again):
             names.append(name)
             records[name] = record
-        drive = _Drive(store, records, retries, progress, (tuple(modules), timeout, memory), again)
+        drive = _Drive(store, records, retries, progress, Conditions(tuple(modules), timeout, memory), again)
         with executors(executor, processes) as make:
             drive.run(make)
     return results_of(store, ending.stop, names)
@@ -158,7 +158,7 @@ def _records(
     def stored(graph: str) -> ComputationGraph:
         return from_npz(read_bytes(store.graph_file(graph)))
 
-    for number, job in enumerate(jobs, 1):
+    for job in jobs:
         try:
             source = graph_source(job)
             own = id(job.graph), json.dumps(job.gradients)
@@ -177,7 +177,8 @@ def _records(
                 check_job(job, stored(graph))
             checked.add(name)
         except (RematError, TypeError, ValueError) as error:
-            raise SweepError(f"job {number} ({shortened(graph_name(job))}): {error}") from error
+            named = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
+            raise SweepError(f"job of {named}: {error}") from error
         yield name, record | {"name": graph_name(job)}
     if known != before:
         store.keep_sources(known)
@@ -223,17 +224,12 @@ class _Drive:
         records: Mapping[str, Mapping[str, Any]],
         retries: int,
         progress: Progress | None,
-        settings: tuple[tuple[str, ...], float | None, int | None],
+        conditions: Conditions,
         again: set[str],
     ) -> None:
-        self.store, self.records, self.retries, self.progress, self.settings = (
-            store,
-            records,
-            retries,
-            progress,
-            settings,
-        )
-        self.again, self.broken = again, 0
+        self.store, self.records, self.again = store, records, again
+        self.retries, self.progress, self.conditions = retries, progress, conditions
+        self.broken = 0
         self.waiting = deque(name for name in records if name in again or store.read(name) is None)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
@@ -289,7 +285,7 @@ class _Drive:
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
-            future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], *self.settings)
+            future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], self.conditions)
         except BrokenExecutor:
             self.waiting.append(name)
             self._anew(make)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.errors import SweepError
-from remat_algos.files import write_whole
+from remat_algos.files import make_folder, write_whole
 from remat_algos.text.wording import shortened_path
 
 FORMAT, VERSION = "remat-sweep", 1
@@ -81,7 +81,7 @@ class SweepFolder:
         name = hashlib.sha256(data).hexdigest()[:32]
         file = self.graph_file(name)
         if not file.exists():
-            file.parent.mkdir(exist_ok=True)
+            make_folder(file.parent)
             write_whole(file, data, durable=True)
         return name
 
@@ -109,14 +109,10 @@ class SweepFolder:
         """The file of a result."""
         return self.path / "results" / job[:2] / f"{job}.json"
 
-    def done(self) -> set[str]:
-        """The jobs that have a result."""
-        return {file.name.removesuffix(".json") for file in self._files()}
-
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
         """Write a result whole; it is on the disk when this returns."""
         file = self.result_file(job)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:

@@ -170,7 +170,9 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     limit = options.pop("time_limit", None)
     if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
         raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
-    Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
+    request = Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
+    if any(solver.function.__module__ == "__main__" for solver in request.named or ()):
+        raise ValueError(f"solver {quoted(job.solver)} is of this script alone; put it into a module and name that")
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:

@@ -149,10 +149,13 @@ def _searched(graph: ComputationGraph, request: Mapping[str, Any]) -> dict[str, 
     if start:
         known = (replace(evaluated(graph, Schedule(np.array(start, np.int32))), solver=START),)
     task = Task(limit, seed=request["seed"], candidates=known)
-    key = lambda each: (max(0, each.figures[0] - limit), each.figures[1], each.figures[0])  # noqa: E731
-    best = min([*known, *search(graph, task, Clock(), max_moves=request["moves"])], key=key)
-    above, compute, peak = key(best)
-    order = best.schedule.order.tolist()
+
+    def rank(candidate: Candidate) -> tuple[int, int, int]:
+        peak, compute = candidate.figures
+        return max(0, peak - limit), compute, peak
+
+    best = min([*known, *search(graph, task, Clock(), max_moves=request["moves"])], key=rank)
+    (above, compute, peak), order = rank(best), best.schedule.order.tolist()
     return {"outcome": PLANNED, "above": above, "compute": compute, "peak_memory": peak, "order": order}
 
 
