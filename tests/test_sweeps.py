@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -686,6 +686,36 @@ def test_a_round_begins_at_the_best_of_the_one_before(monkeypatch):
         assert starts[2 * turn] == starts[2 * turn + 1] == best[-1]
         assert min(results[2 * turn : 2 * turn + 2])[:3] <= best[:3]
     assert plan.simulation.compute <= min(results)[1]
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_an_interrupt_of_islands_gives_the_best_until_then(rounds, monkeypatch):
+    calls = []
+
+    def local(request, graph):
+        calls.append(request)
+        if len(calls) > 2 * rounds:
+            raise KeyboardInterrupt
+        return worker_module._searched(NETWORK, request["island"]), ""
+
+    class Here(Executor):
+        """Runs a call at once, in this thread, as a signal would meet it."""
+
+        def submit(self, function, *arguments):
+            future = Future()
+            future.set_result(function(*arguments))
+            return future
+
+    monkeypatch.setattr(islands_module, "solved", local)
+    pool, options = Here(), {"islands": 2, "rounds": 3, "moves": 2_000, "effort": "fast"}
+    if rounds == 0:
+        with pytest.raises(KeyboardInterrupt):
+            ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
+        return
+    plan = ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
+    assert plan.interrupted
+    assert plan.peak_memory <= plan.limit
+    assert len(calls) == 3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from remat_algos.arguments import as_seed, checked_arguments
-from remat_algos.context import WHOLE, Progress
+from remat_algos.context import WHOLE, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.errors import SweepError
 from remat_algos.files import write_whole
@@ -72,7 +72,8 @@ def search_islands(
     Returns
     -------
     Plan
-        Of the solver `search`, never worse than the best of the islands.
+        Of the solver `search`, never worse than the best of the islands. After an interrupt it is the best until then,
+        marked `Plan.interrupted`; before the first round has ended, KeyboardInterrupt is raised.
 
     Raises
     ------
@@ -102,7 +103,11 @@ def search_islands(
     if limit is None:
         raise SweepError(f"budget {quoted(str(budget))} is no limit in bytes; give one, such as '50%' or '8GiB'")
     best = list[int]()
-    with TemporaryDirectory(prefix="remat-islands-") as folder, executors(executor, processes) as make:
+    with (
+        until_stopped() as ending,
+        TemporaryDirectory(prefix="remat-islands-") as folder,
+        executors(executor, processes) as make,
+    ):
         file = Path(folder, "graph.npz")
         write_whole(file, to_npz(graph))
         pool = make()
@@ -115,11 +120,13 @@ def search_islands(
             best = min(_answers(pool, requests, shared))[-1]
             if progress is not None:
                 progress(WHOLE * (turn + 1) // (rounds + 1), WHOLE, f"round {turn + 1} of {rounds}")
+    if not best:
+        ending.pass_on()
     plan = solve(graph, budget, solver="search", start=best, seed=seed, effort=effort, max_moves=1)
-    if progress is not None:
+    if progress is not None and ending.stop is Stop.DONE:
         progress(WHOLE, WHOLE, "done")
     options = {"islands": islands, "rounds": rounds, "moves": moves, "seed": seed}
-    return replace(plan, options=options)
+    return replace(plan, options=options, report=replace(plan.report, stop=plan.report.stop | ending.stop))
 
 
 def _answers(
