@@ -1,13 +1,12 @@
 """How near solvers come to the least peak of small random graphs, whose optimum an exact search has found.
 
-`python -m tests.benchmarks.random_dags` prints a table and writes docs/results/kumar2019_random_dags.json; with
+`python -m tests.benchmarks.random_dags` sweeps, prints a table and writes docs/results/kumar2019_random_dags.json; with
 `--golden` it searches for the optima anew before, and writes tests/golden/random_dags.json.
 """
 
 import json
 import re
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import AUTO, default_solvers, list_solvers
+from remat_algos.sweeps.jobs import list_jobs
 from tests.benchmarks.occasion import RESULTS as FOLDER
 from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.swept import swept
 from tests.oracles.live_sets import least_peak
 
 ROOT = Path(__file__).parents[2]
@@ -63,22 +63,28 @@ def search() -> None:
     write(GOLDEN, {"made_by": made_by, "seed": SEED, "least_peak": found})
 
 
-def rows(family: str) -> Iterator[dict[str, Any]]:
+def rows() -> Iterator[dict[str, Any]]:
     """What all solvers reach together, and each one alone, polished and raw, as far as it serves such graphs."""
-    graphs, optima = list(random_dags(family)), np.array(golden()[family])
-    alone = [solver for solver in default_solvers() if all(solver.needs(graph) is None for graph in graphs)]
-    for name, raw in [(AUTO, False), *((solver.name, raw) for solver in alone for raw in (False, True))]:
-        begin = time.perf_counter()
-        ratio = np.array([solve(graph, "least", solver=name, raw=raw).peak_memory for graph in graphs]) / optima
-        row = {
-            "family": family,
-            "solver": f"{name}, raw" if raw else name,
-            "exact": int((ratio == 1).sum()),
-            "mean_ratio": round(float(ratio.mean()), 4),
-            "max_ratio": round(float(ratio.max()), 4),
-        }
-        print(*(f"{cell!s:>16}" for cell in row.values()), f"{time.perf_counter() - begin:7.1f} s", flush=True)
-        yield row
+    graphs = {family: list(random_dags(family)) for family in FAMILIES}
+    every = [graph for family in FAMILIES for graph in graphs[family]]
+    alone = [solver.name for solver in default_solvers() if all(solver.needs(graph) is None for graph in every)]
+    asked = {"graph": every, "budget": "least", "gradients": False}
+    ways = [{"solver": AUTO}, *({"solver": name, "raw": raw} for name in alone for raw in (False, True))]
+    jobs = list_jobs([asked | way for way in ways])
+    peaks = np.array([row["peak_memory"] for row in swept(jobs, "random_dags").rows])
+    optima = np.concatenate([golden()[family] for family in FAMILIES])
+    ratios = peaks.reshape(len(ways), len(FAMILIES), COUNT) / optima.reshape(len(FAMILIES), COUNT)
+    for k, family in enumerate(FAMILIES):
+        for way, ratio in zip(ways, ratios[:, k], strict=True):
+            row = {
+                "family": family,
+                "solver": way["solver"] + ", raw" * way.get("raw", False),
+                "exact": int((ratio == 1).sum()),
+                "mean_ratio": round(float(ratio.mean()), 4),
+                "max_ratio": round(float(ratio.max()), 4),
+            }
+            print(*(f"{cell!s:>16}" for cell in row.values()), flush=True)
+            yield row
 
 
 def without_rows() -> dict[str, str]:
@@ -103,8 +109,7 @@ def main() -> None:
     if "--golden" in sys.argv[1:]:
         search()
     print(*(f"{title:>16}" for title in ("family", "solver", "exact", "mean ratio", "max ratio")), f"of {COUNT} graphs")
-    found = [row for family in FAMILIES for row in rows(family)]
-    write(RESULTS, {"measured_on": measured_on, "graphs": COUNT, "rows": found, "without_rows": without_rows()})
+    write(RESULTS, {"measured_on": measured_on, "graphs": COUNT, "rows": list(rows()), "without_rows": without_rows()})
 
 
 if __name__ == "__main__":
