@@ -178,6 +178,20 @@ ITEMS = (
         times=rf"(?m){OCCASION}|{SECONDS}",
     ),
     Item(
+        "sweeps",
+        "sweeps whose workers, drivers and disks fail have the results of undisturbed ones; what sweeps cost",
+        "python -m tests.benchmarks.sweep_faults --write",
+        pages=("docs/sweeps.md",),
+        times=ROWS,
+    ),
+    Item(
+        "islands",
+        "one search on two workers, and on more by simulation",
+        "python -m tests.benchmarks.islands --write",
+        pages=("docs/sweeps.md",),
+        times=ROWS,
+    ),
+    Item(
         "golden_optima",
         "optima of 77 small graphs, on which two methods agree",
         "python -m tests.benchmarks.optima --golden",

@@ -303,6 +303,10 @@ FAULTS = {
         '{"format": "remat-plan"}',
         'not a plan: it has no "format": "remat-plan" with a "schedule"',
     ),
+    "a plan whose gradients are no options": (
+        '{"format": "remat-plan", "schedule": [0, 1, 2], "differentiate": true}',
+        '"differentiate" of the plan is True, expected an object or null',
+    ),
     "a graph as npz": (to_npz(ABC), "the npz file has no matrix R"),
     # bytes
     "nothing": ("", "the file is empty"),

@@ -20,7 +20,7 @@ from remat_algos.formats.graphs.npz_bytes import load_arrays
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.record import FORMAT, copies, differentiated, link_of
+from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import first_line, shortened, shortened_path
@@ -281,11 +281,9 @@ def _json(text: str, source: str) -> Order:
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
-        derived = content.get("differentiate")
-        derivation = derived if isinstance(derived, dict) else None
         steps = _steps(content["schedule"], source)
         try:
-            loads, lingering = copies(content)
+            derivation, (loads, lingering) = derivation_of(content), copies(content)
             link = link_of(content)
         except PlanError as error:
             raise PlanError(f"{source}: {error}") from error

@@ -88,9 +88,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, kind in kinds.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')
-        if not isinstance(record[name], kind) or isinstance(record[name], bool):
-            expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
-            raise PlanError(f'"{name}" of the plan is {quoted(record[name])}, expected {expected}')
+        _check_kind(name, record[name], kind)
     if not isinstance(record.get("details", {}), dict):
         raise PlanError('"details" of the plan is not an object')
     if not isinstance(record.get("bound_source"), str | None):
@@ -147,6 +145,19 @@ def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> Compu
         return differentiate(graph, **options)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"differentiate" has options that do not fit ({error})') from error
+
+
+def derivation_of(record: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The options of `differentiate` that a plan records, if any; PlanError for anything else."""
+    options: dict[str, Any] | None = record.get("differentiate")
+    _check_kind("differentiate", options, KINDS["differentiate"])
+    return options
+
+
+def _check_kind(name: str, value: Any, kind: type | tuple[type, ...]) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        expected = " or ".join(_KIND_NAMES[each] for each in (kind if isinstance(kind, tuple) else (kind,)))
+        raise PlanError(f'"{name}" of the plan is {quoted(value)}, expected {expected}')
 
 
 def link_of(record: Mapping[str, Any]) -> Link | None:

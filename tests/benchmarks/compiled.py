@@ -28,7 +28,7 @@ import remat_algos
 from remat_algos.cli.installation import installation, installation_rows
 from remat_algos.cli.output import print_row, print_text
 from tests.benchmarks.occasion import Occasion
-from tests.benchmarks.page import line
+from tests.benchmarks.page import line, placed
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "algorithms" / "compiled.md"
@@ -264,13 +264,6 @@ def kernels(_: Path) -> str:
         if label in SHOWN:
             print_row(label, text, file=printed)
     return "\n".join([*lines, "", "```text", "$ remat --version --verbose", f"{printed.getvalue()}```"])
-
-
-def placed(page: str, name: str, text: str) -> str:
-    """The page with a text between the comments `name` and `end NAME`."""
-    begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
-    before, _, rest = page.partition(begin)
-    return f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
 PARTS = {"kernels": kernels, "later calls": later_calls, "first calls": first_calls}

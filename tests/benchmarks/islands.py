@@ -1,8 +1,9 @@
 """Islands of one search on one worker and on two, and on more cores by simulation: python -m tests.benchmarks.islands.
 
-Prints the seconds of `search_islands` on one and on two workers, in turn, and their ratio; and from the seconds of each
-island in each round, measured alone on a core, how long rounds of more islands would take on more cores. The latter is
-a simulation: a round ends with its slowest island, and nothing else is counted.
+Prints, and with `--write` puts into docs/sweeps.md, the seconds of `search_islands` on one and on two workers, in turn,
+and their ratio; and from the seconds of each island in each round, measured alone on a core, how long rounds of more
+islands would take on more cores. The latter is a simulation: a round ends with its slowest island, and nothing else is
+counted.
 """
 
 import argparse
@@ -14,7 +15,10 @@ from unittest import mock
 import remat_algos as ra
 from remat_algos.sweeps import islands
 from remat_algos.sweeps.children import Processes, solved
+from tests.benchmarks.occasion import ROOT, Occasion
+from tests.benchmarks.page import line, placed
 
+PAGE = ROOT / "docs" / "sweeps.md"
 CORES = (1, 2, 4, 8, 16, 32)
 
 
@@ -68,20 +72,27 @@ def main(arguments=None):
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--moves", type=int, default=2_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args(arguments)
+    parser.add_argument("--write", action="store_true", help="write docs/sweeps.md")
+    given, where = parser.parse_args(arguments), Occasion.now()
     graph = ra.differentiate(ra.models.build(given.model).graph)
     seconds = workers(graph, given.budget, given.rounds, given.moves, given.repeats)
     one, two = (statistics.median(each) for each in seconds.values())
-    what = f"{given.model} at {given.budget}, {graph.n_nodes} nodes, 2 islands, {given.rounds} rounds"
-    print(f"{what} of {given.moves:,} moves: one worker {one:.1f} s, two {two:.1f} s, faster by {one / two:.2f}")
     rounds = island_seconds(graph, given.budget, 8, given.rounds, given.moves)
     spread = max(max(times) / statistics.mean(times) for times in rounds)
-    print(f"8 islands: the slowest of a round takes {spread:.2f} of the mean; simulated for 32 islands:")
     rng = random.Random(0)
-    alone = statistics.median(simulated(rounds, 1, 32, rng) for _ in range(99))
-    for cores in CORES:
-        took = statistics.median(simulated(rounds, cores, 32, rng) for _ in range(99))
-        print(f"  {cores} cores: {took:.1f} s, faster by {alone / took:.2f}")
+    took = {cores: statistics.median(simulated(rounds, cores, 32, rng) for _ in range(99)) for cores in CORES}
+    text = (
+        f"Measured on {where}: {given.model} at {given.budget}, {graph.n_nodes} nodes, {given.rounds} rounds of "
+        f"{given.moves:,} moves. 2 islands take {one:.1f} s on one worker and {two:.1f} s on two, {one / two:.2f} "
+        f"times faster, with the same plan. Of 8 islands the slowest of a round takes {spread:.2f} times their mean. "
+        "More cores are simulated, from these times alone: 32 islands, the times of each drawn from those of 8"
+    )
+    head = ["cores", *map(str, CORES)]
+    ratios = ["times faster (simulated)", *(f"{took[1] / took[cores]:.1f}" for cores in CORES)]
+    text = "\n".join([f"{text}:", "", *map(line, (head, ["---"] * len(head), ratios))])
+    print(text)
+    if given.write:
+        PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), "islands", text), encoding="utf-8")
 
 
 if __name__ == "__main__":

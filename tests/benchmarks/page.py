@@ -157,3 +157,10 @@ def note(key: str, value: object) -> tuple[str, str]:
     if unit in formats:
         return words.replace("_", " "), formats[unit]()
     return key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def placed(page: str, name: str, text: str) -> str:
+    """The page with a text between the comments `name` and `end NAME`."""
+    begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n{text}\n\n{end}{rest.partition(end)[2]}"

@@ -1,8 +1,8 @@
-"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--only PART].
+"""Sweeps under faults, and what they cost: python -m tests.benchmarks.sweep_faults [--only PART] [--write].
 
 200 jobs run on two workers while workers, drivers or both are killed at random moments, the disk is full, the folder
 cannot be written to, or jobs take all memory, raise, crash or never end. Each time the results have to be those of one
-process.
+process. `--write` renews the tables of docs/sweeps.md.
 """
 
 import argparse
@@ -16,10 +16,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import remat_algos as ra
 from remat_algos.sweeps.folder import SweepFolder
+from remat_algos.text.wording import counted
+from tests.benchmarks.occasion import Occasion
+from tests.benchmarks.page import line, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = """
@@ -29,6 +34,16 @@ ra.sweep(jobs, folder, modules=["tests.sweep_solvers"], **options)
 own = resource.getrusage(resource.RUSAGE_SELF)
 print(own.ru_utime + own.ru_stime)
 """
+ALONE = """
+import sys, remat_algos as ra
+ra.use_cores(1)
+graph = ra.differentiate(ra.models.build("resnet50").graph)
+for seed in map(int, sys.argv[1:]):
+    ra.solve(graph, "50%", solver="search", effort="fast", raw=True, seed=seed)
+"""
+PAGE = ROOT / "docs" / "sweeps.md"
+FAULTED = ("fault, with 200 jobs of 0.2 s on two workers", "found")
+NO_MOUNT = "not run: no mount is allowed here"
 MEASURED = ("seconds", "cpu_seconds", "memory", "tries", "host")
 
 
@@ -62,7 +77,7 @@ class Sweeps:
         )
 
     def run(self, folder, **options):
-        """Run a driver to its end; returns its CPU seconds."""
+        """Run a driver to its end; its CPU seconds."""
         process = self.start(folder, **options)
         out, err = process.communicate()
         if process.returncode:
@@ -70,7 +85,7 @@ class Sweeps:
         return float(out.split()[-1])
 
     def whole(self, folder):
-        """The results in a folder are those of one process, each once."""
+        """What is the same each time: the results in a folder are those of one process, each once."""
         if self.expected is None:
             seconds, self.seconds = self.seconds, 0
             self.run(self.place / "expected", processes=1)
@@ -78,16 +93,13 @@ class Sweeps:
             self.expected = lasting(ra.read_sweep(self.place / "expected"))
             if len(self.expected) != self.n_jobs:
                 raise AssertionError(f"{len(self.expected)} results of one process")
-        parts, found = list(Path(folder).rglob(".*.part")), lasting(ra.read_sweep(folder))
-        for row, expected in zip(found, self.expected, strict=False):
+        found, files = lasting(ra.read_sweep(folder)), Path(folder)
+        for row, expected in zip(found, self.expected, strict=True):
             if row != expected:
-                print({name: (row[name], expected[name]) for name in row if row[name] != expected[name]})
-        return {
-            "results": len(found),
-            "equal": found == self.expected,
-            "claims left": len(list(Path(folder, "claims").iterdir())),
-            "half": len(parts),
-        }
+                raise AssertionError({name: (row[name], expected[name]) for name in row if row[name] != expected[name]})
+        if left := [*files.rglob(".*.part"), *files.joinpath("claims").iterdir()]:
+            raise AssertionError(f"left in the folder: {left}")
+        return f"{len(found)} results, each equal to that of one process; none half written"
 
 
 def lasting(results):
@@ -124,7 +136,7 @@ def killed(sweeps, moments, rng, *, worker=False, driver=False, turn=False):
             for number in [workers[kills % len(workers)] if turn else rng.choice(workers)] if not driver else workers:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(number, signal.SIGKILL)
-    return {"kills": kills, **sweeps.whole(folder)}
+    return f"{counted(kills, 'kill')}: {sweeps.whole(folder)}"
 
 
 def refused(sweeps, folder, said):
@@ -142,13 +154,13 @@ def disk_full(sweeps):
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={sweeps.n_jobs // 2 * 4}k", "none", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
-        return {"not run": "no mount is allowed here"}
+        return NO_MOUNT
     try:
         said = refused(sweeps, disk / "results", "No space left")
         done = len(ra.read_sweep(disk / "results"))
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
         sweeps.run(disk / "results")
-        return {"said": said, "done before": done, **sweeps.whole(disk / "results")}
+        return f'"{said}", {done} results stay; with room, {sweeps.whole(disk / "results")}'
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -158,7 +170,7 @@ def read_only(sweeps):
     disk = sweeps.place / "read_only"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], capture_output=True).returncode:
-        return {"not run": "no mount is allowed here"}
+        return NO_MOUNT
     try:
         process = sweeps.start(disk / "results")
         while not (disk / "results" / "results").is_dir() or len(ra.read_sweep(disk / "results")) < sweeps.n_jobs // 4:
@@ -168,11 +180,9 @@ def read_only(sweeps):
         said = refused(sweeps, disk / "results", "Read-only")
         subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
         sweeps.run(disk / "results")
-        return {
-            "said": err.partition(": ")[2].partition("'")[0].strip(" :"),
-            "again": said,
-            **sweeps.whole(disk / "results"),
-        }
+        first = err.partition(": ")[2].partition("'")[0].strip(" :")
+        again = "again at the next start" if said == first else f'"{said}" at the next start'
+        return f'"{first}", {again}; writable, {sweeps.whole(disk / "results")}'
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -186,29 +196,34 @@ def bad_jobs(sweeps):
     if process.wait():
         raise RuntimeError(process.communicate()[1])
     found = ra.read_sweep(folder)
-    reasons = {row["solver"]: f"{row['reason']} ({row['tries']} tries)" for row in found if row["outcome"] == "failed"}
-    return {"results": len(found), "planned": sum(row["outcome"] == "planned" for row in found), **reasons}
+    if len(found) != sweeps.n_jobs:
+        raise AssertionError(f"{len(found)} results")
+    failed = [f"{row['reason']} ({row['tries']} tries)" for row in found if row["outcome"] == "failed"]
+    return f"{sum(row['outcome'] == 'planned' for row in found)} are planned; recorded as failed: {'; '.join(failed)}"
 
 
-def costs(sweeps):
-    """Seconds of a driver's own CPU for each job, and of a sweep that is finished already."""
-    sweeps.seconds, jobs = 0, 1000
+def driver(sweeps, jobs=1000):
+    """CPU of a driver's own for each job."""
+    sweeps.seconds = 0
     row = {**sweeps.row, "seed": list(range(jobs))}
-    processes = [sweeps.start(sweeps.place / "idle", [{**row, "seed": 0}])]
-    idle = float(processes[-1].communicate()[0].split()[-1])
-    process = sweeps.start(sweeps.place / "results", [row])
-    own = float(process.communicate()[0].split()[-1])
+    idle, own = (
+        sweeps.run(sweeps.place / name, rows=rows) for name, rows in (("one", [{**row, "seed": 0}]), ("results", [row]))
+    )
+    return f"{1000 * (own - idle) / jobs:.2f} ms"
+
+
+def finished(sweeps, jobs=1000):
+    """Seconds of a sweep that is finished already."""
+    sweeps.seconds = 0
+    row = {**sweeps.row, "seed": list(range(jobs))}
+    sweeps.run(sweeps.place / "results", rows=[row])
     begun = time.perf_counter()
     ra.sweep([row], sweeps.place / "results", modules=["tests.sweep_solvers"])
-    again = time.perf_counter() - begun
-    return {
-        "driver's ms of CPU a job": round(1000 * (own - idle) / jobs, 2),
-        "finished, 1,000 jobs, s": round(again, 2),
-    }
+    return f"{time.perf_counter() - begun:.2f} s"
 
 
 def large_folder(sweeps, count=100_000):
-    """Seconds to read a folder of many results, and to see which jobs it has."""
+    """Seconds to read a folder of many results."""
     folder = sweeps.place / "results"
     sweeps.run(folder, processes=2)
     store = SweepFolder(folder)
@@ -223,69 +238,94 @@ def large_folder(sweeps, count=100_000):
     begun = time.perf_counter()
     read = len(ra.read_sweep(folder))
     seconds = time.perf_counter() - begun
+    if read != count:
+        raise AssertionError(f"{read} results")
+    return f"{seconds:.1f} s"
+
+
+def two_workers(sweeps, jobs=24, repeats=3):
+    """How much faster two workers are than one, and two processes without a sweep, on jobs of about a second."""
+    row = {"graph": "model:resnet50", "budget": "50%", "solver": "search", "effort": "fast", "raw": True}
+    seconds = {1: [], 2: []}
+    alone = {1: [], 2: []}
+    for k in range(repeats):
+        for count in seconds:
+            folder = sweeps.place / f"{k} with {count}"
+            rows = [{**row, "seed": list(range(jobs))}]
+            seconds[count].append(timed(lambda f=folder, r=rows, n=count: sweeps.run(f, rows=r, processes=n)))
+            alone[count].append(timed(lambda n=count: in_processes(n, jobs)))
+    one, two, one_alone, two_alone = (median(each) for times in (seconds, alone) for each in times.values())
+    return (
+        f"{one / jobs:.1f} s a job; {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times faster; "
+        f"the same solves in one process and in two, without a sweep: {one_alone / two_alone:.2f} times"
+    )
+
+
+def timed(run):
+    """Seconds by the clock."""
     begun = time.perf_counter()
-    ra.sweep([{**sweeps.row}], folder, modules=["tests.sweep_solvers"])
-    return {
-        "results": read,
-        "read, s": round(seconds, 1),
-        "200 finished jobs of it, s": round(time.perf_counter() - begun, 1),
-    }
+    run()
+    return time.perf_counter() - begun
 
 
-def two_workers(sweeps, jobs=24):
-    """How much faster two workers are than one, on jobs of about a second."""
-    row = {
-        "graph": "model:resnet50",
-        "budget": "50%",
-        "solver": "search",
-        "effort": "fast",
-        "seed": list(range(jobs)),
-        "raw": True,
-    }
-    seconds = {}
-    for count in (1, 2):
-        begun = time.perf_counter()
-        process = sweeps.start(sweeps.place / f"with {count}", [row], processes=count)
-        if process.wait():
-            raise RuntimeError(process.communicate()[1])
-        seconds[count] = time.perf_counter() - begun
-    return {
-        "a job, s": round(seconds[1] / jobs, 2),
-        "one, s": round(seconds[1], 1),
-        "two, s": round(seconds[2], 1),
-        "faster by": round(seconds[1] / seconds[2], 2),
-    }
+def in_processes(count, jobs):
+    """Solve in so many processes, each its part of the jobs."""
+    running = [
+        subprocess.Popen([sys.executable, "-c", ALONE, *map(str, range(k, jobs, count))], cwd=ROOT)
+        for k in range(count)
+    ]
+    if any(process.wait() for process in running):
+        raise RuntimeError("a process of its own failed")
+
+
+FAULTS = {
+    "kill -9 of a worker": lambda s, moments, rng: killed(s, moments, rng, worker=True),
+    "kill -9 of every worker in turn": lambda s, moments, rng: killed(s, moments, rng, worker=True, turn=True),
+    "kill -9 of the driver": lambda s, moments, rng: killed(s, moments, rng, driver=True),
+    "kill -9 of the driver and all workers": lambda s, moments, rng: killed(s, moments, rng, driver=True, worker=True),
+    "the disk is full halfway": lambda s, **_: disk_full(s),
+    "the folder becomes read-only": lambda s, **_: read_only(s),
+    "four jobs go wrong": lambda s, **_: bad_jobs(s),
+}
+COSTS = {
+    "the driver's own CPU, for each of 1,000 jobs": driver,
+    "a finished sweep of 1,000 jobs, run again": finished,
+    "a folder of 100,000 results, read": large_folder,
+    "two workers on two cores": two_workers,
+}
+
+
+def table(heading, found, where):
+    """Rows, and where they were measured."""
+    rows = [line(heading), line(["---"] * 2), *map(line, found.items())]
+    return "\n".join([f"Measured on {where}.", "", *rows])
 
 
 def main(arguments=None):
-    """Run the parts and print what each found."""
+    """Run the parts, print what each found, and write it."""
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--moments", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only")
+    parser.add_argument("--only", choices=[*FAULTS, *COSTS])
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     given = parser.parse_args(arguments)
-    rng = random.Random(given.seed)
-    parts = {
-        "kill -9 of a worker": lambda s: killed(s, given.moments, rng, worker=True),
-        "kill -9 of every worker in turn": lambda s: killed(s, given.moments, rng, worker=True, turn=True),
-        "kill -9 of the driver": lambda s: killed(s, given.moments, rng, driver=True),
-        "kill -9 of driver and workers": lambda s: killed(s, given.moments, rng, driver=True, worker=True),
-        "disk full": disk_full,
-        "folder read-only": read_only,
-        "jobs that go wrong": bad_jobs,
-        "costs": costs,
-        "large folder": large_folder,
-        "two workers": two_workers,
-    }
+    rng, where = random.Random(given.seed), Occasion.now()
+    parts = {name: partial(part, moments=given.moments, rng=rng) for name, part in FAULTS.items()} | COSTS
+    found = {}
     for name, part in parts.items():
         if given.only in (None, name):
             place = tempfile.mkdtemp(prefix="remat-sweep-faults-")
             try:
-                found = part(Sweeps(place, given.jobs, 0.2))
+                found[name] = part(Sweeps(place, given.jobs, 0.2))
             finally:
                 shutil.rmtree(place, ignore_errors=True)
-            print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in found.items()), flush=True)
+            print(f"{name}: {found[name]}", flush=True)
+    if given.write and not given.only:
+        page = PAGE.read_text(encoding="utf-8")
+        page = placed(page, "faults", table(FAULTED, {name: found[name] for name in FAULTS}, where))
+        page = placed(page, "costs", table(("what", "measured"), {name: found[name] for name in COSTS}, where))
+        PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
