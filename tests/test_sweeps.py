@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -616,6 +617,15 @@ def test_the_command_solves_and_shows(jobs, remat, tmp_path):
     shown = remat("sweep", "results", "--json")
     assert [row["solver"] for row in shown.record["rows"]] == ["chen_sqrt", "greedy_remat"] * 2
     assert (shown.record["stop"], shown.record["left"]) == ("done", 0)
+
+
+def test_a_log_has_a_line_of_progress_from_time_to_time(jobs, remat, monkeypatch):
+    assert remat("sweep", jobs, "-o", "once", "--processes", "1").err == ""
+    monkeypatch.setattr("remat_algos.cli.commands.sweep.LOG_SECONDS", 0.0)
+    lines = remat("sweep", jobs, "-o", "results", "--processes", "1").err.splitlines()
+    assert len(lines) == 5
+    assert all(re.fullmatch(r"\d+ % · 0:\d\d · \d done, \d left( · about 0:\d\d to go)?", line) for line in lines)
+    assert "4 done, 0 left" in lines[-1]
 
 
 def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):

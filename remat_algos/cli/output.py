@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MARGIN = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
 PROGRESS_COLUMNS = 120  # of the progress line
+LOG_COLUMNS = 1000  # of one in a file
 LISTING = 25  # column of the summaries in a list of solvers or allocators
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
@@ -133,24 +134,36 @@ def _print(lines: Sequence[str], file: TextIO) -> None:
 
 
 @contextlib.contextmanager
-def progress_line(*, keeps: bool = True) -> Iterator[Callable[[int, int, str], None] | None]:
-    """A progress line or two on a terminal: share done, time, current attempt; None in a pipe.
+def progress_line(
+    *, keeps: bool = True, every: float | None = None
+) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A progress line or two on a terminal: share done, time, current attempt.
 
-    `keeps` is true if an interrupt keeps the best so far.
+    `keeps` is true if an interrupt keeps the best so far. In a pipe there is none, or a line `every` so many seconds.
     """
-    if not sys.stderr.isatty():
-        yield None
-        return
     import time
 
+    begun = time.monotonic()
+    if not sys.stderr.isatty():
+        told = begun
+
+        def tell(done: int, total: int, what: str) -> None:
+            nonlocal told
+            if every is not None and time.monotonic() - told >= every:
+                told = time.monotonic()
+                print(progress_text(done, total, what, told - begun, LOG_COLUMNS, keeps=keeps), file=sys.stderr)
+
+        yield None if every is None else tell
+        return
     from rich.console import Console
 
-    console, begun = Console(stderr=True), time.monotonic()
+    console = Console(stderr=True)
     with console.status("searching") as status:
 
         def show(done: int, total: int, what: str) -> None:
             width = min(PROGRESS_COLUMNS, console.width) - SPINNER
-            status.update(progress_text(done, total, what, time.monotonic() - begun, width, keeps=keeps))
+            text = progress_text(done, total, what, time.monotonic() - begun, width, keeps=keeps)
+            status.update(text.replace("[", r"\["))
 
         yield show
 
@@ -176,7 +189,7 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int, 
         else:
             lines.append(part)
     cut = (line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:2])
-    return "\n".join(cut).replace("[", r"\[")
+    return "\n".join(cut)
 
 
 def check_overwrite(output: str | None, files: Iterable[str | Path], what: str, option: str = "-o") -> None:

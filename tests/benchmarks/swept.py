@@ -25,7 +25,7 @@ def swept(jobs: Sequence[SweepJob], name: str) -> SweepResults:
     if not at.isalnum() and name not in _begun:  # it may be of another state of the files
         shutil.rmtree(folder, ignore_errors=True)
     _begun.add(name)
-    with progress_line(keeps=False) as progress:
+    with progress_line(keeps=False, every=60) as progress:
         results = sweep(jobs, folder, progress=progress)
     failed = [row["reason"] for row in results.rows if row["outcome"] == "failed"]
     if failed or results.left:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from remat_algos.sweeps.results import SweepResults
 
 HELP = "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
+LOG_SECONDS = 60.0  # between lines of progress in a file
 PICTURES = ("profiles", "overheads", "solve_times")
 OF_JOBS = ("processes", "dask", "shard", "retries", "retry_failed", "timeout", "memory", "modules")
 """Options that go with jobs alone."""
@@ -110,7 +111,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
         memory = None if arguments.memory is None else parse_bytes(arguments.memory)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"--memory {shortened(arguments.memory)}: {error}") from error
-    with _executor(arguments.dask) as executor, progress_line(keeps=False) as progress:
+    with _executor(arguments.dask) as executor, progress_line(keeps=False, every=LOG_SECONDS) as progress:
         return sweep(
             arguments.jobs,
             arguments.output,
