@@ -78,13 +78,24 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     except IsADirectoryError as error:
         raise GraphError(f"{shown} is a directory; name a file in it") from error
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
-        reason = (getattr(error, "strerror", None) or first_line(error)).lower()
-        raise GraphError(f"{shown} cannot be read: {reason}") from error
+        raise unreadable(path, error) from error
     if data is not None and data[:2] == _GZIP:
         data = _decompressed(data, limit, shown)
     if data is None:
         raise too_large(shown)
     return data
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> GraphError:
+    """The error for a file that the system does not let read.
+
+    Examples
+    --------
+    >>> unreadable("graph.txt", PermissionError(13, "Permission denied"))
+    GraphError('graph.txt cannot be read: permission denied')
+    """
+    reason = (getattr(error, "strerror", None) or first_line(error)).lower()
+    return GraphError(f"{shortened_path(os.fspath(path))} cannot be read: {reason}")
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> str:

@@ -59,9 +59,11 @@ PARTS = [
     *(("arena", each) for each in ("packed_memory", "packed_bound", "alignment", "offsets")),
     *((name, each) for name in ("least", "closure") for each in ("bound", "bound_source", "bound_scope", "budget")),
 ]
+LONG, LONGEST_MESSAGE = "x{" * 3000, 1000
 FORGERIES = [
     *(None, True, -1, 0, 1, OPTIMUM, OPTIMUM + 1, MARK, 10**30, 10**400, 0.5, -0.5, math.nan, math.inf, 1e300),
     *("", " ", "x", [], ["x"], [MARK], {}, {"x": MARK}, {"x": -1}, {"bound": 15, "scope": "chain"}),
+    *(LONG, [LONG], {LONG: 1}),
 ]
 NAMES = [
     *("oracle of delphi", "Closure", "one pass", "closure", "moments", "live_set_search", "milp", "chain_dp"),
@@ -112,9 +114,13 @@ def loaded(made, folder):
     try:
         return Plan.load(folder / "plan.json", GRAPH)
     except ra.errors.PlanError as error:
-        if "\n" in str(error):
-            raise AssertionError(f"no sentence: {error}") from error
+        check_sentence(error)
         return None
+
+
+def check_sentence(error):
+    if "\n" in str(error) or len(str(error)) > LONGEST_MESSAGE:
+        raise AssertionError(f"no sentence: {error}") from error
 
 
 def check_text(plan, value):
@@ -165,8 +171,7 @@ def read_as_order(made, folder):
     try:
         return read_order(folder / "plan.json", GRAPH)
     except (ra.errors.PlanError, ra.ScheduleError) as error:
-        if "\n" in str(error):
-            raise AssertionError(f"no sentence: {error}") from error
+        check_sentence(error)
         return None
 
 

@@ -30,6 +30,7 @@ from remat_algos.sweeps.children import Child
 from remat_algos.sweeps.folder import Claims, SweepFolder
 from remat_algos.sweeps.results import COLUMNS, SweepResults
 
+LONG = "x{" * 3000
 CHAIN = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
 FORK = ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")])
 ROOT = Path(__file__).parents[1]
@@ -109,14 +110,29 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": "model:nothing"}, "job of model:nothing, budget none, by auto: "),
         ({"graph": "no/such.json"}, "no such file: no/such.json"),
         ({"graph": CHAIN, "gradients": {"factor": -1}}, "factor is -1"),
+        (
+            {"graph": CHAIN, "gradients": {"decode": 1}},
+            "differentiate has no option 'decode'; its options are factor, ",
+        ),
+        ({"graph": CHAIN, "gradients": {LONG: 1}}, "differentiate has no option"),
+        ({"graph": LONG}, "cannot be read: file name too long"),
+        ({"graph": CHAIN, "nodes": LONG}, "job 2: nodes are the table of an edge list, and the graph is none"),
+        ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
+        ({"graph": CHAIN, "budget": LONG}, "job 2: memory budget: 'x{"),
+        ({"graph": CHAIN, "effort": LONG}, "effort is"),
+        ({"graph": CHAIN, LONG: 1}, "belong to one solver; name it, auto takes none"),
+        ({"graph": CHAIN, "solver": "echo", LONG: 1}, "unexpected keyword argument"),
+        ({"graph": CHAIN, "allocator": LONG}, "allocator"),
+        ({"graph": CHAIN, "constraints": {LONG: 1}}, "constraints"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_a_job_that_cannot_be_right_is_refused_before_any_is_solved(row, said, tmp_path):
     with pytest.raises(SweepError) as caught:
         ra.sweep([{"graph": CHAIN, "budget": "50%"}, row], tmp_path / "results")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
     assert not list(SweepFolder(tmp_path / "results").figures())
 
 

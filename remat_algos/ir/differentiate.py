@@ -1,6 +1,7 @@
 """The backward part of a graph: one node per pair of a reader and a value that it reads."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import listed, quoted, shortened
 
 PARAMETER = ROLES.index("parameter")
 
@@ -110,6 +111,14 @@ def differentiate(
         derivation=Derivation(source.hash, _options(factor, parameter_gradients, loss, keep_outputs, bits)),
         labels=_labels(graph, target, reader, whole),
     )
+
+
+def differentiate_as(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
+    """`differentiate` with options from a file or a table; TypeError for a name that is none of them."""
+    known = [parameter for parameter in inspect.signature(differentiate).parameters if parameter != "graph"]
+    if unknown := [name for name in options if name not in known]:
+        raise TypeError(f"differentiate has no option {quoted(unknown[0])}; its options are {listed(known)}")
+    return differentiate(graph, **options)
 
 
 def _options(

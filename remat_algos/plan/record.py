@@ -13,7 +13,7 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import LARGEST_SUM, is_count
-from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.text.wording import quoted, shortened, shortened_path
@@ -142,7 +142,7 @@ def _is_copy(row: Any, step_at: int) -> bool:
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:
     """The graph differentiated with the options of a plan; PlanError for those that do not fit, of any kind."""
     try:
-        return differentiate(graph, **options)
+        return differentiate_as(graph, options)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"differentiate" has options that do not fit ({error})') from error
 

@@ -20,11 +20,11 @@ from remat_algos.arguments import check_fields, checked_arguments
 from remat_algos.cost.devices import get_link
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import GraphError, SweepError
-from remat_algos.files import read_text
+from remat_algos.files import read_text, unreadable
 from remat_algos.formats.graph_files import files_read, is_reference, read_graph
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.ir.budget import Budget
-from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.request import Request
 from remat_algos.solvers.registry import AUTO
@@ -87,6 +87,8 @@ class SweepJob:
             object.__setattr__(self, "graph", os.fspath(self.graph))
         if not isinstance(self.graph, str | ComputationGraph):
             raise TypeError(f"graph is {quoted(self.graph)}; give a file, model:NAME or a ComputationGraph")
+        if self.nodes is not None and not isinstance(self.graph, str):
+            raise ValueError("nodes are the table of an edge list, and the graph is none; leave them out")
         if not isinstance(self.gradients, bool | Mapping):
             raise TypeError(f"gradients are {quoted(self.gradients)}; give true, false or options of differentiate")
         object.__setattr__(self, "budget", Budget.of(self.budget))
@@ -146,19 +148,23 @@ def job_graph(job: SweepJob) -> ComputationGraph:
         graph = read_graph(graph, nodes=job.nodes)
     if graph.is_training or job.gradients is False:
         return graph
-    return differentiate(graph, **({} if isinstance(job.gradients, bool) else job.gradients))
+    return differentiate_as(graph, {} if isinstance(job.gradients, bool) else job.gradients)
 
 
 def graph_source(job: SweepJob) -> str | None:
     """What the graph of a job comes from, with the state of its files; None for a graph that the job has itself."""
     if not isinstance(job.graph, str):
         return None
-    files = files_read(job.graph, job.nodes)
-    if missing := [file for file in files if not file.exists()]:
-        raise GraphError(f"no such file: {shortened_path(missing[0])}")
-    states = [
-        (str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns) for file in files
-    ]
+    try:
+        files = files_read(job.graph, job.nodes)
+        if missing := [file for file in files if not file.exists()]:
+            raise GraphError(f"no such file: {shortened_path(missing[0])}")
+        states = [
+            (str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ctime_ns)
+            for file in files
+        ]
+    except OSError as error:
+        raise unreadable(job.graph, error) from error
     return json.dumps([VERSION, job.graph, job.nodes, job.gradients, states])
 
 
