@@ -23,6 +23,7 @@ def row(solver, compute=None, **others):
     planned = {"outcome": "infeasible"}
     if compute is not None:
         planned = {"outcome": "planned", "compute": compute, "one_pass": 100, "overhead": compute - 100, "nodes": 10}
+        planned |= {"reserved_memory": 7}
     known = {"graph_id": "a", "budget": "50%", "solver": solver, "seed": 0, "effort": "fast", "cpu_seconds": 0.5}
     return dict.fromkeys(COLUMNS) | known | planned | others
 
@@ -75,12 +76,12 @@ def curve(ax, name):
 # ---------------------------------------------------------------- profiles
 
 
-def test_a_profile_counts_the_jobs_within_a_distance():
+def test_a_profile_counts_the_problems_within_a_distance():
     found = results(*FOUND.rows[:6])  # ratios 1.1, 1 and 1 of slow; 1, 1.01 and infinite of quick
     ax = plot.profiles(found)
     assert np.allclose(curve(ax, "slow"), [[0, 200 / 3], [10, 100], [13, 100]])
     assert np.allclose(curve(ax, "quick"), [[0, 100 / 3], [1, 200 / 3], [13, 200 / 3]])
-    assert ax.get_title().splitlines()[0] == "slow is best or within 1 % on 66.7 % of 3 jobs"
+    assert ax.get_title().splitlines()[0] == "slow is best or within 1 % on 66.7 % of 3 problems"
     assert legend(ax) == ["within 1 % of the best:", "slow: 66.7 %", "quick: 66.7 %"]
     lines = plot.profiles_text(found).splitlines()
     assert lines[-2].split() == ["slow", "3", *("66.7", "%") * 2, *("100.0", "%") * 3]
@@ -90,12 +91,22 @@ def test_a_profile_counts_the_jobs_within_a_distance():
 def test_a_solver_with_few_results_does_not_come_first():
     found = results(*(row("much", 100, graph_id=str(g)) for g in range(3)), row("little", 100))
     title = plot.profiles(found).get_title().splitlines()
-    assert title[0] == "much is best or within 1 % on 100.0 % of 3 jobs"
-    assert title[2] == "not all solvers have results of all jobs: 1 to 3"
+    assert title[0] == "much is best or within 1 % on 100.0 % of 3 problems"
+    assert title[2] == "not all solvers have results of all problems: 1 to 3"
 
 
 def test_a_free_plan_is_no_better_than_the_best():
     assert curve(plot.profiles(EDGES["no compute"]), "echo")[0] == [0, 100]
+
+
+def test_where_the_lowest_peak_is_requested_the_peak_counts():
+    for others in ({"budget": "least"}, {"budget": None}, {"budget": None, "overhead_budget": "10%"}):
+        found = results(row("high", 100, reserved_memory=12, **others), row("low", 150, reserved_memory=8, **others))
+        assert found.ratios() == {"high": [1.5], "low": [1.0]}
+    found = results(row("slow", 100, budget="50%", time=30), row("quick", 150, budget="50%", time=20))
+    assert found.ratios() == {"slow": [1.5], "quick": [1.0]}
+    found = results(row("slow", 150, budget=None, device="4GiB"), row("quick", 100, budget=None, device="4GiB"))
+    assert found.ratios() == {"slow": [1.5], "quick": [1.0]}
 
 
 # ---------------------------------------------------------------- overheads

@@ -98,16 +98,16 @@ def test_budgets_may_limit_more_than_memory():
     ("row", "said"),
     [
         ({"budget": "50%"}, 'job 2: it has no "graph"'),
-        ("model:unet", "job 2: it is 'model:unet'; give a SweepJob, or an object"),
+        ("model:unet", "job 2: it is 'model:unet'; give an object with a graph"),
         ({"graph": 3}, "job 2: graph is 3; give a file, model:NAME or a ComputationGraph"),
         ({"graph": CHAIN, "budget": 0.5}, "job 2: memory budget is 0.5"),
         ({"graph": CHAIN, "budget": {"bytes": 3}}, "job 2: budget has 'bytes'; it may have memory, overhead, device"),
         ({"graph": CHAIN, "start": CHAIN}, "options of a job are"),
-        ({"graph": CHAIN, "solver": "chen"}, "job of 10 nodes, "),
+        ({"graph": CHAIN, "solver": "chen"}, "job 2 (10 nodes, "),
         ({"graph": CHAIN, "effort": "some"}, "effort is 'some'"),
         ({"graph": CHAIN, "seed": -1}, "seed is -1"),
         ({"graph": CHAIN, "solver": "chen_sqrt", "segment": 3}, "segment"),
-        ({"graph": "model:nothing"}, "job of model:nothing, budget none, by auto: "),
+        ({"graph": "model:nothing"}, "job 2 (model:nothing, budget none, by auto): "),
         ({"graph": "no/such.json"}, "no such file: no/such.json"),
         ({"graph": CHAIN, "gradients": {"factor": -1}}, "factor is -1"),
         (
@@ -120,8 +120,8 @@ def test_budgets_may_limit_more_than_memory():
         ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
         ({"graph": CHAIN, "budget": LONG}, "job 2: memory budget: 'x{"),
         ({"graph": CHAIN, "effort": LONG}, "effort is"),
-        ({"graph": CHAIN, LONG: 1}, "belong to one solver; name it, auto takes none"),
-        ({"graph": CHAIN, "solver": "echo", LONG: 1}, "unexpected keyword argument"),
+        ({"graph": CHAIN, LONG: 1}, "no key of a job is called 'x{"),
+        ({"graph": CHAIN, "solver": "echo", LONG: 1}, "no key of a job is called 'x{"),
         ({"graph": CHAIN, "allocator": LONG}, "allocator"),
         ({"graph": CHAIN, "constraints": {LONG: 1}}, "constraints"),
     ],
@@ -169,9 +169,17 @@ def test_jobs_are_read_from_lines_and_from_a_table(tmp_path):
     ("name", "text", "said"),
     [
         ("jobs.jsonl", '{"graph": "a"}\n{"graph": \n', "jobs.jsonl, line 2: it is not JSON"),
-        ("jobs.jsonl", '{"graph": "a"}\n[1]\n', "jobs.jsonl, line 2: it is [1]; give a SweepJob, or an object"),
+        ("jobs.jsonl", '{"graph": "a"}\n[1]\n', "jobs.jsonl, line 2: it is [1]; give an object with a graph"),
         ("jobs.jsonl", "", "jobs.jsonl holds no jobs"),
         ("jobs.csv", "graph,budget\na,50%,1\n", "jobs.csv, line 2: it has more cells than the first line has names"),
+        (
+            "jobs.csv",
+            "graph,budget,,note\na,50%,x,\n",
+            "line 2: it has a cell in a column without a name; name the column",
+        ),
+        ("jobs.csv", "graph,budget,budget \na,50%,80%\n", "two columns of the table are named 'budget'; keep one"),
+        ("jobs.jsonl", '{"graph": "a", "budget": "80%", "budget": "50%"}', "line 1: key 'budget' stands there twice"),
+        ("jobs.jsonl", '{"graph": "a", "gradients": {"loss": "a", "loss": "b"}}', "key 'loss' stands there twice"),
         ("jobs.csv", "budget\n50%\n", 'jobs.csv, line 2: it has no "graph"'),
         ("jobs.txt", "a", "jobs.txt is neither .jsonl nor .csv"),
     ],
@@ -371,6 +379,53 @@ def test_an_interrupt_while_processes_start_ends_them_too(tmp_path):
     assert (found.stop, len(found), found.left) == (Stop.INTERRUPTED, 0, 2)
 
 
+def failing_starts(monkeypatch, seconds):
+    """No process can be started for so long."""
+    begun, start = time.monotonic(), subprocess.Popen
+
+    def popen(*arguments, **options):
+        if time.monotonic() - begun < seconds:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return start(*arguments, **options)
+
+    monkeypatch.setattr("remat_algos.sweeps.children.subprocess.Popen", popen)
+
+
+def test_a_machine_that_starts_no_process_for_a_while_fails_no_job(tmp_path, monkeypatch, swept):
+    monkeypatch.setattr(driver_module, "PAUSE", 0.05)
+    failing_starts(monkeypatch, 0.5)
+    found = ra.sweep(ROWS, tmp_path / "results", processes=2, retries=1)
+    assert lasting(found) == lasting(swept)
+    assert {row["tries"] for row in found} == {1}
+
+
+def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver_module, "PAUSE", 0.01)
+    monkeypatch.setattr(driver_module, "PATIENCE", 0.2)
+    failing_starts(monkeypatch, 60)
+    with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); make room"):
+        ra.sweep(ROWS, tmp_path / "results", processes=2)
+    assert not results_in(tmp_path / "results")
+
+
+def test_a_process_that_takes_long_to_start_is_started_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver_module, "PAUSE", 0.01)
+    monkeypatch.setattr(driver_module, "PATIENCE", 0.2)
+    monkeypatch.setattr("remat_algos.sweeps.children.START", 0.02)
+    with pytest.raises(SweepError, match=r"\(it took more than 0\.02 s\); make room"):
+        ra.sweep(ROWS, tmp_path / "results", processes=1)
+
+
+def test_an_interrupt_while_jobs_are_checked_counts_all_that_are_left(tmp_path, monkeypatch):
+    def interrupted(job, graph):
+        if job.seed == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver_module, "check_job", interrupted)
+    found = ra.sweep([{"graph": CHAIN, "solver": "no_remat", "seed": list(range(9))}], tmp_path / "results")
+    assert (found.stop, len(found), found.left) == (Stop.INTERRUPTED, 0, 9)
+
+
 def test_a_pool_that_is_broken_from_the_start_is_made_anew(tmp_path, swept):
     made = []
 
@@ -532,6 +587,48 @@ def test_shards_are_parts_that_make_a_whole(tmp_path, swept):
 # ---------------------------------------------------------------- the folder
 
 
+def dead(store, *jobs):
+    """Claims of a driver on another machine that has not been heard of for long."""
+    claims = Claims(store)
+    assert all(claims.claim(job) for job in jobs)
+    claims.sign.write_text(json.dumps({"machine": "another", "process": [1, "0"]}))
+    os.utime(claims.sign, (0, 0))
+    return claims
+
+
+def test_a_claim_that_is_given_back_is_free_for_one_driver_at_each_moment(tmp_path, monkeypatch):
+    """The numbers of a job go one after the other: whoever claims it between two of them is the only one."""
+    store = SweepFolder(tmp_path / "results")
+    dead(store, "job")
+    second, unlink, took = Claims(store), Path.unlink, []
+    assert second.claim("job")
+    assert second.owned["job"].suffix == ".1"
+
+    def watched(file, missing_ok=False):
+        unlink(file, missing_ok)
+        if file.parent == second.claims:
+            took.append([claims.claim("job") for claims in (Claims(store), Claims(store))])
+
+    monkeypatch.setattr(Path, "unlink", watched)
+    second.leave("job")
+    assert took == [[True, False], [False, False]]
+
+
+def test_a_driver_that_ends_leaves_the_claims_and_signs_of_others(tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    dead(store, "job", "done")
+    store.write_result("job", {}, "")
+    store.write_result("done", {}, "")
+    second, third = Claims(store), Claims(store)
+    assert second.claim("job")  # again, since it failed
+    part = second.drivers / f".{'0' * 8}.part"
+    part.touch()
+    third.close()
+    assert part.exists()
+    assert sorted(file.name for file in second.claims.iterdir()) == ["job.0", "job.1"]
+    assert not Claims(store).claim("job")
+
+
 def test_a_claim_is_for_one_driver_and_goes_on_to_the_next_when_that_dies(tmp_path):
     store = SweepFolder(tmp_path / "results")
     first, second = Claims(store), Claims(store)
@@ -585,20 +682,93 @@ def test_a_folder_that_is_no_sweeps_is_refused(tmp_path):
         with pytest.raises(SweepError, match=said):
             ra.sweep(ROWS, tmp_path / name)
     for name in ("mine", "missing"):
-        with pytest.raises(SweepError, match="is no folder of a sweep"):
+        with pytest.raises(SweepError, match="is not the folder of a sweep"):
             ra.read_sweep(tmp_path / name)
     (tmp_path / "mine" / "sweep.json").write_text('{"format": "remat-sweep", "version": 9}')
-    with pytest.raises(SweepError, match="another version"):
+    with pytest.raises(SweepError, match="has version 9; this release reads version 1"):
         ra.read_sweep(tmp_path / "mine")
 
 
-def test_a_damaged_result_is_named(swept, tmp_path):
+DAMAGE = {
+    "cut": lambda line, plan: line[:20],
+    "empty": lambda line, plan: b"",
+    "other types": lambda line, plan: b'{"job": 1, "name": 2, "request": 3, "outcome": 4}\n' + plan,
+    "no number": lambda line, plan: line.replace(b'"compute": ', b'"compute": null, "was": ') + plan,
+    "another job": lambda line, plan: line.replace(b'"job": "', b'"job": "0') + plan,
+    "text for a time": lambda line, plan: line.replace(b'"cpu_seconds": ', b'"cpu_seconds": "long", "was": ') + plan,
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damaged_results_are_counted_and_solved_anew(name, swept, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(swept.folder, folder)
+    planned = next(row for row in swept if row["outcome"] == "planned")
+    file = SweepFolder(folder).result_file(planned["job"])
+    file.write_bytes(DAMAGE[name](*file.read_bytes().splitlines(keepends=True)))
+    found = ra.read_sweep(folder)
+    assert (len(found), found.damaged) == (11, 1)
+    assert "left out: 1 damaged file; run the sweep again, which solves these jobs anew" in str(found)
+    assert lasting(ra.sweep(ROWS, folder, processes=1, retry_failed=name == "cut")) == lasting(swept)
+    assert ra.read_sweep(folder).damaged == 0
+
+
+def test_a_result_under_the_name_of_another_is_not_counted(swept, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(swept.folder, folder)
     file = next(folder.glob("results/*/*.json"))
-    file.write_bytes(file.read_bytes()[:20])
-    with pytest.raises(SweepError, match=f"{file.name[:8]}.*holds no result; remove it"):
-        ra.read_sweep(folder)
+    for copy in (file.with_name(f"{'0' * 32}.json"), folder / "results" / "zz" / file.name):
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(file, copy)
+    found = ra.read_sweep(folder)
+    assert (len(found), found.damaged) == (12, 2)
+
+
+@pytest.mark.parametrize("plan", [b"", b'{"format": "rem', b"[]"])
+def test_a_plan_that_is_damaged_is_told_with_its_file(plan, swept, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(swept.folder, folder)
+    found = ra.read_sweep(folder)
+    i = next(i for i, row in enumerate(found) if row["outcome"] == "planned")
+    file = SweepFolder(folder).result_file(found[i]["job"])
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0] + plan)
+    with pytest.raises(PlanError, match=rf"{file.name} is damaged, and holds no plan; remove it"):
+        found.plan(i)
+
+
+def test_a_damaged_graph_is_written_anew_from_its_source(tmp_path):
+    rows = [{"graph": "model:vgg11", "budget": "80%", "solver": "chen_sqrt"}]
+    first = ra.sweep(rows, tmp_path / "results", processes=1)
+    graph = next((tmp_path / "results" / "graphs").iterdir())
+    graph.write_bytes(graph.read_bytes()[:99])
+    with pytest.raises(SweepError, match=rf"{graph.name} is missing or damaged; run the sweep again, which writes it"):
+        ra.read_sweep(tmp_path / "results").plan(0)
+    shutil.rmtree(tmp_path / "results" / "results")
+    assert lasting(ra.sweep(rows, tmp_path / "results", processes=1)) == lasting(first)
+
+
+def test_results_of_several_versions_are_not_compared(swept):
+    older = tuple(row | {"version": "0.0.9", "job": row["job"][::-1]} for row in swept)
+    both = SweepResults(swept.folder, swept.rows + older)
+    assert "of several versions of remat_algos (0.0.9, " in str(both)
+    assert both.ratios() == {name: sorted(each * 2) for name, each in swept.ratios().items()}
+
+
+def test_a_job_that_is_listed_twice_is_one(tmp_path):
+    row = {"graph": CHAIN, "budget": "60%", "solver": ["chen_sqrt", "no_remat"], "effort": "fast"}
+    found = ra.sweep([row, row], tmp_path / "results", processes=1)
+    assert [each["solver"] for each in found] == ["chen_sqrt", "no_remat"] * 2
+    assert [each[:2] for each in found.summary()] == [("chen_sqrt", "1"), ("no_remat", "1")]
+    assert list(found.summary()) == list(ra.read_sweep(tmp_path / "results").summary())
+
+
+def test_each_job_calls_its_graph_as_it_does(tmp_path):
+    (tmp_path / "a.txt").write_text("0 1\n1 2\n")
+    (tmp_path / "b.txt").write_text("0 1\n1 2\n")
+    names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    found = ra.sweep([{"graph": names, "solver": "no_remat"}], tmp_path / "results", processes=1)
+    assert [row["graph"] for row in found] == names
+    assert len({row["job"] for row in found}) == 1
 
 
 def test_results_are_pickled_and_told_in_a_line(swept):
@@ -659,14 +829,14 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
         (["jobs.jsonl"], "results need a folder; give -o FOLDER"),
         (["missing.jsonl", "-o", "r"], "no such file: missing.jsonl"),
         (["jobs.jsonl", "-o", "r", "--shard", "3/2"], "'3/2' is no part; give I/K with I from 1 to K"),
-        (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is too few; give 1 or more"),
+        (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is no number above 0; give 1 or more"),
         (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory much: "),
         (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),
         (["jobs.jsonl", "-o", "r", "--table", "t.xls"], "t.xls is none of .csv, .parquet"),
         (["jobs.jsonl", "-o", "."], ". holds other files; name a new folder"),
         ([".", "--retries", "2"], "--retries goes with jobs, and . is a folder of results"),
         ([".", "--retry-failed"], "--retry-failed goes with jobs"),
-        (["."], ". is no folder of a sweep"),
+        (["."], ". is not the folder of a sweep"),
         (["jobs.jsonl", "-o", "r", "--dask", "tcp://x", "--processes", "2"], "--dask has its own; give one"),
     ],
     ids=" ".join,
@@ -744,13 +914,34 @@ def test_an_interrupt_of_islands_gives_the_best_until_then(rounds, monkeypatch):
     assert len(calls) == 3
 
 
+def test_islands_get_a_new_executor_where_one_breaks(monkeypatch):
+    monkeypatch.setattr(islands_module, "PAUSE", 0.01)
+    options = {"islands": 2, "rounds": 2, "moves": 2_000, "effort": "fast"}
+    made = []
+
+    def make():
+        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
+        if len(made) < 3:
+            made[-1].submit(os._exit, 1)
+        return made[-1]
+
+    plan = ra.sweeps.search_islands(NETWORK, "60%", make, **options)
+    assert len(made) == 3
+    alone = ra.sweeps.search_islands(NETWORK, "60%", processes=1, **options)
+    assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        pool.submit(os._exit, 1)
+        with pytest.raises(SweepError, match="the executor is broken; run"):
+            ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"budget": "least"}, "budget 'memory least' is no limit in bytes; give one"),
         ({"budget": ra.Budget(overhead="10%")}, "is no limit in bytes"),
         ({"islands": 0}, "islands is 0; give 1 or more"),
-        ({"moves": -1}, "moves is -1; give 1 or more"),
+        ({"moves": -1}, "moves is -1; give 1,024 or more"),
         ({"effort": "some"}, "effort is 'some'"),
     ],
     ids=str,

@@ -75,3 +75,37 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, capsys, monk
     assert main(command) == 2
     said = capsys.readouterr().err
     assert "no scheduler answers there; start one with `dask scheduler`" in " ".join(said.split())
+
+
+def test_a_scheduler_that_goes_ends_the_sweep_in_one_sentence(tmp_path):
+    rows = [{"graph": "model:vgg11", "budget": "50%", "solver": "greedy_remat", "seed": list(range(200))}]
+    closed = []
+    options = {"n_workers": 1, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with (
+        distributed.LocalCluster(**options, local_directory=str(tmp_path)) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+
+        def progress(done, total, text):
+            if done >= 50 and not closed:
+                closed.append(done)
+                client.close()
+                cluster.close()
+
+        with pytest.raises(ra.errors.SweepError, match=r"scheduler of dask has gone; start one|takes no jobs \(.*run"):
+            ra.sweep(rows, tmp_path / "results", client.get_executor(), progress=progress)
+    assert 5 <= len(ra.read_sweep(tmp_path / "results")) < 200
+    assert not list((tmp_path / "results" / "claims").iterdir())
+
+
+def test_workers_keep_no_files_of_graphs(cluster, tmp_path):
+    rows = [{"graph": f"model:vgg11?batch={batch}", "budget": "80%", "solver": "chen_sqrt"} for batch in range(1, 13)]
+    found = ra.sweep(rows, tmp_path / "results", cluster.get_executor())
+    assert len(found) == 12
+
+    def kept():
+        from remat_algos.sweeps.children import _graph_folder
+
+        return os.listdir(_graph_folder().name)
+
+    assert not any(cluster.run(kept).values())

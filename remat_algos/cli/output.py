@@ -147,13 +147,13 @@ def progress_line(
     if not sys.stderr.isatty():
         told = begun
 
-        def tell(done: int, total: int, what: str) -> None:
+        def print_line(done: int, total: int, what: str) -> None:
             nonlocal told
             if every is not None and time.monotonic() - told >= every:
                 told = time.monotonic()
                 print(progress_text(done, total, what, told - begun, LOG_COLUMNS, keeps=keeps), file=sys.stderr)
 
-        yield None if every is None else tell
+        yield None if every is None else print_line
         return
     from rich.console import Console
 

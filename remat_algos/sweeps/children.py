@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,11 +28,11 @@ from remat_algos.errors import SweepError
 from remat_algos.files import write_whole
 from remat_algos.sweeps.worker import FAILED, receive, send
 from remat_algos.text.units import format_bytes
-from remat_algos.text.wording import shortened
+from remat_algos.text.wording import first_line, shortened
 
 LOOK, SIGN = 0.05, 1.0  # seconds between looks at the memory of a job, and at whether its process lives
 LONGEST = 300  # characters of a reason
-START = 60.0  # seconds in which a process has to import all
+START = 120.0  # seconds in which a process has to import all
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from remat_algos.sweeps.worker import serve; serve(json.loads(sys.argv[2]))"
@@ -62,8 +63,8 @@ class Died(Exception):
     """The process ended, or was ended, before it answered."""
 
 
-class Late(Died):
-    """The process was ended since it took too long."""
+class NotStarted(Exception):
+    """The process cannot be started for now: too many are there, no memory or disk is left, or it takes too long."""
 
 
 class Child:
@@ -72,25 +73,32 @@ class Child:
     def __init__(self, modules: tuple[str, ...]) -> None:
         self.modules = modules
         self.stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path), json.dumps(modules)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # of other jobs
-            start_new_session=True,  # Ctrl-C reaches the driver alone
-        )
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _BOOT, json.dumps(sys.path), json.dumps(modules)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.stderr,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # of other jobs
+                start_new_session=True,  # Ctrl-C reaches the driver alone
+            )
+        except OSError:
+            self.stderr.close()
+            raise
 
     def begin(self) -> None:
-        """Wait until it has imported all; SweepError if it cannot, Died if it was ended."""
+        """Wait until it has imported all; SweepError if it cannot, NotStarted if it was ended or is too slow."""
         try:
             self._wait(START, None)
             self._received()
         except Died as error:
-            if self.process.wait() < 0 and not isinstance(error, Late):
-                raise
             why = shortened(str(error), LONGEST)
-            raise SweepError(f"the process that solves jobs does not start: {why}") from error
+            if self.process.wait() < 0:
+                raise NotStarted(why) from error
+            host = shortened(socket.gethostname())
+            raise SweepError(
+                f"the process that solves jobs does not start on {host}: {why}; install there what it lacks"
+            ) from error
 
     def solve(self, record: Mapping[str, Any], conditions: Conditions) -> tuple[dict[str, Any], str]:
         """The figures and the JSON of the plan of a job; Died if the process ended or had to be ended."""
@@ -104,7 +112,7 @@ class Child:
         return json.loads(self._received()), self._received().decode()
 
     def stop(self) -> None:
-        """End the process and those that it started; who waits for it gets Died."""
+        """End the process and those that it started; a thread that waits for it gets Died."""
         if self.process.returncode is None:  # else its number may be that of another process
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -135,7 +143,7 @@ class Child:
             left = None if end is None else end - time.monotonic()
             if left is not None and left <= 0:
                 self.stop()
-                raise Late(f"it took more than {timeout:g} s")
+                raise Died(f"it took more than {timeout:g} s")
             if wait([self.process.stdout.fileno()], min(LOOK if memory is not None else SIGN, left or SIGN)):
                 return
             if self.has_ended():  # what it started may hold the pipe
@@ -172,7 +180,7 @@ class Child:
         return f"its process ended ({shortened(how)})" + (f": {shortened(last, 200)}" if last else "")
 
 
-_OF_THREAD, _KEEPING = threading.local(), threading.Lock()
+_OF_THREAD = threading.local()
 
 
 class Processes(ThreadPoolExecutor):
@@ -221,30 +229,39 @@ def solved(
     if child is not None and (child.modules != conditions.modules or child.has_ended()):
         child.kill()
         child = _OF_THREAD.child = None
-    file = graph if isinstance(graph, str) else _kept(record["graph"], graph)
+    own = f"{threading.get_ident()}-{record['graph']}.npz"  # of this thread, which removes it
+    file = Path(graph) if isinstance(graph, str) else Path(_graph_folder().name, own)
     try:
-        if child is None:
-            child = _OF_THREAD.child = Child(conditions.modules)
-            executor = getattr(_OF_THREAD, "executor", None)
-            if executor is not None:
-                executor.children.append(child)
-                if executor.closed:
-                    child.stop()
-            child.begin()
-        return child.solve({**record, "file": file}, conditions)
+        try:
+            if not isinstance(graph, str):
+                write_whole(file, graph)
+            if child is None:
+                child = _OF_THREAD.child = Child(conditions.modules)
+                executor = getattr(_OF_THREAD, "executor", None)
+                if executor is not None:
+                    executor.children.append(child)
+                    if executor.closed:
+                        child.stop()
+                child.begin()
+        except OSError as error:
+            raise NotStarted(error.strerror or first_line(error)) from error
+        return child.solve({**record, "file": str(file)}, conditions)
+    except NotStarted:
+        _end_child()
+        raise
     except Died as error:
-        _OF_THREAD.child.kill()
-        _OF_THREAD.child = None
+        _end_child()
         return {"outcome": FAILED, "reason": str(error)}, ""
+    finally:
+        if not isinstance(graph, str):
+            file.unlink(missing_ok=True)
 
 
-def _kept(name: str, data: bytes) -> str:
-    """The file of a graph that came as bytes."""
-    with _KEEPING:
-        file = Path(_graph_folder().name, f"{name}.npz")
-        if not file.exists():
-            write_whole(file, data)
-    return str(file)
+def _end_child() -> None:
+    """End the process of this thread, if it has one."""
+    child, _OF_THREAD.child = getattr(_OF_THREAD, "child", None), None
+    if child is not None:
+        child.kill()
 
 
 @lru_cache(1)

@@ -8,23 +8,23 @@ import json
 import os
 import queue
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
 from remat_algos.errors import RematError, SweepError
-from remat_algos.files import read_bytes
-from remat_algos.formats.graphs.npz_bytes import from_npz, to_npz
+from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
-from remat_algos.ir.graph import ComputationGraph
-from remat_algos.sweeps.children import Conditions, Processes, solved
+from remat_algos.sweeps.children import Conditions, NotStarted, Processes, solved
 from remat_algos.sweeps.folder import BEAT, Claims, SweepFolder
 from remat_algos.sweeps.jobs import (
+    PlacedJob,
     SweepJob,
     check_job,
     graph_name,
@@ -32,8 +32,8 @@ from remat_algos.sweeps.jobs import (
     job_graph,
     job_name,
     job_record,
-    list_jobs,
-    read_jobs,
+    placed_of_file,
+    placed_of_rows,
 )
 from remat_algos.sweeps.results import SweepResults, results_of
 from remat_algos.sweeps.worker import FAILED
@@ -43,6 +43,7 @@ AHEAD = 2  # jobs that an executor has for each of its workers
 WORKERS = 32  # of an executor that does not say how many it has
 LOOK = 1.0  # seconds between looks at the jobs of other drivers
 LOST = 20  # times that an executor may lose a job, through no fault of the job
+PAUSE, PATIENCE = 1.0, 120.0  # seconds before processes that did not start are tried again, and until no more are tried
 LONGEST = 300  # characters of a reason
 GRAPHS = 8  # that the driver keeps in memory
 
@@ -80,8 +81,8 @@ def sweep(
         `mpi4py.futures.MPIPoolExecutor`, threads, processes; it is not shut down. A callable that returns one is called
         again when that one breaks. By default as many processes as there are cores.
     retries : int
-        How often a job is tried that ends its process, takes too long or too much memory, or raises an error that is no
-        answer; then it is recorded as failed.
+        How often a job is tried that ends its process, takes too long or too much memory, or raises an unexpected
+        error; then it is recorded as failed.
     processes : int, optional
         Of the default executor.
     timeout : float, optional
@@ -113,6 +114,7 @@ def sweep(
     Examples
     --------
     >>> import tempfile
+    >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> rows = [{"graph": chain, "budget": [7, 9], "solver": "chen_sqrt", "effort": "fast"}]
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -130,35 +132,31 @@ def sweep(
         except Exception as error:
             why = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
             raise SweepError(f"module {quoted(module)} cannot be imported ({why}); mend it, or name another") from error
-    jobs = read_jobs(jobs) if isinstance(jobs, str | os.PathLike) else list_jobs(jobs)
-    if not jobs:
+    placed = placed_of_file(jobs) if isinstance(jobs, str | os.PathLike) else placed_of_rows(jobs)
+    if not placed:
         raise SweepError("there are no jobs; give some, such as [{'graph': 'model:unet', 'budget': '50%'}]")
-    store, names, records = SweepFolder(Path(folder)), list[str](), dict[str, dict[str, Any]]()
+    store, named, records, total = SweepFolder(Path(folder)), list[tuple[str, str]](), dict[str, Any](), len(placed)
     with until_stopped() as ending:
         again = set[str]()
         if retry_failed:
-            again |= {figures["job"] for figures in store.figures() if figures["outcome"] == FAILED}
-        for name, record in _records(jobs, store, shard, again):
-            names.append(name)
-            records[name] = record
+            again |= {figures["job"] for figures in store.figures() if figures and figures["outcome"] == FAILED}
+        for name, record in _records(placed, store, shard, again):
+            named.append((name, record["name"]))
+            records.setdefault(name, record)
+        total = len(named)
         drive = _Drive(store, records, retries, progress, Conditions(tuple(modules), timeout, memory), again)
         with executors(executor, processes) as make:
             drive.run(make)
-    return results_of(store, ending.stop, names)
+    return results_of(store, ending.stop, named, total)
 
 
 def _records(
-    jobs: Sequence[SweepJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
+    placed: Sequence[PlacedJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and records of the jobs; SweepError for a job that cannot be right."""
+    """Names and records of the jobs; SweepError for an invalid one, with its place."""
     known, given, checked = store.sources(), dict[tuple[int, str], str](), set[str]()
-    before = dict(known)
-
-    @lru_cache(GRAPHS)
-    def stored(graph: str) -> ComputationGraph:
-        return from_npz(read_bytes(store.graph_file(graph)))
-
-    for job in jobs:
+    before, stored = dict(known), lru_cache(GRAPHS)(store.read_graph)
+    for place, job in placed:
         try:
             source = graph_source(job)
             own = id(job.graph), json.dumps(job.gradients)
@@ -174,11 +172,13 @@ def _records(
             if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
                 continue
             if name not in checked and (name in again or store.read(name) is None):
+                if not store.has_graph(graph):  # its file is damaged
+                    store.add_graph(to_npz(job_graph(job)))
                 check_job(job, stored(graph))
             checked.add(name)
         except (RematError, TypeError, ValueError) as error:
-            named = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
-            raise SweepError(f"job of {named}: {error}") from error
+            what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
+            raise SweepError(f"{place} ({what}): {error}") from error
         yield name, record | {"name": graph_name(job)}
     if known != before:
         store.keep_sources(known)
@@ -230,13 +230,14 @@ class _Drive:
         self.store, self.records, self.again = store, records, again
         self.retries, self.progress, self.conditions = retries, progress, conditions
         self.broken = 0
+        self.pause_until = self.stuck_since = 0.0  # since processes do not start
         self.waiting = deque(name for name in records if name in again or store.read(name) is None)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
         self.begun = time.monotonic()
         self.flying = dict[Future[Any], str]()
         self.back = queue.SimpleQueue[Future[Any]]()
-        self.tries, self.lost = Counter[str](), Counter[str]()
+        self.tries, self.lost, self.trials = Counter[str](), Counter[str](), count()
 
     def run(self, make: ExecutorFactory) -> None:
         """Run all jobs."""
@@ -252,10 +253,10 @@ class _Drive:
             self.claims.close()
 
     def _run(self, make: ExecutorFactory) -> None:
-        self.executor, self.graphs = make(), dict[str, Any]()
+        self.executor, self.graphs = make(), OrderedDict[str, Any]()
         window, others, looked = _workers(self.executor) * AHEAD, list[str](), time.monotonic()
         while True:
-            while self.waiting and len(self.flying) < window:
+            while self.waiting and len(self.flying) < window and time.monotonic() >= self.pause_until:
                 name = self.waiting.popleft()
                 if name not in self.claims.owned and not self.claims.claim(name):
                     others.append(name)
@@ -263,10 +264,11 @@ class _Drive:
                     self._finish(name)
                 else:
                     self._submit(name, make)
-            if not self.flying and not others:
+            if not self.flying and not others and not self.waiting:
                 break
             with contextlib.suppress(queue.Empty):
-                self._receive(self.back.get(timeout=LOOK if others else BEAT), make)
+                paused = time.monotonic() < self.pause_until
+                self._receive(self.back.get(timeout=LOOK if others or paused else BEAT), make)
             if time.monotonic() - looked > (LOOK if others else BEAT):
                 looked, window = time.monotonic(), _workers(self.executor) * AHEAD
                 self.claims.beat()
@@ -281,18 +283,23 @@ class _Drive:
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
         graph = record["graph"]
-        trial = f"{self.claims.token} {self.tries[name]} {self.lost[name]}"  # dask gives equal calls one answer
+        trial = f"{self.claims.token} {next(self.trials)}"  # dask gives equal calls one answer
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
+                while len(self.graphs) > GRAPHS:  # workers of dask keep those that are held here
+                    self.graphs.popitem(last=False)
             future = self.executor.submit(solved, {**record, "trial": trial}, self.graphs[graph], self.conditions)
         except BrokenExecutor:
             self.waiting.append(name)
             self._anew(make)
             return
-        except (RuntimeError, TimeoutError) as error:
-            why = shortened(str(error), LONGEST)
-            raise SweepError(f"the executor takes no jobs ({why}); give one that runs and has workers") from error
+        except Exception as error:
+            why = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
+            raise SweepError(
+                f"the executor takes no jobs ({why}); run the sweep again with one that runs and has workers: "
+                "finished jobs are kept"
+            ) from error
         self.flying[future] = name
         future.add_done_callback(self.back.put)
 
@@ -313,6 +320,11 @@ class _Drive:
         except CancelledError:
             self._lose(name, "the executor lost the job")
             return
+        except NotStarted as error:
+            self._wait_for_starts(str(error))
+            self.tries[name] -= 1
+            self.waiting.append(name)
+            return
         except Exception as error:
             reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
             figures, plan = {"outcome": FAILED, "reason": reason}, ""
@@ -331,12 +343,23 @@ class _Drive:
         else:
             self._keep(name, {"outcome": FAILED, "reason": f"{reason} {LOST} times"}, "")
 
+    def _wait_for_starts(self, reason: str) -> None:
+        """Wait before a process is started again; SweepError if none has started for long, and none is at work."""
+        now = time.monotonic()
+        self.stuck_since = self.stuck_since or now
+        self.pause_until = now + PAUSE
+        if now - self.stuck_since > PATIENCE and not self.flying:
+            raise SweepError(
+                f"for {PATIENCE:g} s no process that solves jobs has started ({shortened(reason, LONGEST)}); make "
+                "room, or take fewer processes, and run the sweep again: finished jobs are kept"
+            )
+
     def _anew(self, make: ExecutorFactory) -> None:
         """Take a new executor in place of a broken one, which has lost its jobs."""
         self.broken += 1
         if self.broken > LOST:
             raise SweepError(f"{self.broken} executors broke one after the other; mend what makes them")
-        self.executor, self.graphs = make(), {}
+        self.executor, self.graphs = make(), OrderedDict()
         names = list(self.flying.values())
         self.flying.clear()
         for name in names:
@@ -349,6 +372,7 @@ class _Drive:
         self.store.write_result(name, {**known, **figures, "tries": self.tries[name]}, plan)
         self.again.discard(name)
         self.broken = 0
+        self.stuck_since = 0.0
         self.failed += figures["outcome"] == FAILED
         self._finish(name)
 
@@ -370,10 +394,15 @@ class _Drive:
 
 
 def _workers(executor: Executor) -> int:
-    """The number of workers of an executor, as far as it says."""
+    """The number of workers of an executor, as far as it says; SweepError for one of dask that is closed."""
     client: Any = getattr(executor, "_client", None)
     if hasattr(client, "nthreads"):
-        return max(1, sum(client.nthreads().values()))
+        try:
+            return max(1, sum(client.nthreads().values()))
+        except Exception as error:  # of many kinds
+            raise SweepError(
+                "the scheduler of dask has gone; start one, and run the sweep again: finished jobs are kept"
+            ) from error
     return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or WORKERS
 
 

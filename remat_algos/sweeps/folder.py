@@ -22,9 +22,14 @@ from typing import Any
 
 from remat_algos.errors import SweepError
 from remat_algos.files import make_folder, write_whole
-from remat_algos.text.wording import shortened_path
+from remat_algos.formats.graphs.npz_bytes import from_npz
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.sweeps.worker import OUTCOMES, PLANNED
+from remat_algos.text.wording import shortened, shortened_path
 
 FORMAT, VERSION = "remat-sweep", 1
+NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
+MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # of a result, if they are known
 OWN = ("sweep.json", "graphs", "sources.json", "results", "claims", "drivers")
 LEASE = 120.0
 """Seconds after which a driver on another machine that gave no sign of life has lost its jobs.
@@ -47,7 +52,7 @@ class SweepFolder:
     Raises
     ------
     SweepError
-        If it is no folder of a sweep.
+        If it is not the folder of a sweep.
     OSError
         If it cannot be made or read.
     """
@@ -59,7 +64,7 @@ class SweepFolder:
             record = json.loads(mark.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if not create:
-                raise SweepError(f"{shown} is no folder of a sweep; name the one that `remat sweep -o` wrote") from None
+                raise SweepError(f"{shown} is not the folder of a sweep; name that of `remat sweep -o`") from None
             if path.is_dir() and any(each.name not in OWN and each.name[0] != "." for each in path.iterdir()):
                 raise SweepError(f"{shown} holds other files; name a new folder, or that of a sweep") from None
             if path.exists() and not path.is_dir():
@@ -70,20 +75,38 @@ class SweepFolder:
         except ValueError:
             record = None
         if not isinstance(record, dict) or record.get("format") != FORMAT:
-            raise SweepError(f"{shown} is no folder of a sweep: its sweep.json is another file; name a new folder")
-        if record.get("version") != VERSION:
-            raise SweepError(f"{shown} is of another version; this release reads version {VERSION}; name a new folder")
+            raise SweepError(f"{shown} is not the folder of a sweep: its sweep.json is another file; name a new folder")
+        if (found := record.get("version")) != VERSION:
+            raise SweepError(
+                f"{shown} has version {shortened(found)}; this release reads version {VERSION}; name a new folder"
+            )
+        self._whole = set[str]()
 
     # ---------------------------------------------------------------- graphs
 
     def add_graph(self, data: bytes) -> str:
         """Keep the npz of a graph; returns its id."""
-        name = hashlib.sha256(data).hexdigest()[:32]
-        file = self.graph_file(name)
-        if not file.exists():
+        name = _id(data)
+        if not self.has_graph(name):
+            file = self.graph_file(name)
             make_folder(file.parent)
             write_whole(file, data, durable=True)
         return name
+
+    def has_graph(self, name: str) -> bool:
+        """True if the npz of a graph is there and whole."""
+        if name not in self._whole:
+            with contextlib.suppress(OSError):
+                if _id(self.graph_file(name).read_bytes()) == name:
+                    self._whole.add(name)
+        return name in self._whole
+
+    def read_graph(self, name: str) -> ComputationGraph:
+        """Read a graph; SweepError if its npz is not there or damaged."""
+        if not self.has_graph(name):
+            file = shortened_path(self.graph_file(name))
+            raise SweepError(f"{file} is missing or damaged; run the sweep again, which writes it from its source")
+        return from_npz(self.graph_file(name).read_bytes())
 
     def graph_file(self, name: str) -> Path:
         """The npz of a graph."""
@@ -119,19 +142,17 @@ class SweepFolder:
         """The first line of the result of a job; None if there is none, or the file is damaged."""
         try:
             with open(self.result_file(job), "rb") as file:
-                return _figures(file.readline())
+                return _figures(file.readline(), job)
         except FileNotFoundError:
             return None
 
-    def figures(self) -> Iterator[dict[str, Any]]:
-        """The first line of each result; SweepError for a file that holds none."""
+    def figures(self) -> Iterator[dict[str, Any] | None]:
+        """The first line of each result; None for a file that is damaged, or under the name of another job."""
         for entry in self._files():
             with open(entry.path, "rb") as file:
                 line = file.readline()
-            figures = _figures(line)
-            if figures is None:
-                raise SweepError(f"{shortened_path(entry.path)} holds no result; remove it, and run the sweep again")
-            yield figures
+            job = entry.name.removesuffix(".json")
+            yield _figures(line, job) if self.result_file(job) == Path(entry.path) else None
 
     def plan_text(self, job: str) -> str:
         """The JSON of a plan; empty if the job has none."""
@@ -148,13 +169,26 @@ class SweepFolder:
                     yield from (file for file in files if file.name[0] != "." and file.name.endswith(".json"))
 
 
-def _figures(line: bytes) -> dict[str, Any] | None:
-    """The figures of a line; None if it holds none."""
+def _id(data: bytes) -> str:
+    """The id of a graph: a hash of the bytes of its npz."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _figures(line: bytes, job: str) -> dict[str, Any] | None:
+    """The figures of a line; None if it holds none of this job."""
     try:
         figures = json.loads(line)
-    except ValueError:
+        request = figures["request"]
+        asked = {"graph", "version", "budget", "solver", "effort", "seed", "options"} <= request.keys()
+        budgets = {"memory", "overhead", "device"} <= request["budget"].keys()
+        texts = all(isinstance(each, str) for each in (figures["name"], request["graph"], request["solver"]))
+        numbers = all(isinstance(figures[name], int) for name in NUMBERS if figures["outcome"] == PLANNED)
+        measured = all(isinstance(figures.get(name), int | float | None) for name in MEASURED)
+        versions = isinstance(figures.get("versions", {}), dict)
+        whole = asked and budgets and texts and numbers and measured and versions
+        return figures if whole and figures["job"] == job and figures["outcome"] in OUTCOMES else None
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None
-    return figures if isinstance(figures, dict) and {"job", "name", "request", "outcome"} <= figures.keys() else None
 
 
 # ---------------------------------------------------------------- several drivers
@@ -205,10 +239,9 @@ class Claims:
         """Give a job back, finished or not."""
         file = self.owned.pop(job, None)
         if file is not None:
-            number = int(file.suffix[1:])
-            for each in range(number, -1, -1):  # lower numbers are of drivers that died
+            for number in range(int(file.suffix[1:]) + 1):  # those of drivers that died first: theirs may be taken then
                 with contextlib.suppress(OSError):
-                    file.with_suffix(f".{each}").unlink()
+                    file.with_suffix(f".{number}").unlink()
 
     def beat(self) -> None:
         """Show that this driver lives; it is called every `BEAT` seconds."""
@@ -227,10 +260,11 @@ class Claims:
         for job in list(self.owned):
             self.leave(job)
         with contextlib.suppress(OSError):
-            for claim in self.claims.iterdir():
-                if self.folder.result_file(claim.stem).exists() and not self._lives(claim):
+            for claim in sorted(self.claims.iterdir(), reverse=True):
+                above = claim.with_suffix(f".{int(claim.suffix[1:]) + 1}")
+                if self.folder.result_file(claim.stem).exists() and not self._lives(claim) and not above.exists():
                     claim.unlink(missing_ok=True)
-            for sign in self.drivers.iterdir():
+            for sign in self.drivers.glob("[!.]*"):  # others are being written
                 if sign != self.sign and not self._shows_life(sign):
                     sign.unlink(missing_ok=True)
             for part in self.folder.path.rglob(".*.part"):  # who wrote an old one was killed

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,12 +21,13 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.sweeps.children import solved
-from remat_algos.sweeps.driver import executors, sent_graph
-from remat_algos.sweeps.worker import ISLAND, PLANNED
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.sweeps.children import NotStarted, solved
+from remat_algos.sweeps.driver import PAUSE, ExecutorFactory, executors, sent_graph
+from remat_algos.sweeps.worker import FAILED, ISLAND, PLANNED
+from remat_algos.text.wording import first_line, quoted, shortened
 
 ISLANDS, ROUNDS, TRIES = 4, 4, 3
+MIN_MOVES = 1024
 SEEDS = 1_000_003  # apart from island to island
 
 
@@ -94,9 +96,9 @@ def search_islands(
     """
     budget, seed = Budget.of(budget), as_seed(seed)
     Effort.of(effort)
-    for what, count in (("islands", islands), ("rounds", rounds), ("moves", moves)):
-        if count < 1:
-            raise SweepError(f"{what} is {shortened(count)}; give 1 or more")
+    for what, number, low in (("islands", islands, 1), ("rounds", rounds, 1), ("moves", moves, MIN_MOVES)):
+        if number < low:
+            raise SweepError(f"{what} is {shortened(number)}; give {low:,} or more")
     limit = None
     if not budget.least and budget.above_lowest is None:
         limit = budget.memory_limit(baseline_peak(graph), graph.resident_memory)
@@ -110,14 +112,13 @@ def search_islands(
     ):
         file = Path(folder, "graph.npz")
         write_whole(file, to_npz(graph))
-        pool = make()
-        shared = sent_graph(pool, file)
+        workers = _Workers(make, file)
         for turn in range(rounds):
             requests = [
                 {"graph": graph.hash, ISLAND: {"limit": limit, "moves": moves, "start": best, "seed": own}}
                 for own in (seed + SEEDS * (turn * islands + island) for island in range(islands))
             ]
-            best = min(_answers(pool, requests, shared))[-1]
+            best = min(workers.answers(requests))[-1]
             if progress is not None:
                 progress(WHOLE * (turn + 1) // (rounds + 1), WHOLE, f"round {turn + 1} of {rounds}")
     if not best:
@@ -129,21 +130,47 @@ def search_islands(
     return replace(plan, options=options, report=replace(plan.report, stop=plan.report.stop | ending.stop))
 
 
-def _answers(
-    pool: Executor, requests: Sequence[Mapping[str, Any]], shared: Any
-) -> list[tuple[int, int, int, list[int]]]:
-    """Bytes above the limit, compute, peak and order of each island; SweepError for one that fails again and again."""
-    answers, reason = list[tuple[int, int, int, list[int]]](), ""
-    for trial in range(TRIES):
-        flying = [(pool.submit(solved, {**request, "trial": trial}, shared), request) for request in requests]
-        requests = []
-        for future, request in flying:
-            figures, _ = future.result()
-            if figures["outcome"] == PLANNED:
-                answers.append((figures["above"], figures["compute"], figures["peak_memory"], figures["order"]))
-            else:
-                reason = figures["reason"]
-                requests.append(request)
-        if not requests:
-            return answers
-    raise SweepError(f"an island failed {TRIES} times: {reason}")
+class _Workers:
+    """The executor that searches islands, with the graph, and anew where it broke."""
+
+    def __init__(self, make: ExecutorFactory, file: Path) -> None:
+        self.make, self.file = make, file
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pool = self.make()
+        self.shared = sent_graph(self.pool, self.file)
+
+    def answers(self, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int, list[int]]]:
+        """Bytes above the limit, compute, peak and order of each island; SweepError for one that fails each time."""
+        found, reason = list[tuple[int, int, int, list[int]]](), ""
+        for trial in range(TRIES):
+            if trial:
+                time.sleep(PAUSE)
+            left, broken = list[Mapping[str, Any]](), False
+            for request, future in self._submitted(requests, trial):
+                try:
+                    figures, _ = future.result()
+                except (BrokenExecutor, NotStarted) as error:
+                    broken |= isinstance(error, BrokenExecutor)
+                    figures = {"outcome": FAILED, "reason": first_line(error)}
+                if figures["outcome"] == PLANNED:
+                    found.append((figures["above"], figures["compute"], figures["peak_memory"], figures["order"]))
+                else:
+                    reason = figures["reason"]
+                    left.append(request)
+            if not left:
+                return found
+            requests = left
+            if broken:
+                self._begin()
+        raise SweepError(f"an island failed {TRIES} times: {reason}")
+
+    def _submitted(
+        self, requests: Sequence[Mapping[str, Any]], trial: int
+    ) -> list[tuple[Mapping[str, Any], Future[Any]]]:
+        try:
+            return [(each, self.pool.submit(solved, {**each, "trial": trial}, self.shared)) for each in requests]
+        except BrokenExecutor:
+            self._begin()
+            return [(each, self.pool.submit(solved, {**each, "trial": trial}, self.shared)) for each in requests]

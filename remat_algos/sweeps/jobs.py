@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import inspect
 import io
 import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.metadata import version
@@ -27,13 +28,17 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.request import Request
-from remat_algos.solvers.registry import AUTO
-from remat_algos.text.wording import listed, quoted, shortened, shortened_path
+from remat_algos.plan.solve import solve
+from remat_algos.solvers.registry import AUTO, list_solvers
+from remat_algos.text.wording import did_you_mean, listed, quoted, shortened, shortened_path
 
 VERSION = version("remat_algos")
 LISTED = ("graph", "budget", "overhead", "device", "solver", "effort", "seed")
 """What a row may have a list of: it is then one job for each combination."""
 GraphSource = str | ComputationGraph
+PlacedJob = tuple[str, "SweepJob"]
+KEYS = (*LISTED, "gradients", "nodes")
+OF_SOLVE = tuple(inspect.signature(solve).parameters)
 LINES, TABLE = (".jsonl", ".ndjson"), (".csv",)
 
 
@@ -124,15 +129,19 @@ def list_jobs(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[SweepJob]:
     >>> [job.budget.memory for job in list_jobs([{"graph": "model:unet", "budget": ["50%", "70%"]}])]
     ['50%', '70%']
     """
-    rows = list[SweepJob]()
+    return [job for _, job in placed_of_rows(jobs)]
+
+
+@checked_arguments
+def placed_of_rows(jobs: Iterable[SweepJob | Mapping[str, Any]]) -> list[PlacedJob]:
+    """The jobs of rows, each with its place, "job 3"."""
+    rows = list[PlacedJob]()
     for number, row in enumerate(jobs, 1):
-        if isinstance(row, SweepJob):
-            rows.append(row)
-            continue
+        place = f"job {number:,}"
         try:
-            rows += _combinations(row)
+            rows += ((place, job) for job in ([row] if isinstance(row, SweepJob) else _combinations(row)))
         except (TypeError, ValueError) as error:
-            raise SweepError(f"job {number}: {error}") from error
+            raise SweepError(f"{place}: {error}") from error
     return rows
 
 
@@ -173,6 +182,12 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
         raise ValueError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
+    known = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
+    if job.solver in known:
+        names = [*KEYS, *OF_SOLVE, *known[job.solver]]
+        if unknown := [name for name in options if name not in names]:
+            what = f"no key of a job is called {quoted(unknown[0])}, nor an argument of solve or option of {shortened(job.solver)}"
+            raise ValueError(what + did_you_mean(unknown[0], names))
     limit = options.pop("time_limit", None)
     if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
         raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
@@ -207,11 +222,11 @@ def job_name(record: Mapping[str, Any]) -> str:
 def _combinations(row: Mapping[str, Any]) -> Iterator[SweepJob]:
     """The jobs of a row."""
     if not isinstance(row, Mapping):
-        raise TypeError(f"it is {quoted(row)}; give a SweepJob, or an object with a graph and a budget")
+        raise TypeError(f"it is {quoted(row)}; give an object with a graph and a budget, or a SweepJob")
     if "graph" not in row:
         raise ValueError('it has no "graph"; name a file or model:NAME')
     rest = {name: value for name, value in row.items() if name not in LISTED}
-    own = {name: rest.pop(name) for name in ("gradients", "nodes") if name in rest}
+    own = {name: rest.pop(name) for name in KEYS[len(LISTED) :] if name in rest}
     lists = [value if isinstance(value, list | tuple | range) else [value] for value in map(row.get, LISTED)]
     if empty := [name for name, values in zip(LISTED, lists, strict=True) if not values]:
         raise ValueError(f"{listed(empty)} is an empty list; give an entry, or leave it out")
@@ -263,6 +278,11 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
     >>> [job.seed for job in read_jobs(file)]
     [0, 1]
     """
+    return [job for _, job in placed_of_file(path)]
+
+
+def placed_of_file(path: str | os.PathLike[str]) -> list[PlacedJob]:
+    """The jobs of a file, each with its place, "jobs.csv, line 3"."""
     file = Path(path)
     if file.suffix not in (*LINES, *TABLE):
         raise SweepError(f"{shortened_path(file.name)} is neither .jsonl nor .csv; write the jobs as one of them")
@@ -270,15 +290,13 @@ def read_jobs(path: str | os.PathLike[str]) -> list[SweepJob]:
         text = read_text(file)
     except GraphError as error:
         raise SweepError(str(error)) from error
-    jobs = list[SweepJob]()
+    jobs, named = list[PlacedJob](), shortened_path(file.name)
     for line, row in (_lines if file.suffix in LINES else _rows)(text):
         try:
-            jobs += _combinations(_placed(row(), file.parent))
+            jobs += ((f"{named}, line {line:,}", job) for job in _combinations(_placed(row(), file.parent)))
         except (TypeError, ValueError) as error:
-            fault = str(error)
-            raise SweepError(f"{shortened_path(file.name)}, line {shortened(line)}: {fault}") from error
+            raise SweepError(f"{named}, line {line:,}: {error}") from error
     if not jobs:
-        named = shortened_path(file.name)
         raise SweepError(f"{named} holds no jobs; write an object with a graph and a budget in each line")
     return jobs
 
@@ -292,16 +310,26 @@ def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 def _line(line: str) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
+    except SweepError:
+        raise
     except (ValueError, RecursionError) as error:
         raise SweepError("it is not JSON; write an object, or leave the line empty") from error
+
+
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object none of whose keys stands there twice."""
+    if twice := [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]:
+        raise SweepError(f"key {quoted(twice[0])} stands there twice; keep one")
+    return dict(pairs)
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
     """Numbers of the lines below the first, and what reads each."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    names = [name for name in reader.fieldnames or () if name]
+    reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+    names = [name for name in reader.fieldnames if name]
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise SweepError(f"two columns of the table are named {quoted(twice[0])}; keep one")
     while (row := next(reader, None)) is not None:
@@ -312,13 +340,15 @@ def _cells(row: Mapping[str, Any]) -> dict[str, Any]:
     """The cells of a row that hold something, by column."""
     if any(row.get(None) or ()):  # type: ignore[call-overload]
         raise SweepError("it has more cells than the first line has names; quote a cell with a comma in it")
-    cells = {name.strip(): (cell or "").strip() for name, cell in row.items() if name}
+    cells = {name: (cell or "").strip() for name, cell in row.items() if name is not None}
+    if cells.pop("", ""):
+        raise SweepError("it has a cell in a column without a name; name the column, or empty it")
     return {name: _cell(name, cell) for name, cell in cells.items() if cell}
 
 
 def _cell(name: str, cell: str) -> Any:
-    """The value of a cell: text in the columns of texts, else JSON if it is that."""
-    if name in ("graph", "nodes", "solver", "effort"):
+    """The value of a cell: text, or a list, in the columns of texts, else JSON if it is that."""
+    if name in ("graph", "nodes", "solver", "effort") and not (cell.startswith("[") and cell.endswith("]")):
         return cell
     if cell.lower() in ("true", "false"):  # as spreadsheets write them
         return cell.lower() == "true"

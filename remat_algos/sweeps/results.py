@@ -19,7 +19,6 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
 from remat_algos.files import write_whole
-from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.arrays import by_fields
 from remat_algos.plan.plan import Plan, plan_of
 from remat_algos.sweeps.folder import SweepFolder
@@ -66,6 +65,8 @@ class SweepResults(Sequence[dict[str, Any]]):
         How the sweep ended.
     left : int
         Number of its jobs without a result.
+    damaged : int
+        Number of files in the folder that hold no result.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class SweepResults(Sequence[dict[str, Any]]):
     rows: tuple[dict[str, Any], ...]
     stop: Stop = Stop.DONE
     left: int = 0
+    damaged: int = 0
 
     __reduce__ = by_fields
 
@@ -103,7 +105,7 @@ class SweepResults(Sequence[dict[str, Any]]):
 
     def notes(self) -> Iterator[str]:
         """Sentences on jobs that failed or are left."""
-        reasons = Counter(row["reason"] for row in self.rows if row["outcome"] == FAILED)
+        reasons = Counter(row["reason"] for row in self.jobs if row["outcome"] == FAILED)
         for reason, count in reasons.most_common(REASONS):
             yield f"failed: {reason}" + (f" ({count:,} jobs)" if count > 1 else "")
         if others := sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS)):
@@ -111,6 +113,16 @@ class SweepResults(Sequence[dict[str, Any]]):
         if self.left or self.stop.reason:
             why, left = self.stop.reason or "not solved", counted(self.left, "job") if self.left else "some jobs"
             yield f"{why}: {left} left; run the same sweep again to go on"
+        if self.damaged:
+            again = "run the sweep again, which solves these jobs anew"
+            yield f"left out: {counted(self.damaged, 'damaged file')}; {again}"
+        if len(versions := sorted({str(row.get("version")) for row in self.jobs})) > 1:
+            yield f"of several versions of remat_algos ({', '.join(versions)}), which are not compared with each other"
+
+    @property
+    def jobs(self) -> tuple[dict[str, Any], ...]:
+        """The rows, of a job that was listed twice one."""
+        return tuple({row.get("job") or id(row): row for row in self.rows}.values())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -119,9 +131,9 @@ class SweepResults(Sequence[dict[str, Any]]):
 
     def summary(self) -> Iterator[tuple[str, ...]]:
         """A row for each solver: how its jobs ended, how often it was best, its medians of overhead, gap and time."""
-        ratios = self.ratios()
-        for solver in dict.fromkeys(row["solver"] for row in self.rows):
-            rows = [row for row in self.rows if row["solver"] == solver]
+        ratios, jobs = self.ratios(), self.jobs
+        for solver in dict.fromkeys(row["solver"] for row in jobs):
+            rows = [row for row in jobs if row["solver"] == solver]
             plans = [row for row in rows if row["outcome"] == PLANNED]
             counts = Counter(row["outcome"] for row in rows)
             overheads = [row["overhead"] / (row["one_pass"] or 1) for row in plans]
@@ -138,26 +150,26 @@ class SweepResults(Sequence[dict[str, Any]]):
             )
 
     def ratios(self) -> dict[str, list[float]]:
-        """By solver, for each job that any solver planned: its compute over the least of all; infinite without a plan.
+        """By solver, for each problem that any solver planned: its result over the best; infinite without a plan.
 
-        Jobs that differ in solver, seed and effort alone are compared.
+        A problem is a graph and what is requested of the solvers: jobs that differ in solver, seed and effort alone are
+        of one, and the best of a solver counts. Its result is the time of plans with a link, the peak where the lowest
+        is requested, else the compute.
         """
-        computes, found = self._computes(), defaultdict[str, dict[str, float]](dict)
-        for row in self.rows:
-            question = _question(row)
-            if question in computes:
-                least = min(computes[question])
-                ratio = (row["compute"] + (least == 0)) / (least or 1) if row["outcome"] == PLANNED else float("inf")
-                found[row["solver"]][question] = min(ratio, found[row["solver"]].get(question, float("inf")))
-        return {solver: sorted(each.values()) for solver, each in found.items()}
-
-    def _computes(self) -> dict[str, list[int]]:
-        """The computes of all plans, by what was requested of the solvers."""
-        computes = defaultdict[str, list[int]](list)
-        for row in self.rows:
-            if row["outcome"] == PLANNED:
-                computes[_question(row)].append(row["compute"])
-        return computes
+        problems, found = defaultdict[str, list[dict[str, Any]]](list), defaultdict[str, list[float]](list)
+        for row in self.jobs:
+            problems[_problem(row)].append(row)
+        for rows in problems.values():
+            objective = _objective(rows)
+            amounts = {row["solver"]: float("inf") for row in rows}
+            for row in rows:
+                if row["outcome"] == PLANNED:
+                    amounts[row["solver"]] = min(amounts[row["solver"]], row[objective])
+            least = min(amounts.values())
+            if least < float("inf"):
+                for solver, amount in amounts.items():
+                    found[solver].append((amount + (least == 0)) / (least or 1))
+        return {solver: sorted(each) for solver, each in found.items()}
 
     @checked_arguments
     def plan(self, i: int) -> Plan:
@@ -166,17 +178,22 @@ class SweepResults(Sequence[dict[str, Any]]):
         Raises
         ------
         PlanError
-            If there is no such row, it has no plan, or its file was changed.
+            If there is no such row, it has no plan, or its file is damaged or was changed.
         """
         if not 0 <= i < len(self):
             raise PlanError(f"there is no row {shortened(i)}; there are {counted(len(self), 'row')}")
         job, store = self.rows[i]["job"], SweepFolder(self.folder, create=False)
-        text = store.plan_text(job)
-        if not text:
-            outcome, reason = self.rows[i]["outcome"], self.rows[i]["reason"]
-            raise PlanError(f"row {shortened(i)} has no plan: {shortened(outcome)}, {shortened(reason, LONGEST)}")
-        graph = from_npz(store.graph_file(self.rows[i]["graph_id"]).read_bytes())
-        return plan_of(json.loads(text), graph)[0]
+        if (outcome := self.rows[i]["outcome"]) != PLANNED:
+            reason = shortened(self.rows[i]["reason"], LONGEST)
+            raise PlanError(f"row {shortened(i)} has no plan: {shortened(outcome)}, {reason}")
+        try:
+            record = json.loads(store.plan_text(job))
+        except (OSError, ValueError):
+            record = None
+        if not isinstance(record, dict):
+            file = shortened_path(store.result_file(job))
+            raise PlanError(f"{file} is damaged, and holds no plan; remove it, and run the sweep again")
+        return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))[0]
 
     def csv(self) -> str:
         """The table as CSV."""
@@ -204,12 +221,31 @@ class SweepResults(Sequence[dict[str, Any]]):
             raise SweepError(f"{shortened_path(file.name)} is none of {', '.join(TABLES)}; name one of them")
 
 
-def results_of(store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[str] | None = None) -> SweepResults:
-    """The results in a folder, of these jobs in their order, or of all in the order of graph, budget and solver."""
+def results_of(
+    store: SweepFolder, stop: Stop = Stop.DONE, jobs: Sequence[tuple[str, str]] | None = None, total: int = 0
+) -> SweepResults:
+    """The results in a folder: all, in the order of graph, budget and solver; or those of jobs, in their order.
+
+    Parameters
+    ----------
+    store : SweepFolder
+    stop : Stop
+    jobs : sequence of (str, str), optional
+        Names of jobs, and what they call their graphs.
+    total : int
+        Their number, with those that are not listed yet.
+    """
     if jobs is None:
-        return SweepResults(store.path, tuple(sorted(map(_row, store.figures()), key=_place)), stop)
-    rows = tuple(_row(figures) for figures in map(store.read, jobs) if figures is not None)
-    return SweepResults(store.path, rows, stop, len(jobs) - len(rows))
+        rows, damaged = list[dict[str, Any]](), 0
+        for figures in store.figures():
+            if figures is None:
+                damaged += 1
+            else:
+                rows.append(_row(figures))
+        return SweepResults(store.path, tuple(sorted(rows, key=_place)), stop, damaged=damaged)
+    known = ((store.read(name), graph) for name, graph in jobs)
+    found = tuple(_row(figures | {"name": graph}) for figures, graph in known if figures is not None)
+    return SweepResults(store.path, found, stop, total - len(found))
 
 
 @checked_arguments
@@ -229,7 +265,7 @@ def read_sweep(folder: str | os.PathLike[str]) -> SweepResults:
     Raises
     ------
     SweepError
-        If it is no folder of a sweep, or holds a file that is no result.
+        If it is not the folder of a sweep.
 
     Examples
     --------
@@ -269,10 +305,18 @@ def _place(row: dict[str, Any]) -> tuple[str, ...]:
     return tuple(_NUMBER.sub(lambda number: f"{int(number[0]):030}", text) for text in texts)
 
 
-def _question(row: dict[str, Any]) -> str:
+def _problem(row: dict[str, Any]) -> str:
     """What is the same for jobs that are compared."""
     budgets = ["".join(str(row[name]).split()).lower() for name in ("budget", "overhead_budget", "device")]
-    return json.dumps([row["graph_id"], *budgets, row["options"]])
+    return json.dumps([row["graph_id"], *budgets, row["options"], row.get("version")])
+
+
+def _objective(rows: Sequence[dict[str, Any]]) -> str:
+    """The column that solvers minimize in the jobs of one problem."""
+    budget, device = rows[0]["budget"], rows[0]["device"]
+    if device is None and (budget is None or str(budget).strip().lower() == "least"):
+        return "reserved_memory"
+    return "time" if any(row.get("time") is not None for row in rows) else "compute"
 
 
 def _parquet(columns: dict[str, list[Any]]) -> bytes:

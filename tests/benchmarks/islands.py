@@ -84,8 +84,8 @@ def main(arguments=None):
     text = (
         f"Measured on {where}: {given.model} at {given.budget}, {graph.n_nodes} nodes, {given.rounds} rounds of "
         f"{given.moves:,} moves. 2 islands take {one:.1f} s on one worker and {two:.1f} s on two, {one / two:.2f} "
-        f"times faster, with the same plan. Of 8 islands the slowest of a round takes {spread:.2f} times their mean. "
-        "More cores are simulated, from these times alone: 32 islands, the times of each drawn from those of 8"
+        f"times faster, with the same plan. Of 8 islands the slowest takes {spread:.2f} times their mean in the worst "
+        "round. More cores are simulated, from these times alone: 32 islands, the times of each drawn from those of 8"
     )
     head = ["cores", *map(str, CORES)]
     ratios = ["times faster (simulated)", *(f"{took[1] / took[cores]:.1f}" for cores in CORES)]

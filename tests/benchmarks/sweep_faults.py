@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 import remat_algos as ra
+from remat_algos.models.random import layered_dag
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.text.wording import counted
 from tests.benchmarks.occasion import Occasion
@@ -36,7 +37,8 @@ print(own.ru_utime + own.ru_stime)
 """
 ALONE = """
 import sys, remat_algos as ra
-ra.use_cores(1)
+from remat_algos.context import use_cores
+use_cores(1)
 graph = ra.differentiate(ra.models.build("resnet50").graph)
 for seed in map(int, sys.argv[1:]):
     ra.solve(graph, "50%", solver="search", effort="fast", raw=True, seed=seed)
@@ -52,9 +54,9 @@ class Sweeps:
 
     def __init__(self, place, n_jobs, seconds):
         self.place, self.n_jobs, self.seconds = Path(place), n_jobs, seconds
-        graph = self.place / "graph.txt"
-        graph.write_text("".join(f"{i} {i + 1}\n" for i in range(9)))
-        self.row = {"graph": str(graph), "solver": "counting", "seed": list(range(n_jobs))}
+        graph = self.place / "graph.json"
+        ra.write_graph(layered_dag(40, width=6, seed=1), graph)
+        self.row = {"graph": str(graph), "budget": "60%", "solver": "counting", "seed": list(range(n_jobs))}
         self.expected = None
 
     def start(self, folder, rows=None, **options):
@@ -84,8 +86,8 @@ class Sweeps:
             raise RuntimeError(err)
         return float(out.split()[-1])
 
-    def whole(self, folder):
-        """What is the same each time: the results in a folder are those of one process, each once."""
+    def alone(self):
+        """The results of one process."""
         if self.expected is None:
             seconds, self.seconds = self.seconds, 0
             self.run(self.place / "expected", processes=1)
@@ -93,8 +95,12 @@ class Sweeps:
             self.expected = lasting(ra.read_sweep(self.place / "expected"))
             if len(self.expected) != self.n_jobs:
                 raise AssertionError(f"{len(self.expected)} results of one process")
+        return self.expected
+
+    def whole(self, folder):
+        """What is the same each time: the results in a folder are those of one process, each once."""
         found, files = lasting(ra.read_sweep(folder)), Path(folder)
-        for row, expected in zip(found, self.expected, strict=True):
+        for row, expected in zip(found, self.alone(), strict=True):
             if row != expected:
                 raise AssertionError({name: (row[name], expected[name]) for name in row if row[name] != expected[name]})
         if left := [*files.rglob(".*.part"), *files.joinpath("claims").iterdir()]:
@@ -196,10 +202,45 @@ def bad_jobs(sweeps):
     if process.wait():
         raise RuntimeError(process.communicate()[1])
     found = ra.read_sweep(folder)
-    if len(found) != sweeps.n_jobs:
-        raise AssertionError(f"{len(found)} results")
     failed = [f"{row['reason']} ({row['tries']} tries)" for row in found if row["outcome"] == "failed"]
-    return f"{sum(row['outcome'] == 'planned' for row in found)} are planned; recorded as failed: {'; '.join(failed)}"
+    if len(failed) != len(bad["solver"]) or len(found) != sweeps.n_jobs or found.left:
+        raise AssertionError(str(found))
+    planned = [row for row in lasting(found) if row["solver"] == "counting"]
+    if planned != [row for row in sweeps.alone() if row["seed"] < sweeps.n_jobs - 4]:
+        raise AssertionError("the others differ from those of one process")
+    return f"{len(planned)} are planned, equal to those of one process; recorded as failed: {'; '.join(failed)}"
+
+
+def interrupted(sweeps, moments, rng):
+    """Ctrl-C and SIGTERM by turns, and a driver anew each time."""
+    folder, slowest, stops = sweeps.place / "results", 0.0, 0
+    pause = sweeps.n_jobs * sweeps.seconds / 2 / moments
+    while True:
+        process = sweeps.start(folder)
+        try:
+            _, err = process.communicate(timeout=1 + rng.uniform(0.3, 1.7) * pause)
+            if process.returncode:
+                raise RuntimeError(err)
+            return f"{stops} stops, the slowest after {slowest:.1f} s: {sweeps.whole(folder)}"
+        except subprocess.TimeoutExpired:
+            begun = time.perf_counter()
+            process.send_signal([signal.SIGINT, signal.SIGTERM][stops % 2])
+            process.communicate()
+            slowest, stops = max(slowest, time.perf_counter() - begun), stops + 1
+
+
+def two_drivers(sweeps):
+    """Two drivers of two workers each share the jobs."""
+    folder = sweeps.place / "results"
+    both = [sweeps.start(folder), sweeps.start(folder)]
+    for process in both:
+        _, err = process.communicate()
+        if process.returncode:
+            raise RuntimeError(err)
+    solved = (sweeps.place / "counted").read_text().split()
+    if len(solved) != sweeps.n_jobs:
+        raise AssertionError(f"{len(solved)} jobs were solved")
+    return f"each job is solved by one of them: {sweeps.whole(folder)}"
 
 
 def driver(sweeps, jobs=1000):
@@ -283,6 +324,8 @@ FAULTS = {
     "kill -9 of every worker in turn": lambda s, moments, rng: killed(s, moments, rng, worker=True, turn=True),
     "kill -9 of the driver": lambda s, moments, rng: killed(s, moments, rng, driver=True),
     "kill -9 of the driver and all workers": lambda s, moments, rng: killed(s, moments, rng, driver=True, worker=True),
+    "Ctrl-C and SIGTERM by turns": interrupted,
+    "two drivers of one folder": lambda s, **_: two_drivers(s),
     "the disk is full halfway": lambda s, **_: disk_full(s),
     "the folder becomes read-only": lambda s, **_: read_only(s),
     "four jobs go wrong": lambda s, **_: bad_jobs(s),

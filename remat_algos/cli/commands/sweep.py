@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from remat_algos.cli.output import (
     writable,
 )
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import seconds, whole_number
+from remat_algos.cli.search_argument import seconds
 from remat_algos.text.wording import counted, quoted, shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     check_plot(arguments)
     found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
     if arguments.json:
-        print_json({"stop": found.stop.value, "left": found.left, "rows": list(found.rows)})
+        print_json({"stop": found.stop.value, "left": found.left, "damaged": found.damaged, "rows": list(found.rows)})
     else:
         _print(found)
     if arguments.table:
@@ -100,6 +101,9 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
     from remat_algos.sweeps.driver import sweep
     from remat_algos.text.units import parse_bytes
 
+    if not Path(arguments.jobs).exists():
+        named = shortened_path(arguments.jobs)
+        raise argparse.ArgumentTypeError(f"no such file: {named}; name jobs, .jsonl or .csv, or a folder of results")
     if arguments.output is None:
         raise argparse.ArgumentTypeError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
@@ -138,6 +142,9 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
     except ImportError as error:
         remedy = "install it: python -m pip install 'remat_algos[dask]'"
         raise argparse.ArgumentTypeError(f"dask is not installed; {remedy}") from error
+    for name in logging.root.manager.loggerDict:  # the sweep says what matters of the connection
+        if name.startswith("distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client: Any = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
@@ -152,7 +159,7 @@ def _print(results: SweepResults) -> None:
     if not len(results):
         print_text(f"{shortened_path(results.folder)}: no results yet")
     else:
-        print_text(f"{shortened_path(results.folder)}: {counted(len(results), 'result')}")
+        print_text(f"{shortened_path(results.folder)}: {counted(len(results.jobs), 'result')}")
         rows = list(results.summary())
         none = [name for i, name in enumerate(results.columns) if all(row[i] in ("", "0") for row in rows)]
         print_table(results.columns, rows, hidden=none)
@@ -161,10 +168,9 @@ def _print(results: SweepResults) -> None:
 
 
 def _count(text: str) -> int:
-    number = whole_number(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is too few; give 1 or more")
-    return number
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is no number above 0; give 1 or more")
+    return int(text)
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -41,10 +41,11 @@ Named = Callable[[str], str]
 
 @checked_arguments
 def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
-    """Draw performance profiles: for each solver, on how many jobs its compute is within x % of the best.
+    """Draw performance profiles: for each solver, on how many problems its result is within x % of the best.
 
-    Compared are jobs that differ in nothing but solver, seed and effort, if any solver planned one. A solver without a
-    plan is infinitely above the best.
+    A problem is a graph and its budget, if any solver planned it: jobs that differ in nothing but solver, seed and
+    effort are of one, and the best of each solver counts. Its result is the compute; where the lowest peak is
+    requested, that peak; with a link, the time. A solver without a plan is infinitely above the best.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     Axes
-        x is in % above the least compute of any solver, linear up to 0.1 %, then logarithmic; y in % of the jobs.
+        x is in % above the best of any solver, linear up to 0.1 %, then logarithmic; y in % of the problems.
 
     References
     ----------
@@ -71,7 +72,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     >>> found = [("echo", 109), ("chen_sqrt", 100)]
     >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
     >>> plot.profiles(SweepResults(Path(), tuple(rows))).get_title().splitlines()[0]
-    'chen_sqrt is best or within 1 % on 100.0 % of 1 job'
+    'chen_sqrt is best or within 1 % on 100.0 % of 1 problem'
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -92,8 +93,8 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ax.xaxis.set_major_locator(FixedLocator(TICKS))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
-    ax.set_xlabel("compute, % above the best")
-    ax.set_ylabel("% of the jobs")
+    ax.set_xlabel("% above the best")
+    ax.set_ylabel("% of the problems")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
     title(ax, list(_profile_sentences(results, ratios, label)))
     legend_beside(ax, rows)
@@ -102,7 +103,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def profiles_text(results: SweepResults, *, width: int = 72) -> str:
-    """Performance profiles as a table: the share of the jobs on which a solver is within some percent of the best.
+    """Performance profiles as a table: the share of the problems on which a solver is within some percent of the best.
 
     Parameters
     ----------
@@ -122,19 +123,19 @@ def profiles_text(results: SweepResults, *, width: int = 72) -> str:
     >>> found = [("echo", 109), ("chen_sqrt", 100)]
     >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
     >>> print(profiles_text(SweepResults(Path(), tuple(rows))))
-    chen_sqrt is best or within 1 % on 100.0 % of 1 job
-    jobs that some solver planned; without a plan the compute counts as
-    infinite
-    solver     jobs     best  within 1 %  within 10 %  within 100 %  planned
-    chen_sqrt     1  100.0 %     100.0 %      100.0 %       100.0 %  100.0 %
-    echo          1    0.0 %       0.0 %      100.0 %       100.0 %  100.0 %
+    chen_sqrt is best or within 1 % on 100.0 % of 1 problem
+    problems (graph and budget) that some solver planned
+                                   within   within   within
+    solver     problems     best      1 %     10 %    100 %  planned
+    chen_sqrt         1  100.0 %  100.0 %  100.0 %  100.0 %  100.0 %
+    echo              1    0.0 %    0.0 %  100.0 %  100.0 %  100.0 %
     """
     check_kind(results, SweepResults, "results")
     width, ratios = max(width, MIN_WIDTH), results.ratios()
     lines = wrapped_all(_profile_sentences(results, ratios, _short), width)
     if not ratios:
         return "\n".join(lines)
-    columns = ("solver", "jobs", "best", *(f"within {share} %" for share in SHARES[1:]), "planned")
+    columns = ("solver", "problems", "best", *(f"within {share} %" for share in SHARES[1:]), "planned")
     rows = []
     for solver in _ranked(ratios):
         each = ratios[solver]
@@ -171,12 +172,12 @@ def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[floa
         yield _no_plan(results)
     else:
         first = _ranked(ratios)[0]
-        share, jobs = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "job")
-        yield f"{named(first)} is best or within {NEAR} % on {share} of {jobs}"
-        yield "jobs that some solver planned; without a plan the compute counts as infinite"
+        share, number = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "problem")
+        yield f"{named(first)} is best or within {NEAR} % on {share} of {number}"
+        yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
-            yield f"not all solvers have results of all jobs: {sizes[0]:,} to {sizes[-1]:,}"
+            yield f"not all solvers have results of all problems: {sizes[0]:,} to {sizes[-1]:,}"
     yield from _unfinished(results)
 
 
@@ -296,7 +297,7 @@ def overheads_text(results: SweepResults, *, width: int = 72) -> str:
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
     """By solver and budget in %, budgets rising: the overheads of plans in % of one pass, and the number of jobs."""
     found, jobs = defaultdict[tuple[str, float], list[float]](list), defaultdict[tuple[str, float], int](int)
-    for row in results:
+    for row in results.jobs:
         share = _share(row)
         if share is not None:
             jobs[row["solver"], share] += 1
@@ -333,8 +334,8 @@ def _overhead_sentences(
         yield f"no plan in {counted(used, 'job')} whose budget is a share of the peak"
     else:
         yield f"{counted(used, 'job')}; overheads are medians over plans"
-    if used < len(results):
-        yield f"left out: {counted(len(results) - used, 'job')} whose budget is no share of the peak"
+    if used < len(results.jobs):
+        yield f"left out: {counted(len(results.jobs) - used, 'job')} whose budget is no share of the peak"
     yield from _unfinished(results)
 
 
@@ -441,7 +442,7 @@ Times = Mapping[str, Sequence[tuple[int, float, bool]]]
 def _times(results: SweepResults) -> Times:
     """The jobs whose time and nodes are known: a job without a plan has the nodes of others on its graph."""
     sizes, found = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
-    for row in results:
+    for row in results.jobs:
         if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
             point = sizes[row["graph_id"]], max(SHORTEST, row["cpu_seconds"]), row["outcome"] == PLANNED
             found[row["solver"]].append(point)
@@ -461,9 +462,9 @@ def _time_sentences(results: SweepResults, by_solver: Times, named: Named) -> It
         middle = format_seconds(median(seconds for seconds, *_ in every))
         yield f"{counted(len(every), 'job')} on {counted(len(_sizes(results)), 'graph')}; median time {middle}"
     else:
-        yield f"no time and size known in {counted(len(results), 'job')}"
-    if every and len(every) < len(results):
-        yield f"left out: {counted(len(results) - len(every), 'job')} whose time is not known, or the size of the graph"
+        yield f"no time and size known in {counted(len(results.jobs), 'job')}"
+    if every and (rest := len(results.jobs) - len(every)):
+        yield f"left out: {counted(rest, 'job')} whose time is not known, or the size of the graph"
     yield from _unfinished(results)
 
 
@@ -517,7 +518,7 @@ _short = partial(shortened, limit=NAME)
 
 
 def _no_plan(results: SweepResults) -> str:
-    return f"no plan in {counted(len(results), 'job')}"
+    return f"no plan in {counted(len(results.jobs), 'job')}"
 
 
 def _unfinished(results: SweepResults) -> Iterator[str]:
