@@ -186,8 +186,8 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     if job.solver in known:
         names = [*KEYS, *OF_SOLVE, *known[job.solver]]
         if unknown := [name for name in options if name not in names]:
-            what = f"no key of a job is called {quoted(unknown[0])}, nor an argument of solve or option of {shortened(job.solver)}"
-            raise ValueError(what + did_you_mean(unknown[0], names))
+            what = f"no key of a job, argument of solve or option of {shortened(job.solver)}"
+            raise ValueError(f"{what} is called {quoted(unknown[0])}{did_you_mean(unknown[0], names)}")
     limit = options.pop("time_limit", None)
     if limit is not None and not (isinstance(limit, int | float) and not isinstance(limit, bool) and limit >= 0):
         raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
