@@ -97,8 +97,8 @@ def packings_claim() -> str:
     summary = json.loads((DOCS / "results" / "packings.json").read_text("utf-8"))["summary"]
     more = 100 * (summary["largest_ratio"] - 1)
     return (
-        f"{summary['at_max_live']:,} of {summary['packings']:,} packings of schedules of all solvers on the zoo take the "
-        f"bytes that the worst step needs, the others at most {more:.1f} % more"
+        f"{summary['at_max_live']:,} of {summary['packings']:,} packings of schedules of all solvers on the zoo take "
+        f"the bytes that the worst step needs, the others at most {more:.1f} % more"
     )
 
 
