@@ -56,7 +56,8 @@ class Sweeps:
         self.place, self.n_jobs, self.seconds = Path(place), n_jobs, seconds
         graph = self.place / "graph.json"
         ra.write_graph(layered_dag(40, width=6, seed=1), graph)
-        self.row = {"graph": str(graph), "budget": "60%", "solver": "counting", "seed": list(range(n_jobs))}
+        self.row = {"graph": str(graph), "budget": "60%", "solver": "counting", "effort": "fast", "raw": True}
+        self.row["seed"] = list(range(n_jobs))
         self.expected = None
 
     def start(self, folder, rows=None, **options):
