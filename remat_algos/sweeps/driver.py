@@ -136,15 +136,18 @@ def sweep(
     if not placed:
         raise SweepError("there are no jobs; give some, such as [{'graph': 'model:unet', 'budget': '50%'}]")
     store, named, records, total = SweepFolder(Path(folder)), list[tuple[str, str]](), dict[str, Any](), len(placed)
+    left = list[str]()
     with until_stopped() as ending:
         again = set[str]()
         if retry_failed:
             again |= {figures["job"] for figures in store.figures() if figures and figures["outcome"] == FAILED}
-        for name, record in _records(placed, store, shard, again):
+        for name, record, is_left in _records(placed, store, shard, again):
             named.append((name, record["name"]))
             records.setdefault(name, record)
+            if is_left:
+                left.append(name)
         total = len(named)
-        drive = _Drive(store, records, retries, progress, Conditions(tuple(modules), timeout, memory), again)
+        drive = _Drive(store, records, left, retries, progress, Conditions(tuple(modules), timeout, memory), again)
         with executors(executor, processes) as make:
             drive.run(make)
     return results_of(store, ending.stop, named, total)
@@ -152,8 +155,8 @@ def sweep(
 
 def _records(
     placed: Sequence[PlacedJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and records of the jobs; SweepError for an invalid one, with its place."""
+) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Names and records of the jobs, and whether each is left to be solved, once; SweepError for an invalid one."""
     known, given, checked = store.sources(), dict[tuple[int, str], str](), set[str]()
     before, stored = dict(known), lru_cache(GRAPHS)(store.read_graph)
     for place, job in placed:
@@ -171,7 +174,8 @@ def _records(
             name = job_name(record)
             if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
                 continue
-            if name not in checked and (name in again or store.read(name) is None):
+            is_left = name not in checked and (name in again or store.read(name) is None)
+            if is_left:
                 if not store.has_graph(graph):  # its file is damaged
                     store.add_graph(to_npz(job_graph(job)))
                 check_job(job, stored(graph))
@@ -179,7 +183,7 @@ def _records(
         except (RematError, TypeError, ValueError) as error:
             what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
             raise SweepError(f"{place} ({what}): {error}") from error
-        yield name, record | {"name": graph_name(job)}
+        yield name, record | {"name": graph_name(job)}, is_left
     if known != before:
         store.keep_sources(known)
 
@@ -222,6 +226,7 @@ class _Drive:
         self,
         store: SweepFolder,
         records: Mapping[str, Mapping[str, Any]],
+        left: Iterable[str],
         retries: int,
         progress: Progress | None,
         conditions: Conditions,
@@ -231,7 +236,7 @@ class _Drive:
         self.retries, self.progress, self.conditions = retries, progress, conditions
         self.broken = 0
         self.pause_until = self.stuck_since = 0.0  # since processes do not start
-        self.waiting = deque(name for name in records if name in again or store.read(name) is None)
+        self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
         self.finished, self.failed = self.already, 0
         self.begun = time.monotonic()

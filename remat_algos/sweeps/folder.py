@@ -130,7 +130,7 @@ class SweepFolder:
 
     def result_file(self, job: str) -> Path:
         """The file of a result."""
-        return self.path / "results" / job[:2] / f"{job}.json"
+        return Path(f"{self.path}/results/{job[:2]}/{job}.json")  # quicker than by its parts
 
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
         """Write a result whole; it is on the disk when this returns."""
@@ -148,11 +148,10 @@ class SweepFolder:
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
         """The first line of each result; None for a file that is damaged, or under the name of another job."""
-        for entry in self._files():
-            with open(entry.path, "rb") as file:
-                line = file.readline()
+        for part, entry in self._files():
             job = entry.name.removesuffix(".json")
-            yield _figures(line, job) if self.result_file(job) == Path(entry.path) else None
+            with open(entry.path, "rb") as file:
+                yield _figures(file.readline(), job) if job[:2] == part else None
 
     def plan_text(self, job: str) -> str:
         """The JSON of a plan; empty if the job has none."""
@@ -160,13 +159,16 @@ class SweepFolder:
             file.readline()
             return file.readline().decode().strip()
 
-    def _files(self) -> Iterator[os.DirEntry[str]]:
+    def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """The files of results, with the names of their folders."""
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
                     continue
                 with os.scandir(part.path) as files:
-                    yield from (file for file in files if file.name[0] != "." and file.name.endswith(".json"))
+                    for file in files:
+                        if file.name[0] != "." and file.name.endswith(".json"):
+                            yield part.name, file
 
 
 def _id(data: bytes) -> str:

@@ -182,10 +182,10 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
     options = dict(job.options)
     if "solvers" in options or "progress" in options:
         raise ValueError('a job names one solver, and has no progress of its own; list several solvers as "solver"')
-    known = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
-    if job.solver in known:
-        names = [*KEYS, *OF_SOLVE, *known[job.solver]]
-        if unknown := [name for name in options if name not in names]:
+    if unknown := [name for name in options if name not in OF_SOLVE]:
+        own = {solver.name: solver.options for solver in list_solvers()} | {AUTO: {}}
+        names = [*KEYS, *OF_SOLVE, *own.get(job.solver, unknown)]  # that there is no such solver is told below
+        if unknown := [name for name in unknown if name not in names]:
             what = f"no key of a job, argument of solve or option of {shortened(job.solver)}"
             raise ValueError(f"{what} is called {quoted(unknown[0])}{did_you_mean(unknown[0], names)}")
     limit = options.pop("time_limit", None)

@@ -29,7 +29,8 @@ from tests.benchmarks.page import line, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = """
-import json, resource, sys, remat_algos as ra
+import json, resource, signal, sys, remat_algos as ra
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts this in the background has it ignored
 jobs, folder, options = json.loads(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
 ra.sweep(jobs, folder, modules=["tests.sweep_solvers"], **options)
 own = resource.getrusage(resource.RUSAGE_SELF)
