@@ -101,12 +101,13 @@ class Sweeps:
 
     def whole(self, folder):
         """What is the same each time: the results in a folder are those of one process, each once."""
-        found, files = lasting(ra.read_sweep(folder)), Path(folder)
+        results = ra.read_sweep(folder)
+        found = lasting(results)
         for row, expected in zip(found, self.alone(), strict=True):
             if row != expected:
                 raise AssertionError({name: (row[name], expected[name]) for name in row if row[name] != expected[name]})
-        if left := [*files.rglob(".*.part"), *files.joinpath("claims").iterdir()]:
-            raise AssertionError(f"left in the folder: {left}")
+        if results.damaged or (left := list(Path(folder, "claims").iterdir())):
+            raise AssertionError(f"{results.damaged} damaged files, claims {left}")
         return f"{len(found)} results, each equal to that of one process; none half written"
 
 
