@@ -453,8 +453,8 @@ def test_an_executor_that_breaks_is_an_error_and_what_is_finished_stays(tmp_path
 COMMAND = """
 import sys, remat_algos as ra
 graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
-ra.sweep([{"graph": graph, "solver": "counting", "seed": list(range(int(sys.argv[2])))}], sys.argv[1], processes=2,
-         modules=["tests.sweep_solvers"])
+row = {"graph": graph, "solver": "counting", "effort": "fast", "raw": True, "seed": list(range(int(sys.argv[2])))}
+ra.sweep([row], sys.argv[1], processes=2, modules=["tests.sweep_solvers"])
 """
 
 
