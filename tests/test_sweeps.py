@@ -116,7 +116,7 @@ def test_budgets_may_limit_more_than_memory():
         ),
         ({"graph": CHAIN, "gradients": {LONG: 1}}, "differentiate has no option"),
         ({"graph": LONG}, "cannot be read: file name too long"),
-        ({"graph": CHAIN, "nodes": LONG}, "job 2: nodes are the table of an edge list, and the graph is none"),
+        ({"graph": CHAIN, "nodes": LONG}, "job 2: nodes go with an edge list, and the graph is a ComputationGraph"),
         ({"graph": CHAIN, "solver": LONG}, "unknown solver"),
         ({"graph": CHAIN, "budget": LONG}, "job 2: memory budget: 'x{"),
         ({"graph": CHAIN, "effort": LONG}, "effort is"),
@@ -142,7 +142,7 @@ def test_a_solver_that_workers_cannot_import_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(of_a_script, "__module__", "__main__")
     solver(portfolio=False)(of_a_script)
-    with pytest.raises(SweepError, match="solver 'of_a_script' is of this script alone; put it into a module"):
+    with pytest.raises(SweepError, match="solver 'of_a_script' is defined in this script; put it into a module"):
         ra.sweep([{"graph": CHAIN, "solver": "of_a_script"}], tmp_path / "results")
 
 
@@ -178,8 +178,8 @@ def test_jobs_are_read_from_lines_and_from_a_table(tmp_path):
             "line 2: it has a cell in a column without a name; name the column",
         ),
         ("jobs.csv", "graph,budget,budget \na,50%,80%\n", "two columns of the table are named 'budget'; keep one"),
-        ("jobs.jsonl", '{"graph": "a", "budget": "80%", "budget": "50%"}', "line 1: key 'budget' stands there twice"),
-        ("jobs.jsonl", '{"graph": "a", "gradients": {"loss": "a", "loss": "b"}}', "key 'loss' stands there twice"),
+        ("jobs.jsonl", '{"graph": "a", "budget": "80%", "budget": "50%"}', "line 1: key 'budget' is given twice"),
+        ("jobs.jsonl", '{"graph": "a", "gradients": {"loss": "a", "loss": "b"}}', "key 'loss' is given twice"),
         ("jobs.csv", "budget\n50%\n", 'jobs.csv, line 2: it has no "graph"'),
         ("jobs.txt", "a", "jobs.txt is neither .jsonl nor .csv"),
     ],
@@ -403,7 +403,7 @@ def test_a_machine_that_starts_no_process_at_all_ends_the_sweep(tmp_path, monkey
     monkeypatch.setattr(driver_module, "PAUSE", 0.01)
     monkeypatch.setattr(driver_module, "PATIENCE", 0.2)
     failing_starts(monkeypatch, 60)
-    with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); make room"):
+    with pytest.raises(SweepError, match=r"for 0\.2 s no process .* \(Resource temporarily unavailable\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=2)
     assert not results_in(tmp_path / "results")
 
@@ -412,7 +412,7 @@ def test_a_process_that_takes_long_to_start_is_started_again(tmp_path, monkeypat
     monkeypatch.setattr(driver_module, "PAUSE", 0.01)
     monkeypatch.setattr(driver_module, "PATIENCE", 0.2)
     monkeypatch.setattr("remat_algos.sweeps.children.START", 0.02)
-    with pytest.raises(SweepError, match=r"\(it took more than 0\.02 s\); make room"):
+    with pytest.raises(SweepError, match=r"\(it took more than 0\.02 s\); free memory"):
         ra.sweep(ROWS, tmp_path / "results", processes=1)
 
 
@@ -708,7 +708,7 @@ def test_damaged_results_are_counted_and_solved_anew(name, swept, tmp_path):
     file.write_bytes(DAMAGE[name](*file.read_bytes().splitlines(keepends=True)))
     found = ra.read_sweep(folder)
     assert (len(found), found.damaged) == (11, 1)
-    assert "left out: 1 damaged file; run the sweep again, which solves these jobs anew" in str(found)
+    assert "left out: 1 damaged file; run the sweep again to solve these jobs" in str(found)
     assert lasting(ra.sweep(ROWS, folder, processes=1, retry_failed=name == "cut")) == lasting(swept)
     assert ra.read_sweep(folder).damaged == 0
 
@@ -750,7 +750,7 @@ def test_a_damaged_graph_is_written_anew_from_its_source(tmp_path):
 def test_results_of_several_versions_are_not_compared(swept):
     older = tuple(row | {"version": "0.0.9", "job": row["job"][::-1]} for row in swept)
     both = SweepResults(swept.folder, swept.rows + older)
-    assert "of several versions of remat_algos (0.0.9, " in str(both)
+    assert "results of several versions of remat_algos (0.0.9, " in str(both)
     assert both.ratios() == {name: sorted(each * 2) for name, each in swept.ratios().items()}
 
 
@@ -829,7 +829,7 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
         (["jobs.jsonl"], "results need a folder; give -o FOLDER"),
         (["missing.jsonl", "-o", "r"], "no such file: missing.jsonl"),
         (["jobs.jsonl", "-o", "r", "--shard", "3/2"], "'3/2' is no part; give I/K with I from 1 to K"),
-        (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is no number above 0; give 1 or more"),
+        (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is not a whole number above 0; give 1 or more"),
         (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory much: "),
         (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),
         (["jobs.jsonl", "-o", "r", "--table", "t.xls"], "t.xls is none of .csv, .parquet"),

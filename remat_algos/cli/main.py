@@ -26,7 +26,7 @@ REMEDIES = {
     errno.EACCES: "choose a folder that you may write to",
     errno.EROFS: "choose a folder that you may write to",
     errno.EPERM: "choose a folder that you may write to",
-    errno.EMFILE: "raise the limit (ulimit -n), or take fewer processes",
+    errno.EMFILE: "raise the limit (ulimit -n), or use fewer processes",
     errno.ENOMEM: "try a smaller graph, or a machine with more",
 }
 

@@ -52,11 +52,14 @@ class Conditions:
         Seconds after which a job is ended.
     memory : int, optional
         Bytes above which it is ended.
+    retries : int
+        How often it is tried.
     """
 
     modules: tuple[str, ...] = ()
     timeout: float | None = None
     memory: int | None = None
+    retries: int = 3
 
 
 class Died(Exception):

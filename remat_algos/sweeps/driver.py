@@ -138,23 +138,21 @@ def sweep(
     store, named, records, total = SweepFolder(Path(folder)), list[tuple[str, str]](), dict[str, Any](), len(placed)
     left = list[str]()
     with until_stopped() as ending:
-        again = set[str]()
-        if retry_failed:
-            again |= {figures["job"] for figures in store.figures() if figures and figures["outcome"] == FAILED}
-        for name, record, is_left in _records(placed, store, shard, again):
+        for name, record, is_left in _records(placed, store, shard, retry_failed=retry_failed):
             named.append((name, record["name"]))
             records.setdefault(name, record)
             if is_left:
                 left.append(name)
         total = len(named)
-        drive = _Drive(store, records, left, retries, progress, Conditions(tuple(modules), timeout, memory), again)
+        conditions = Conditions(tuple(modules), timeout, memory, retries)
+        drive = _Drive(store, records, left, progress, conditions, retry_failed=retry_failed)
         with executors(executor, processes) as make:
             drive.run(make)
     return results_of(store, ending.stop, named, total)
 
 
 def _records(
-    placed: Sequence[PlacedJob], store: SweepFolder, shard: Sequence[int] | None, again: set[str]
+    placed: Sequence[PlacedJob], store: SweepFolder, shard: Sequence[int] | None, *, retry_failed: bool
 ) -> Iterator[tuple[str, dict[str, Any], bool]]:
     """Names and records of the jobs, and whether each is left to be solved, once; SweepError for an invalid one."""
     known, given, checked = store.sources(), dict[tuple[int, str], str](), set[str]()
@@ -174,7 +172,7 @@ def _records(
             name = job_name(record)
             if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
                 continue
-            is_left = name not in checked and (name in again or store.read(name) is None)
+            is_left = name not in checked and not _is_done(store, name, retry_failed=retry_failed)
             if is_left:
                 if not store.has_graph(graph):  # its file is damaged
                     store.add_graph(to_npz(job_graph(job)))
@@ -186,6 +184,12 @@ def _records(
         yield name, record | {"name": graph_name(job)}, is_left
     if known != before:
         store.keep_sources(known)
+
+
+def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
+    """True if the job has a result that stays."""
+    figures = store.read(job)
+    return figures is not None and not (retry_failed and figures["outcome"] == FAILED)
 
 
 @contextlib.contextmanager
@@ -227,13 +231,13 @@ class _Drive:
         store: SweepFolder,
         records: Mapping[str, Mapping[str, Any]],
         left: Iterable[str],
-        retries: int,
         progress: Progress | None,
         conditions: Conditions,
-        again: set[str],
+        *,
+        retry_failed: bool,
     ) -> None:
-        self.store, self.records, self.again = store, records, again
-        self.retries, self.progress, self.conditions = retries, progress, conditions
+        self.store, self.records, self.retry_failed = store, records, retry_failed
+        self.progress, self.conditions = progress, conditions
         self.broken = 0
         self.pause_until = self.stuck_since = 0.0  # since processes do not start
         self.waiting = deque(left)
@@ -265,7 +269,7 @@ class _Drive:
                 name = self.waiting.popleft()
                 if name not in self.claims.owned and not self.claims.claim(name):
                     others.append(name)
-                elif self._done(name):
+                elif _is_done(self.store, name, retry_failed=self.retry_failed):  # by another driver meanwhile
                     self._finish(name)
                 else:
                     self._submit(name, make)
@@ -279,11 +283,6 @@ class _Drive:
                 self.claims.beat()
                 self.waiting += others
                 others.clear()
-
-    def _done(self, name: str) -> bool:
-        """True if another driver has solved the job meanwhile."""
-        figures = self.store.read(name)
-        return figures is not None and not (name in self.again and figures["outcome"] == FAILED)
 
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
@@ -302,7 +301,7 @@ class _Drive:
         except Exception as error:
             why = shortened(" ".join(str(error).split()) or type(error).__name__, LONGEST)
             raise SweepError(
-                f"the executor takes no jobs ({why}); run the sweep again with one that runs and has workers: "
+                f"the executor accepts no jobs ({why}); run the sweep again with one that runs and has workers: "
                 "finished jobs are kept"
             ) from error
         self.flying[future] = name
@@ -333,7 +332,7 @@ class _Drive:
         except Exception as error:
             reason = f"{type(error).__name__}: {shortened(' '.join(str(error).split()), LONGEST)}"
             figures, plan = {"outcome": FAILED, "reason": reason}, ""
-        if figures["outcome"] == FAILED and self.tries[name] < self.retries:
+        if figures["outcome"] == FAILED and self.tries[name] < self.conditions.retries:
             self.waiting.append(name)
         else:
             self._keep(name, figures, plan)
@@ -355,8 +354,8 @@ class _Drive:
         self.pause_until = now + PAUSE
         if now - self.stuck_since > PATIENCE and not self.flying:
             raise SweepError(
-                f"for {PATIENCE:g} s no process that solves jobs has started ({shortened(reason, LONGEST)}); make "
-                "room, or take fewer processes, and run the sweep again: finished jobs are kept"
+                f"for {PATIENCE:g} s no process that solves jobs has started ({shortened(reason, LONGEST)}); free "
+                "memory or disk space, or use fewer processes, and run the sweep again: finished jobs are kept"
             )
 
     def _anew(self, make: ExecutorFactory) -> None:
@@ -375,7 +374,6 @@ class _Drive:
         record = dict(self.records[name])
         known = {"job": name, "name": record.pop("name"), "request": record}
         self.store.write_result(name, {**known, **figures, "tries": self.tries[name]}, plan)
-        self.again.discard(name)
         self.broken = 0
         self.stuck_since = 0.0
         self.failed += figures["outcome"] == FAILED
@@ -406,7 +404,7 @@ def _workers(executor: Executor) -> int:
             return max(1, sum(client.nthreads().values()))
         except Exception as error:  # of many kinds
             raise SweepError(
-                "the scheduler of dask has gone; start one, and run the sweep again: finished jobs are kept"
+                "the dask scheduler is gone; start one, and run the sweep again: finished jobs are kept"
             ) from error
     return getattr(executor, "_max_workers", None) or getattr(executor, "num_workers", None) or WORKERS
 

@@ -147,8 +147,13 @@ class _Workers:
         for trial in range(TRIES):
             if trial:
                 time.sleep(PAUSE)
-            left, broken = list[Mapping[str, Any]](), False
-            for request, future in self._submitted(requests, trial):
+            flying, left, broken = list[tuple[Mapping[str, Any], Future[Any]]](), list[Mapping[str, Any]](), False
+            for request in requests:
+                try:
+                    flying.append((request, self.pool.submit(solved, {**request, "trial": trial}, self.shared)))
+                except BrokenExecutor as error:
+                    left, broken, reason = [*left, request], True, first_line(error)
+            for request, future in flying:
                 try:
                     figures, _ = future.result()
                 except (BrokenExecutor, NotStarted) as error:
@@ -157,20 +162,10 @@ class _Workers:
                 if figures["outcome"] == PLANNED:
                     found.append((figures["above"], figures["compute"], figures["peak_memory"], figures["order"]))
                 else:
-                    reason = figures["reason"]
-                    left.append(request)
+                    left, reason = [*left, request], figures["reason"]
             if not left:
                 return found
             requests = left
             if broken:
                 self._begin()
         raise SweepError(f"an island failed {TRIES} times: {reason}")
-
-    def _submitted(
-        self, requests: Sequence[Mapping[str, Any]], trial: int
-    ) -> list[tuple[Mapping[str, Any], Future[Any]]]:
-        try:
-            return [(each, self.pool.submit(solved, {**each, "trial": trial}, self.shared)) for each in requests]
-        except BrokenExecutor:
-            self._begin()
-            return [(each, self.pool.submit(solved, {**each, "trial": trial}, self.shared)) for each in requests]

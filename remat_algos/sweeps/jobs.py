@@ -93,7 +93,7 @@ class SweepJob:
         if not isinstance(self.graph, str | ComputationGraph):
             raise TypeError(f"graph is {quoted(self.graph)}; give a file, model:NAME or a ComputationGraph")
         if self.nodes is not None and not isinstance(self.graph, str):
-            raise ValueError("nodes are the table of an edge list, and the graph is none; leave them out")
+            raise ValueError("nodes go with an edge list, and the graph is a ComputationGraph; leave them out")
         if not isinstance(self.gradients, bool | Mapping):
             raise TypeError(f"gradients are {quoted(self.gradients)}; give true, false or options of differentiate")
         object.__setattr__(self, "budget", Budget.of(self.budget))
@@ -193,7 +193,7 @@ def check_job(job: SweepJob, graph: ComputationGraph) -> None:
         raise ValueError(f"time_limit is {quoted(limit)}; give seconds, 0 or more")
     request = Request.of(graph, job.budget, solver=job.solver, effort=job.effort, seed=job.seed, **options)
     if any(solver.function.__module__ == "__main__" for solver in request.named or ()):
-        raise ValueError(f"solver {quoted(job.solver)} is of this script alone; put it into a module and name that")
+        raise ValueError(f"solver {quoted(job.solver)} is defined in this script; put it into a module, and name that")
 
 
 def job_record(job: SweepJob, graph: str) -> dict[str, Any]:
@@ -320,7 +320,7 @@ def _line(line: str) -> Any:
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object none of whose keys stands there twice."""
     if twice := [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]:
-        raise SweepError(f"key {quoted(twice[0])} stands there twice; keep one")
+        raise SweepError(f"key {quoted(twice[0])} is given twice; keep one")
     return dict(pairs)
 
 

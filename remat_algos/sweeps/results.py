@@ -114,10 +114,9 @@ class SweepResults(Sequence[dict[str, Any]]):
             why, left = self.stop.reason or "not solved", counted(self.left, "job") if self.left else "some jobs"
             yield f"{why}: {left} left; run the same sweep again to go on"
         if self.damaged:
-            again = "run the sweep again, which solves these jobs anew"
-            yield f"left out: {counted(self.damaged, 'damaged file')}; {again}"
+            yield f"left out: {counted(self.damaged, 'damaged file')}; run the sweep again to solve these jobs"
         if len(versions := sorted({str(row.get("version")) for row in self.jobs})) > 1:
-            yield f"of several versions of remat_algos ({', '.join(versions)}), which are not compared with each other"
+            yield f"results of several versions of remat_algos ({', '.join(versions)}) are not compared with each other"
 
     @property
     def jobs(self) -> tuple[dict[str, Any], ...]:

@@ -169,7 +169,7 @@ def _print(results: SweepResults) -> None:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is no number above 0; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above 0; give 1 or more")
     return int(text)
 
 
