@@ -53,6 +53,12 @@ Self CPU time total: 299.000us
 """
 SUMMARY = 'Model: "m"\n____\n Layer (type)   Output Shape   Param #\n====\n dense (Dense)   (None, 3)   12\n'
 
+
+def pairs_below(n):
+    """Edges u < v of n vertices."""
+    return st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda edge: edge[0] < edge[1])
+
+
 FILES = {  # name: content, what it is, a word of the way in
     "a.pt": (archive("a/data.pkl", "a/version"), "a checkpoint of PyTorch", "docs/torch.md"),
     "old.pth": (
@@ -82,9 +88,54 @@ FILES = {  # name: content, what it is, a word of the way in
     "config.json": (b'{"architectures": ["GPT2LMHeadModel"]}', "the configuration of a model", "no graph"),
     "m.gguf": (b"GGUF" + bytes(20), "a GGUF file of weights", "no graph"),
     "m.npy": (array(), "an array of NumPy", "docs/formats.md"),
-    **{f"{n}.pkl": (pickle.dumps({"a": 1}, protocol=n), "a pickle", "ra.write_graph") for n in (2, 3, 4, 5)},
+    **{f"{n}.pkl": (pickle.dumps({"a": 1}, protocol=n), "a pickle", "ra.write_graph") for n in range(6)},
+    "long.pkl": (pickle.dumps(list(range(20_000)), protocol=0), "a pickle", "ra.write_graph"),
+    "g.gml": (b"graph [\n  directed 1\n  node [\n    id 0\n  ]\n]\n", "a graph of GML", "networkx.read_gml"),
+    "creator.gml": (b'Creator "yEd"\nVersion 2\ngraph\n[\n]\n', "a graph of GML", "networkx.read_gml"),
+    "g.net": (b'*Vertices 2\n1 "a"\n2 "b"\n*Arcs\n1 2\n', "a network of Pajek", "networkx.read_pajek"),
+    "g.gexf": (b'<?xml version="1.0"?>\n<gexf version="1.2"></gexf>', "a graph of GEXF", "networkx.read_gexf"),
+    "g.lgr": (b"# x\nLEDA.GRAPH\nstring\nint\n-1\n", "a graph of LEDA", "networkx.read_leda"),
+    "g.g6": (b">>graph6<<DQc\n", "a graph in graph6", "networkx.read_graph6"),
+    "g.s6": (b":Fa@x^\n", "a graph in sparse6", "networkx.read_sparse6"),
+    "g.mtx": (b"%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 2\n", "a matrix of MatrixMarket", "mmread"),
+    "g.cnf": (b"c x\np cnf 3 1\n1 -3 0\n", "a formula of DIMACS", "docs/formats.md"),
+    "g.col": (b"c x\np edge 3 2\ne 1 2\ne 2 3\n", "a graph of DIMACS", "u v"),
+    "g.max": (b"p max 3 2\na 1 2 4\na 2 3 4\n", "a graph of DIMACS", "u v"),
+    "g.metis": (b"% a path\n5 4\n2\n1 3\n2 4\n3 5\n4\n", "a graph of METIS", "u v"),
+    "weights.metis": (b"3 3 011\n7 2 5 3 1\n7 1 5 3 2\n7 1 1 2 2\n", "a graph of METIS", "u v"),
+    "g.tgf": (b"1 conv\n2 relu\n#\n1 2 reads\n", "a graph in the Trivial Graph Format", "labels"),
+    "g.mmd": (b"%% x\nflowchart LR\n  A --> B\n", "a diagram of Mermaid", "u v"),
+    "g.puml": (b"@startuml\nA -> B\n@enduml\n", "a diagram of PlantUML", "u v"),
+    "g.jsonl": (b'{"a": 1}\n{"a": 2}\n', "several JSON texts, one a line", "docs/json.md"),
+    "g.mal": (b"# x\n0 1\n1 {}\n1 0\n", "a multiline adjacency list", "networkx.read_multiline_adjlist"),
+    "g.adj": (b"#/x.py\n# GMT\n#\n0 1 2\n1 2\n2\n", "an adjacency list", "networkx.read_adjlist"),
+    "git.txt": (b"b26293b3 Fix\n6a58716d Whether\n", "a list of hashes", "docs/formats.md"),
+    "log.txt": (b"INFO started\nINFO loaded\n", "a log", "docs/formats.md"),
+    "times.txt": (b"2024-01-01 started\n2024-01-02 ended\n", "a log", "docs/formats.md"),
+    "make.txt": (b"relu.o: conv.o\n", "a makefile", "u v"),
+    "phony.txt": (b".PHONY: all\nall: prog\n\tgcc x\n", "a makefile", "u v"),
+    "docker.txt": (b"FROM python\nRUN make\n", "a Dockerfile", "docs/formats.md"),
+    "set.txt": (b'[graph]\nname="x"\n', "a file of settings", "docs/formats.md"),
+    "g.yml": (b"nodes:\n  - a\n  - b\n", "YAML", "docs/formats.md"),
+    "g.tex": (b"% x\n\\begin{document}\n\\end{document}\n", "a text of LaTeX", "docs/formats.md"),
+    "g.bib": (b"@article{x,\n title={y}\n}\n", "a bibliography", "docs/formats.md"),
+    "g.diff": (b"--- a/x\n+++ b/x\n", "a patch", "docs/formats.md"),
+    "g.pem": (b"-----BEGIN KEY-----\nab\n", "a key or a certificate", "docs/formats.md"),
+    "g.fa": (b">seq1\nACGT\n", "sequences of FASTA", "docs/formats.md"),
+    "page.txt": (b"Title\n\n```\na b\n```\n", "a page of Markdown", "docs/formats.md"),
+    "g.c": (b"#include <stdio.h>\nint main()\n", "a program", "run it"),
     "net.prototxt": (b'name: "net"\nlayer {\n  name: "data"\n}\n', "a network of Caffe", "docs/onnx.md"),
     "symbol.json": (b'{"nodes": [], "arg_nodes": [0]}', "a symbol of MXNet", "docs/onnx.md"),
+    "tvm.json": (b'{"nodes": [], "arg_nodes": [0], "node_row_ptr": [0]}', "a graph of TVM", "docs/onnx.md"),
+    "hlo.json": (b'{"hloModule": {"name": "f", "computations": []}}', "HLO as JSON", "as_text()"),
+    "lite.json": (b'{"version": 3, "operator_codes": []}', "a TensorFlow Lite model as JSON", "docs/onnx.md"),
+    "onnx.json": (b'{"irVersion": "8", "graph": {}}', "an ONNX model as JSON", "onnx.save"),
+    "export.json": (b'{"graph_module": {"graph": {}}}', "a program of torch.export as JSON", "docs/torch.md"),
+    "s.npz": (
+        archive("indices.npy", "indptr.npy", "format.npy", "shape.npy", "data.npy"),
+        "a sparse matrix",
+        "load_npz",
+    ),
     "ir.xml": (b'<?xml version="1.0"?>\n<net name="m"><layers/></net>', "a model of OpenVINO", "docs/onnx.md"),
     "m.mlirbc": (b"ML\xefR\rMLIR23.0.0git\0", "MLIR bytecode", "as_text()"),
     "exported.bin": (b"\x04\0\0\0\xf4ML\xefR\rStableHLO_v1.1\0", "what jax.export serializes", "mlir_module()"),
@@ -128,8 +179,31 @@ def test_a_file_of_another_kind_is_named_with_the_way_in(name, tmp_path):
 def test_every_kind_that_is_known_has_a_file_here():
     named = {what for _, what, _ in foreign.KINDS}
     tried = {what for _, what, _ in FILES.values()}
-    by_ending = {"a Core ML model", "a model of another framework", "a Word document"}
+    by_ending = {
+        *("a Core ML model", "a model of another framework", "a Word document"),
+        *("a page of text", "a file of molecules"),
+    }
     assert {what for what in named - by_ending if not any(what.startswith(one) for one in tried)} == set()
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts)
+    )
+)
+def test_every_pickle_without_a_mark_is_named(content):
+    file = foreign._File("", data := pickle.dumps(content, protocol=0), data.decode("utf-8", "replace"), ())
+    assert foreign._early_pickle(file)
+
+
+@given(st.integers(2, 8).flatmap(lambda n: st.tuples(st.just(n), st.sets(pairs_below(n), min_size=1))))
+def test_every_graph_of_metis_is_named_and_no_edge_list_is(graph):
+    n, edges = graph
+    rows = [[str(v + 1) for v in range(n) if (u, v) in edges or (v, u) in edges] for u in range(n)]
+    metis = "".join(f"{' '.join(words)}\n" for words in [[str(n), str(len(edges))], *rows])
+    listed = "".join(f"{u} {v}\n" for u, v in sorted(edges))
+    for text, named in ((metis, True), (listed, False)):
+        assert foreign._metis(foreign._File("", text.encode(), text, ())) is named
 
 
 def test_a_folder_of_a_model_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -220,6 +221,37 @@ def test_the_size_of_a_drawn_node_is_not_its_memory(tmp_path):
         assert read_graph(tmp_path / "g.dot").memory.tolist() == [7, 1]
 
 
+@pytest.mark.parametrize("number", ["1.024", "1,024", "12.000", "999,125", "1.024 kB", "-1,000"])
+@pytest.mark.parametrize("column", ["memory", "compute", "workspace", "grad_memory"])
+def test_a_mark_before_three_digits_is_refused_beside_semicolons(tmp_path, number, column):
+    lay(tmp_path, **{"X.nodes.csv": f"name;{column}\na;1\nb;{number}\n", "X.edges.csv": "src;dst\na;b\n"})
+    fault = f"line 3: {column} of 'b' is '{number}', a decimal or a mark between thousands; write "
+    with pytest.raises(GraphError, match=re.escape(fault)):
+        read_graph(tmp_path / "X.nodes.csv")
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [("0,125", 0.125), ("0.125", 0.125), ("1,5", 1.5), ("1.5000", 1.5), ("1,0240", 1.024)]
+)
+def test_other_decimals_are_read_beside_semicolons(tmp_path, number, expected):
+    lay(tmp_path, **{"X.nodes.csv": f"name;compute\na;1\nb;{number}\n", "X.edges.csv": "src;dst\na;b\n"})
+    graph = read_graph(tmp_path / "X.nodes.csv")
+    assert graph.compute[1] / graph.labels.compute_scale == expected
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv"])
+@pytest.mark.parametrize("given", ["nodes", "edges"])
+def test_a_table_of_nodes_may_be_called_x_csv(tmp_path, ending, given):
+    """Whichever of the two tables is named."""
+    mark = "\t" if ending == ".tsv" else ","
+    files = {f"X{ending}": "name,memory\na,4\nb,5\n", "X.edges.csv": "src,dst\na,b\n"}
+    for name, text in files.items():
+        data = text.replace(",", mark).encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    graph = read_graph(tmp_path / (f"X{ending}" if given == "nodes" else "X.edges.csv"))
+    assert graph.memory.tolist() == [4, 5]
+
+
 # ---------------------------------------------------------------- edge lists
 
 
@@ -272,6 +304,79 @@ def test_other_lines_are_refused_with_the_remedy(tmp_path, line, message):
     lay(tmp_path, **{"g.txt": f"x y\n{line}\n"})
     with pytest.raises(GraphError, match=re.escape(f"g.txt, line 2: {message}")):
         read_graph(tmp_path / "g.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A --> B\nB --> C\n", "line 1: expected two names"),
+        ("body {\nred\n}\n", "line 1: '{' is not the name of a node"),
+        ("x y\n- item\n", "line 2: '-' is not the name of a node"),
+        ("key: value\n", "line 1: 'key:' is not the name of a node; is the file an edge list? Write such names in"),
+        ("a=1\nb=2\n", "line 1: 'a=1' is not the name of a node"),
+        ("numpy>=2.0\n", "line 1: 'numpy>=2.0' is not the name of a node"),
+        ("(define x)\n", "line 1: '(define' is not the name of a node"),
+        ("set -e\ncd build\nmake --all\n", "line 3: '--all' is not the name of a node"),
+        ("Hello world.\n", "line 1: 'world.' is not the name of a node"),
+        ("% konect\n1 2\n", "line 1: '%' is not the name of a node"),
+        ("conv\nrelu\n", "no line has two names, so there is no edge"),
+        ("conv 4096\nrelu 4096\n", "the two columns are names beside numbers"),
+        ("4096\tsrc/a\n8192\tsrc/b\n", "the two columns are names beside numbers"),
+        ("conv 4MB\nrelu 8MB\n", "the two columns are names beside numbers"),
+        ("0.0 1.5\n0.1 1.7\n", "the two columns are decimals"),
+        ("CCO ethanol\nC propane\nO water\n", "the two columns are pairs, none of which shares a name"),
+        ("name memory\nconv 4\nrelu 8\n", "line 1: `name memory` names columns, not nodes"),
+        ("op\ttime_ms\nconv\t4\nrelu\t8\n", "line 1: `op time_ms` names columns, not nodes"),
+    ],
+)
+def test_a_text_is_no_edge_list_because_nothing_else_fits(tmp_path, text, message):
+    lay(tmp_path, **{"g.txt": text})
+    with pytest.raises(GraphError, match=re.escape(message)):
+        read_graph(tmp_path / "g.txt")
+
+
+NAMES = (
+    "a",
+    "10",
+    "é",
+    "[CLS]",
+    "x[red]a[/red]",
+    "<eos>",
+    "conv(k=3)",
+    "grad(a)@b",
+    "layers.0/conv:1",
+    "%0",
+    "-x",
+    "+1",
+    "a-b",
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A B\n",
+        "1 0\n",
+        "A X\nB Y\n",
+        "0 1\n2 3\n4 5\n",
+        "x 1\n1 2\n",
+        "0 1\n0 2\n1 2\n2\n",
+        "# n m\n#\n3 2\n1 2\n",
+        "A B\nB C\n#\nA C\n",
+        "## part\nA B\n\n\n### part\nB C",
+        "".join(f"{u} {v}\n" for u, v in pairwise(NAMES)),
+        '"a = b" "{"\n"{" "key:"\n',
+        "1.1 1.2\n1.2 1.3\n",
+        "0.000000000000000000e+00 1.000000000000000000e+00\n1.000000000000000000e+00 2.000000000000000000e+00\n",
+    ],
+)
+def test_edge_lists_of_all_kinds_are_read(tmp_path, text):
+    lay(tmp_path, **{"g.txt": text})
+    lines = [line.partition("#")[0] for line in text.splitlines()]
+    names = [re.findall(r'"[^"]*"|\S+', line) for line in lines]
+    graph = read_graph(tmp_path / "g.txt")
+    edges = {(u.strip('"'), v.strip('"')) for u, v in (words for words in names if len(words) == 2)}
+    assert {(graph.value_name(x), graph.labels[v]) for v in range(graph.n_nodes) for x in graph.reads(v)} == edges
 
 
 @pytest.mark.parametrize("header", ["source target", "from to", "Source\ntarget"])

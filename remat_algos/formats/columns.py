@@ -24,6 +24,7 @@ MARKS = {"": 0, "0": 0, "keep": 1, "1": 1, "recompute": 2, "2": 2}
 
 MAX_NAMED = 12  # columns in a message
 _DECIMAL_COMMA = re.compile(r"^(-?\d*),(\d[^,.]*)$")
+_THOUSANDS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}(?![\d.,eE])")  # or a decimal: nobody can tell
 
 SYNONYMS = {
     **dict.fromkeys(("nbytes", "footprint", "bytesize"), "memory"),
@@ -139,6 +140,7 @@ class ColumnTable:
             return [default] * len(self)
         texts = self.columns[column]
         if self.decimal_comma:
+            self._check_thousands(column, texts)
             texts = [_DECIMAL_COMMA.sub(r"\1.\2", text) for text in texts]
         if read is size_of and column in self.units:
             texts = [with_unit(text, self.units[column]) for text in texts]
@@ -149,6 +151,16 @@ class ColumnTable:
             return [int(text) if text else default for text in texts]
         except ValueError:  # a decimal or a unit among them
             return [self._number(row, column, text, default, read) for row, text in enumerate(texts)]
+
+    def _check_thousands(self, column: str, texts: Sequence[str]) -> None:
+        """Refuse 1.024 and 1,024, which may be 1024 or a little more than 1, in a table with decimal commas."""
+        for row, text in enumerate(texts):
+            if _THOUSANDS.match(text):
+                whole = re.sub("[.,]", "", text)
+                fault = (
+                    f"{shortened(column)} of {self._name(row)} is {quoted(text)}, a decimal or a mark between thousands"
+                )
+                self.fail(row, f"{fault}; write {shortened(whole)}, or {shortened(text)}0 for the decimal")
 
     def _number(self, row: int, column: str, text: str, default: Any, read: Reading) -> Any:
         if not text:

@@ -338,6 +338,8 @@ def _beside(file: Path) -> dict[str, Path]:
     tables = {}
     for name in KINDS:
         candidates = [file.with_name(f"{stem}.{name}{ending}") for ending in endings]
+        if name == "nodes":
+            candidates += [file.with_name(f"{stem}{ending}") for ending in endings]
         tables[name] = next((candidate for candidate in candidates if candidate.exists()), candidates[0])
     return tables | {kind or "nodes": file}
 

@@ -5,12 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.columns import aliases
+from remat_algos.formats.header import meaning_of
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_reader import EDGE_COLUMNS
+from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
+from remat_algos.text.wording import quoted
 
 _WORD = re.compile(r'"([^"]*)"|->|#.*|[^\s"#][^\s#]*?(?=->|[\s#]|$)|"')
 ARROW, NO_DATA = "->", "{}"  # networkx writes the second behind edges without data
+
+_NO_NAME = re.compile(r"--|\\|>|%%|//|\W*$|.*[:;,=\\!?&|]$|.*\D\.$")
+"""Words of other formats: no letter or digit, options, TeX, quotations, comments, ends of statements and sentences."""
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
+LOOSE = 3
+"""Pairs without a common name that are taken for a table of keys and values."""
 
 
 def _parse(text: str, source: str) -> Tables:
@@ -21,9 +30,13 @@ def _parse(text: str, source: str) -> Tables:
     rows: dict[str, NodeRow] = {}
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
-        words = (content if plain else content.partition("#")[0]).split()
+        words = unquoted = (content if plain else content.partition("#")[0]).split()
         if len(words) > 2 or (not plain and ('"' in content or ARROW in content)):
-            words = _words(content, f"{source}, line {line}")
+            words, unquoted = _words(content, f"{source}, line {line}")
+        for name in unquoted:
+            if name not in rows and not _is_name(name):
+                fault = f"{source}, line {line}: {quoted(name)} is not the name of a node"
+                raise GraphError(f"{fault}; is the file an edge list? Write such names in double quotes")
         for name in words:
             if name not in rows:
                 rows[name] = NodeRow(name, values=[ValueRow()], line=line)
@@ -32,13 +45,30 @@ def _parse(text: str, source: str) -> Tables:
     if not rows:
         raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
     _check_first_line(rows, source)
+    _check_columns(rows, source)
     names = in_order(rows)
     return Tables([rows[name] for name in names], source=source, unsized=names, uncosted=names)
 
 
-def _words(content: str, where: str) -> list[str]:
-    """The names on a line with quotes, an arrow, or more than two words."""
+def _is_name(word: str) -> bool:
+    """True if a word may name a node without quotes: its brackets close, and no mark of another format is in it."""
+    if _NO_NAME.match(word):
+        return False
+    if word.isidentifier() or word.isdecimal():
+        return True
+    closing: list[str] = []
+    for letter in word:
+        if letter in _BRACKETS:
+            closing.append(_BRACKETS[letter])
+        elif (letter in ")]}" and (not closing or closing.pop() != letter)) or (letter == "=" and not closing):
+            return False
+    return not closing
+
+
+def _words(content: str, where: str) -> tuple[list[str], list[str]]:
+    """The names on a line with quotes, an arrow, or more than two words, and those of them without quotes."""
     words: list[str] = []
+    unquoted: list[str] = []
     arrows: list[int] = []  # names before each
     for found in _WORD.finditer(content):
         if found[0] == '"':
@@ -49,18 +79,45 @@ def _words(content: str, where: str) -> list[str]:
             arrows.append(len(words))
         elif found[0][0] != "#" and not (found[0] == NO_DATA and len(words) == 2):
             words.append(found[0])
+            unquoted.append(found[0])
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
         raise GraphError(f"{where}: expected two names per line, found {len(words) - words.count('')}; {remedy}")
-    return words
+    return words, unquoted
+
+
+def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
+    """Raise GraphError for columns that are not the edges of a graph: names beside amounts, loose pairs."""
+    pairs = [(u, row.name) for row in rows.values() for u in row.reads]
+    if not pairs and len(rows) == 1:
+        return
+    if not pairs:
+        raise GraphError(f"{source}: no line has two names, so there is no edge; write an edge `u v` per line")
+    sources, targets = ({*column} for column in zip(*pairs, strict=True))
+    if len(rows) < 3 or not sources.isdisjoint(targets):
+        return
+    of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
+    if of_sources == of_targets == {True}:
+        wrong = any("." in name for name in rows)
+        found = "decimals"
+    elif len(of_sources) == len(of_targets) == 1 and of_sources != of_targets:
+        wrong, found = True, "names beside numbers"
+    else:
+        wrong = len(rows) == 2 * len(pairs) >= 2 * LOOSE
+        found = "pairs, none of which shares a name with another"
+    if wrong:
+        remedy = "write an edge `u v` per line; sizes belong to nodes: --nodes FILE"
+        raise GraphError(f"{source}: the two columns are {found}, as in a table and not in a graph; {remedy}")
 
 
 def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
     """Raise GraphError if the first two names look like columns and appear nowhere else."""
-    columns = aliases(EDGE_COLUMNS)
+    columns, of_nodes = aliases(EDGE_COLUMNS), aliases(NODE_COLUMNS)
     u, v, *others = [*rows][:3] if len(rows) > 2 else ("", "", "")
-    if (columns.get(u.lower()), columns.get(v.lower())) != ("src", "dst") or not others:
+    is_header = (columns.get(u.lower()), columns.get(v.lower())) == ("src", "dst")
+    is_header = is_header or all(meaning_of(name, of_nodes) is not None for name in (u, v))
+    if not others or not is_header:
         return
     if rows[v].reads == [u] and not rows[u].reads and not any({u, v} & {*row.reads} for row in [*rows.values()][2:]):
         remedy = "remove the line, or separate the columns by commas"

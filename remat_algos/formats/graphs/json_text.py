@@ -137,7 +137,7 @@ def _tables(record: Any, source: str) -> Tables:
     """Rows from parsed JSON; GraphError with the node if it is not in this format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
-        _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
+        _fail(source, f'not a graph: expected "format": "{FORMAT}" (docs/json.md), or {others}')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(
             source,
