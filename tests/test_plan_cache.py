@@ -189,6 +189,21 @@ def test_a_file_is_verified(solved, folder, damage):
     assert len(solved) == 1  # it was written again
 
 
+@pytest.mark.parametrize("asked", ["before", "after"])
+def test_no_plan_is_worse_than_a_cached_one_for_a_lower_limit(monkeypatch, asked):
+    graph = training()
+    strict, loose = ra.solve(graph, "70%"), ra.solve(graph, "60%")
+    assert strict.overhead < loose.overhead
+    worse = replace(loose, budget=ra.Budget("90%"), limit=9 * ra.solve(graph, "100%").limit // 10)
+    answers = {"70%": strict, "90%": worse}
+    monkeypatch.setattr(plan_cache, "answered", lambda request, clock: answers[request.budget.memory])
+    for budget in ["90%", "70%"] if asked == "before" else ["70%"]:
+        solve_cached(graph, budget)
+    plan = solve_cached(graph, "90%")
+    assert (plan.overhead, plan.limit) == (strict.overhead, worse.limit)
+    assert plan.bound.compute == worse.bound.compute
+
+
 def test_a_stopped_search_is_not_cached(monkeypatch, folder):
     graph = training()
     stopped = replace(ra.solve(graph, "70%"), report=SearchReport(stop=Stop.DEADLINE))

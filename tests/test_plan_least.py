@@ -74,8 +74,9 @@ def check(graph, effort, shares=SHARES):
             with pytest.raises(ra.BudgetError) as caught:
                 ra.solve(graph, limit, effort=effort)
             assert caught.value.reached == lowest
-            assert caught.value.plan.schedule.order.tolist() == least.schedule.order.tolist()
-    assert ra.solve(graph, lowest, effort=effort).peak_memory == lowest
+            assert caught.value.plan.overhead >= least.overhead
+    again = ra.solve(graph, lowest, effort=effort)
+    assert (again.peak_memory, again.overhead) == (lowest, least.overhead)
     assert ra.solve(graph, (lowest + baseline_peak(graph)) // 2, effort=effort).peak_memory >= lowest
     assert ra.frontier(graph, effort=effort, points=4).plans[0].peak_memory == lowest
 
@@ -144,8 +145,10 @@ def test_the_fallback_of_an_allocator_is_that_of_least_with_it(allocator):
     for limit in (3, int(0.9 * least.peak_memory), least.reservation.memory - 1):
         with pytest.raises(ra.BudgetError) as caught:
             ra.solve(graph, limit, effort="fast", allocator=allocator)
-        assert caught.value.plan.reservation == least.reservation
-        assert caught.value.plan.schedule.order.tolist() == least.schedule.order.tolist()
+        assert caught.value.plan.reservation.memory == least.reservation.memory
+        assert caught.value.plan.overhead >= least.overhead
+    again = ra.solve(graph, least.reservation.memory, effort="fast", allocator=allocator)
+    assert again.overhead >= least.overhead
 
 
 def test_a_limit_that_only_the_lowest_peak_meets_is_met():

@@ -1,5 +1,6 @@
 """The consumer of solvers: what it simulates, keeps, polishes, reports; played with solvers made for that."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -174,6 +175,27 @@ def test_a_run_is_not_complete_if_the_time_limit_left_a_solver_out():
     assert found.results["first"].stop.complete
     assert found.reasons == {"zlate": NOT_TRIED}
     assert found.report(found.best()).stop is Stop.DEADLINE
+
+
+@pytest.mark.parametrize("needed", [50, 200, 10_000], ids=["its share", "what others leave", "more than there is"])
+def test_a_search_is_late_only_if_it_used_its_time(needed, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    def slow(graph, task, clock):
+        yield SCHEDULES[0]
+        for _ in range(needed):
+            now[0] += 1
+            clock.check()
+        yield SCHEDULES[1]
+
+    solvers = [solver_of(slow), *(yielding(SCHEDULES[0], name=name) for name in ("t", "u", "v"))]
+    found = asked(*solvers, clock=Clock(400))
+    found.rerun(solvers)
+    result = found.results["slow"]
+    assert result.stop is (Stop.DONE if needed < 400 else Stop.DEADLINE)
+    assert found.stop is result.stop
+    assert needed <= now[0] or now[0] > 300
 
 
 @pytest.mark.parametrize("error", [GraphError("too wide"), BudgetError("nothing fits", 9, 5, [0])])

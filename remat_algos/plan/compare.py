@@ -243,6 +243,7 @@ def _together(request: Request, clock: Clock) -> tuple[list[Entry], Stop]:
 
     portfolio = Portfolio(problem, shared, request.task, polish=request.polish, lowest=lowest)
     portfolio.run(request.solvers)
+    portfolio.rerun(request.solvers)
     return _entries(portfolio, request.solvers, clock), portfolio.stop
 
 

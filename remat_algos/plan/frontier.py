@@ -228,6 +228,7 @@ def frontier(
     floor = least.figures[0] if least is not None and lowest.stop.complete else 0
     if lowest.stop is not Stop.INTERRUPTED:
         portfolio.run(request.solvers)
+        portfolio.rerun(request.solvers)
     if portfolio.stop.complete and least is not None:
         _refine(request, portfolio, least.figures[0], clock.share(progress=clock.within_stage(0.9)))
     shown_candidates = [each for each in portfolio.candidates if each.figures[0] >= floor]

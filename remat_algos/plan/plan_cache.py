@@ -4,13 +4,18 @@ import contextlib
 import functools
 import hashlib
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import remat_algos.kernels as kernels
 import remat_algos.plan as package
+from remat_algos.allocate.allocators.registry import get_allocator
+from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
 from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Clock
@@ -44,8 +49,8 @@ def solve_cached(
 
     Names, residents and the order in which a node reads may differ, ids and operators may not. The cache is the folder
     `plans` of REMAT_CACHE_DIR, by default `~/.cache/remat_algos`. A plan from it is verified as `Plan.load` does, so a
-    stale or broken file is ignored. Plans of a search that was stopped are not cached, and none while a user's solver
-    is registered.
+    stale or broken file is ignored. No plan computes more than a cached one for a lower limit. Plans of a search that
+    was stopped are not cached, and none while a user's solver is registered.
 
     Parameters
     ----------
@@ -79,22 +84,53 @@ def answered_before(request: Request) -> Plan:
         return near_lowest(budget, lambda part, lowest: answered_before(replace(request, budget=part)))
     canonical = _canonical(graph, timed=request.link is not None)
     limits = _in_bytes(budget, graph, canonical)
-    file = _cache_file(canonical, limits, request)
-    if file is None:
+    folder = _folder()
+    if folder is None:
         return answered(request, Clock())
-    with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
-        found = Plan.load(file, canonical)
-        if (found.budget, found.solver) == (limits, request.name):
-            with contextlib.suppress(OSError):  # a read-only folder
-                os.utime(file)  # the least recently used are removed first
-            return replace(_carried_over(found, graph, budget), link=request.link)
+    question, limit = _question(canonical, request), _hash(limits.record())
+    found = _loaded(folder.glob(f"{question}-{limit}-*.json"), canonical, request, limits)
+    if found is not None:
+        found = _cheapest(found, folder, question, canonical, request)
+        return replace(_carried_over(found, graph, budget), link=request.link)
     plan = answered(request, Clock())
     if plan.report.stop.complete:
+        plan = _cheapest(plan, folder, question, canonical, request)
+        peak, compute = plan.peak_memory, plan.simulation.compute
         with contextlib.suppress(OSError, RematError):  # a full disk, a folder that was removed
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _carried_over(plan, canonical, limits).save(file)
-            _evict(file.parent)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _carried_over(plan, canonical, limits).save(folder / f"{question}-{limit}-{peak}-{compute}.json")
+            _evict(folder)
     return plan
+
+
+def _loaded(files: Iterable[Path], canonical: ComputationGraph, request: Request, limits: Budget | None) -> Plan | None:
+    """The plan of the first file that has one, for these limits or, with None, for any."""
+    for file in files:
+        with contextlib.suppress(OSError, RematError):  # no such file, or it holds no plan of this graph
+            found = Plan.load(file, canonical)
+            if found.solver == request.name and limits in (None, found.budget):
+                with contextlib.suppress(OSError):  # a read-only folder
+                    os.utime(file)  # the least recently used are removed first
+                return found
+    return None
+
+
+def _cheapest(plan: Plan, folder: Path, question: str, canonical: ComputationGraph, request: Request) -> Plan:
+    """The plan, with the schedule of one for a lower limit if that is cheaper."""
+    if plan.limit is None or plan.budget.least or plan.link is not None:
+        return plan
+    stricter = list[tuple[int, Path]]()
+    for file in folder.glob(f"{question}-*.json"):
+        figures = re.fullmatch(r".*-(\d+)-(\d+)", file.stem)
+        if figures and int(figures[1]) <= plan.limit and int(figures[2]) < plan.simulation.compute:
+            stricter.append((int(figures[2]), file))
+    found = _loaded((file for _, file in sorted(stricter)), canonical, request, None)
+    if found is None:
+        return plan
+    simulation = simulate(plan.graph, found.schedule)
+    reservation = get_allocator(PEAK).reserve(simulation)
+    changed = replace(plan, simulation=simulation, reservation=reservation, method=found.method)
+    return replace(changed, details={}, narrower=None)
 
 
 def _canonical(graph: ComputationGraph, *, timed: bool = False) -> ComputationGraph:
@@ -136,18 +172,22 @@ def _carried_over(plan: Plan, graph: ComputationGraph, budget: Budget) -> Plan:
     )
 
 
-def _cache_file(canonical: ComputationGraph, limits: Budget, request: Request) -> Path | None:
-    """The file of a plan, named by a hash of all its inputs; None if it cannot be cached."""
-    if not all(each.function.__module__.startswith("remat_algos.") for each in list_solvers()):
-        return None
-    folder = cache_folder("plans", "plans")
-    if folder is None:
-        return None
+def _folder() -> Path | None:
+    """The folder of the cache; None if plans cannot be cached."""
+    ours = all(each.function.__module__.startswith("remat_algos.") for each in list_solvers())
+    return cache_folder("plans", "plans") if ours else None
+
+
+def _question(canonical: ComputationGraph, request: Request) -> str:
+    """A hash of all that a plan depends on, except the limits."""
     labels = canonical.labels  # the hash of a graph has neither
     link = None if request.link is None else request.link.figures
-    asked = limits.record(), request.name, request.task.effort, link
-    key = (_source_state(), canonical.hash, labels.ops, labels.compute_unit, labels.compute_scale, *asked)
-    return folder / f"{hashlib.sha256(repr(key).encode()).hexdigest()[:32]}.json"
+    asked = request.name, request.task.effort, link
+    return _hash((_source_state(), canonical.hash, labels.ops, labels.compute_unit, labels.compute_scale, *asked))
+
+
+def _hash(key: Any) -> str:
+    return hashlib.sha256(repr(key).encode()).hexdigest()[:32]
 
 
 @functools.cache

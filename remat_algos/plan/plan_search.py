@@ -107,10 +107,20 @@ class PlanSearch:
     problem : Problem
     clock : Clock
     bounds : BoundSearch
+    whole_lowest : Portfolio, optional
+        The run of the same request for the budget "least", if it was made before.
     """
 
-    def __init__(self, request: Request, problem: Problem, clock: Clock, bounds: BoundSearch) -> None:
+    def __init__(
+        self,
+        request: Request,
+        problem: Problem,
+        clock: Clock,
+        bounds: BoundSearch,
+        whole_lowest: Portfolio | None = None,
+    ) -> None:
         self.request, self.problem, self.clock, self.bounds = request, problem, clock, bounds
+        self.whole_lowest = whole_lowest
         self.out_of_memory: list[str] = []  # beside solvers and allocators
         self._lowest: Portfolio | None = None
         self._part = bounds.effort.search_share * request.criterion.search_share
@@ -119,7 +129,9 @@ class PlanSearch:
         """The run for the budget "least", whole if it does not reach the limit."""
         if self._lowest is None:
             clock = self.clock.share(LOWEST_SHARE * self._part, report)
-            run = lowest_run(self.request, self.problem, clock, sought=limit, bound=self.bounds.goal)
+            run = lowest_run(
+                self.request, self.problem, clock, sought=limit, whole=self.whole_lowest, bound=self.bounds.goal
+            )
             best = run.best()
             if best is not None and best.figures[0] <= limit:
                 return run
@@ -145,10 +157,14 @@ class PlanSearch:
             portfolio.lowest = None
             portfolio.note(stop)
         portfolio.run(request.starting if interrupted else request.solvers, request.options)
+        if not interrupted:
+            portfolio.rerun(request.solvers, request.options)
         if request.named is not None and not interrupted:
             _check_served(request.named[0], portfolio)
         if not request.raw:
             portfolio.guard()
+        if least and not interrupted:
+            self.whole_lowest = portfolio
         return portfolio, self._chosen(portfolio)
 
     def _portfolio(self, problem: Problem) -> Portfolio:

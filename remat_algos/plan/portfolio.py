@@ -34,6 +34,8 @@ SOLVING = 0.75  # of a solver's time; the rest is for polishing
 PROGRESS_SOLVING = 0.9  # of its progress: polishing is mostly shorter than it may be
 PROGRESS_LOWEST = 0.4  # of what is left, for the lowest peak
 FIRST_SHARE = 0.1  # of that, and of its time, for the first searches alone
+# A solver that used up its share of the time runs again if it then gets so many times as much.
+LONGER = 2.0
 MIN_PRICE = 0.03  # of a solver, for its share of the progress
 MAX_KEPT = 64  # candidates of one solver under a limit
 LARGE = 10_000  # nodes, from which one simulation may take longer than there is time
@@ -66,6 +68,8 @@ class SolverResult:
     stop : Stop
         How the run ended.
     seconds : float
+    share : float
+        Seconds that its last run was given; 0 without a time limit.
     reason : str
         Why it has no candidates, or no more.
     error : Exception, optional
@@ -79,6 +83,7 @@ class SolverResult:
     skipped: Mapping[str, int] = field(default_factory=dict)
     stop: Stop = Stop.DONE
     seconds: float = 0.0
+    share: float = 0.0
     reason: str = ""
     error: BudgetError | GraphError | ScheduleError | MemoryError | None = None
 
@@ -214,6 +219,23 @@ class Portfolio:
             self._is_unmet()
         self.note(ending.stop)
 
+    def rerun(self, solvers: Sequence[Solver], options: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Run solvers again that used up their share of the time, in the time that the others left.
+
+        So a run that leaves something out has used its time. A solver runs again only where it gets at least `LONGER`
+        times the time it had.
+        """
+        with until_stopped() as ending:
+            for solver in in_order(solvers):
+                result, left = self.results.get(solver.name), self.clock.left
+                if not left or result is None or result.stop is not Stop.DEADLINE or self.enough:
+                    continue
+                n_waiting = sum(each.stop is Stop.DEADLINE for each in self.results.values())
+                share = max(1 / n_waiting, min(1.0, LONGER * result.share / left))
+                if share * left >= LONGER * result.share:
+                    self._run_solver(solver, options, self.clock.share(share))
+        self.note(ending.stop)
+
     def _is_unmet(self) -> bool:
         """True if the limit is below the lowest peak, which is searched once if no candidate fits so far."""
         limit, lowest = self.problem.limit, self.lowest
@@ -340,7 +362,7 @@ class Portfolio:
             result.reason, result.stop = NOT_TRIED, Stop.DEADLINE
         if result.reason:
             return
-        result.stop, result.error = Stop.DONE, None
+        result.stop, result.error, result.share = Stop.DONE, None, clock.left or 0.0
         self.running = solver.name
         solving = clock.share(SOLVING, clock.within_stage(PROGRESS_SOLVING))
         try:
@@ -504,9 +526,15 @@ class Portfolio:
 
 
 def lowest_run(
-    request: Request, problem: Problem, clock: Clock, *, sought: int | None = None, **settings: Any
+    request: Request,
+    problem: Problem,
+    clock: Clock,
+    *,
+    sought: int | None = None,
+    whole: Portfolio | None = None,
+    **settings: Any,
 ) -> Portfolio:
-    """The run of a request for the budget "least", with settings of the portfolio.
+    """The run of a request for the budget "least", with settings of the portfolio; `whole` is that run, if known.
 
     If a peak is sought, the first searches of that run are made alone, and are all if they reach it. The whole run
     makes them too, so it reaches what they do. The short searches of the effort "fast" need its other schedules.
@@ -521,6 +549,8 @@ def lowest_run(
         if first.stop is Stop.INTERRUPTED or (best is not None and best.figures[0] <= sought):
             return first
         clock = clock.share(progress=clock.within_stage())
+    if whole is not None:
+        return whole
     portfolio = Portfolio(least, clock, request.task, polish=request.polish, **settings)
     if first is not None and clock.deadline is not None:
         portfolio.take(first)  # a time limit may end the whole run before its searches

@@ -15,11 +15,15 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.offloading import plan_with_copies
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.plan_search import BoundSearch, PlanSearch
+from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.request import Request
 from remat_algos.plan.reserved_search import STOPPED, ReservedSearch
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
 from remat_algos.solvers.registry import AUTO
+
+# Share of the time for the lowest bytes; the rest is for the search within them.
+LOWEST_SHARE = 0.5
 
 
 @checked_arguments
@@ -174,14 +178,20 @@ def answered(request: Request, clock: Clock) -> Plan:
     return near_lowest(request.budget, half)
 
 
-def _searched(request: Request, clock: Clock) -> Plan:
-    """The best plan for a budget other than a share above the lowest peak."""
+def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -> Plan:
+    """The best plan for a budget other than a share above the lowest peak.
+
+    `lowest` is the run of the same request for the budget "least", if it is known.
+    """
     with interrupted_as(STOPPED):
         problem = request.problem()
         problem.check_regions()
-        bounds = BoundSearch(request, problem, clock)
-    runs = PlanSearch(request, problem, clock, bounds)
-    searches = ReservedSearch(problem, runs.within, request.criterion, clock)
+        own = clock
+        if problem.minimizes_peak and problem.overhead_limit is None:
+            own = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
+        bounds = BoundSearch(request, problem, own)
+    runs = PlanSearch(request, problem, own, bounds, lowest)
+    searches = ReservedSearch(problem, runs.within, request.criterion, own)
     if bounds.stop is Stop.INTERRUPTED:
         searches.stop = bounds.stop
     try:
@@ -191,11 +201,15 @@ def _searched(request: Request, clock: Clock) -> Plan:
         if error.plan is not None:
             error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
         raise
-    bound = (bounds.raised if request.ends_at_bound else bounds.on_demand)(best, searches.stop)
+    again = own is not clock and best.figures[1] > request.graph.needed_compute
+    again = (
+        again
+        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
+        and not request.criterion.n_compared(request.graph)
+    )
+    bound = (bounds.raised if request.ends_at_bound and not again else bounds.on_demand)(best, searches.stop)
     stop = searches.stop | bounds.stop
-    if stop is not Stop.INTERRUPTED:
-        clock.finish()
-    return problem.plan(
+    plan = problem.plan(
         best,
         solver=request.name,
         options=request.options,
@@ -204,6 +218,47 @@ def _searched(request: Request, clock: Clock) -> Plan:
         bound=bound,
         reservation=reservation,
     )
+    if again:
+        plan = _asked_again(request, plan, runs.whole_lowest, clock)
+    if (stop | plan.report.stop) is not Stop.INTERRUPTED:
+        clock.finish()
+    return plan
+
+
+def _asked_again(request: Request, lowest: Plan, run: Portfolio | None, clock: Clock) -> Plan:
+    """The plan of the lowest bytes, or the plan for a budget of those bytes if that is cheaper.
+
+    The search is the one that such a budget gets, and is repeated where its plan takes fewer bytes than were asked for:
+    so no plan for the bytes of the result is cheaper.
+    """
+    plan = lowest
+    while True:
+        asked = replace(request, budget=replace(request.budget, memory=plan.reservation.memory))
+        try:
+            other = _searched(asked, clock.share(progress=clock.within_stage()), run)
+        except BudgetError:  # at the time limit, or by a solver that finds less for a limit than for the lowest peak
+            return plan
+        stop = plan.report.stop | other.report.stop
+        if (other.overhead, other.reservation.memory) >= (plan.overhead, plan.reservation.memory):
+            return replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop), **_bound_of(other))
+        fewer = other.reservation.memory < plan.reservation.memory
+        plan = replace(
+            other,
+            budget=lowest.budget,
+            limit=lowest.limit,
+            seconds=clock.elapsed,
+            report=replace(lowest.report, stop=stop, skipped=other.report.skipped),
+            solver_peak_bound=lowest.solver_peak_bound,
+            **_bound_of(other),
+        )
+        if stop is Stop.INTERRUPTED or not fewer:
+            return plan
+
+
+def _bound_of(plan: Plan) -> dict[str, Any]:
+    """The bound of a plan, computed or not."""
+    search = plan.bound_search
+    return {"bound": plan.bound, "bound_search": None} if search is None else {"bound": None, "bound_search": search}
 
 
 def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> Plan:

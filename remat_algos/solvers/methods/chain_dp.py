@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from remat_algos.context import Clock, Stop
+from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float32, Float64, Int64
 from remat_algos.ir.graph import ComputationGraph
@@ -261,7 +261,7 @@ def _frontier(table: ChainTable, clock: Clock) -> Iterator[Candidate]:
             n_steps += len(candidate.schedule)
         clock.progress(done + 1)
         if n_steps > MAX_ALL_STEPS:
-            clock.note(Stop.DEADLINE)
+            clock.skipped["too long together"] += points.size - done - 1
             return
 
 
