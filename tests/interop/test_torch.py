@@ -716,15 +716,35 @@ def test_sizes_that_depend_on_data_are_refused_in_words():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_tensors_of_a_subclass_are_refused_in_words():
+def test_tensors_of_a_subclass_are_planned_as_their_parts():
     from torch.testing._internal.two_tensor import TwoTensor
 
-    pair = TwoTensor(X, X)
-    with pytest.raises(GraphError, match=r"is part of a tensor of a subclass; plans are for plain tensors"):
-        remat.rematerialize(Layers(torch.relu), (pair,), "80%")
-    call = torch.compile(Layers(torch.relu), backend=remat.backend("80%"), dynamic=False)
-    with pytest.raises(Exception, match="plans are for plain tensors"):
-        call(pair)
+    class Pairs(nn.Module):
+        """Results, a buffer that is written into, and gradients from outside are pairs."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = Layers(torch.sigmoid)
+            self.register_buffer("total", TwoTensor(torch.zeros(16), torch.ones(16)))
+
+        def forward(self, x):
+            y = self.layers(x) * self.total.cos().sum()
+            self.total.add_(x.detach().sum(0))
+            return y.exp(), x.sin() * self.total.sin()
+
+    def trained(call, model):
+        pair = TwoTensor(X, X + 1).requires_grad_()
+        loss = sum(each.sum() for each in call(pair))
+        loss.backward()
+        return [each for t in (loss, pair.grad, model.total) for each in (t.a, t.b)] + [
+            getattr(each.grad, part) for each in model.parameters() for part in ("a", "b")
+        ]
+
+    eager, model = Pairs(), Pairs()
+    model.load_state_dict(eager.state_dict())
+    call = torch.compile(model, backend=remat.backend("80%", solver="greedy_remat"), dynamic=False)
+    for _ in range(2):
+        assert_equal(trained(call, model), trained(eager, eager))
 
 
 def joint_of(target):

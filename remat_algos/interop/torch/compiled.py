@@ -15,11 +15,11 @@ from remat_algos.interop.torch.planning import GraphReport, Partitioner, Trainin
 from remat_algos.interop.torch.private import (
     CAPTURE_RECURRENT,
     DataDependent,
-    Tangent,
     allow_recurrent_layers,
     aot_autograd,
     checkpoint_regions,
     export_joint,
+    n_forward,
     not_captured,
     recurrent_layers,
 )
@@ -229,7 +229,8 @@ def capture(
     request = TrainingRequest.of("100%", rng=rng, cost=cost, workspace=workspace)
     with contextlib.ExitStack() as stack:
         joint = export(stack, model, inputs, keywords or {})
-        return request.capture(joint.graph_module, _forward_outputs(joint.graph_module))
+        module = joint.graph_module
+        return request.capture(module, n_forward(module.graph.output_node().meta["desc"]))
 
 
 def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -242,10 +243,3 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
             "the model's Python depends on data, so it is not one graph; use "
             "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
         ) from error
-
-
-def _forward_outputs(joint: fx.GraphModule) -> int:
-    """Number of outputs of a joint graph's forward part; after them each input has a gradient, or None."""
-    inputs = joint.graph.find_nodes(op="placeholder")
-    n_tangents = sum(isinstance(node.meta.get("desc"), Tangent) for node in inputs)
-    return len(joint.graph.output_node().args[0]) - (len(inputs) - n_tangents if n_tangents else 0)

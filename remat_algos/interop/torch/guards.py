@@ -9,7 +9,7 @@ import torch
 
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.private import PlainInput, Tangent, tree_leaves
+from remat_algos.interop.torch.private import OUTSIDE, PlainInput, tree_leaves
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import listed, shortened
 
@@ -22,7 +22,7 @@ def recomputed_from_inputs(model: Captured, simulation: Simulation) -> Reread:
     assert model.module is not None
     inputs = [node for node in model.module.graph.nodes if node.op in ("placeholder", "get_attr")]
     about = [node.meta.get("desc") for node in inputs]
-    keys = [_key(each) for each in about if not isinstance(each, Tangent)]  # in the order of residents
+    keys = [_key(each) for each in about if not isinstance(each, OUTSIDE)]  # in the order of residents
     graph, found = model.graph, dict[int | str, list[str]]()
     if graph.resident is None:
         return found

@@ -15,6 +15,7 @@ from remat_algos.interop.torch.private import (
     InputMutation,
     checkpoint_regions,
     inductor,
+    origin,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
@@ -55,7 +56,7 @@ class InductorPartitioner(CustomPartitioner):
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """The forward and the backward module of a joint graph."""
         returned = gm.graph.output_node().meta["desc"]
-        if any(isinstance(each, InputMutation) for each in returned) or gm.graph.find_nodes(
+        if any(isinstance(origin(each), InputMutation) for each in returned) or gm.graph.find_nodes(
             op="call_function", target=torch.ops.aten.copy_.default
         ):
             raise BackendError(

@@ -14,18 +14,18 @@ from remat_algos.errors import GraphError
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.torch.draws import DRAW, STATE, add_states, is_draw
 from remat_algos.interop.torch.private import (
+    OUTSIDE,
     RECOMPUTE,
     SYMBOLS,
     Buffer,
-    HigherOrderOperator,
     InputMutation,
     Operator,
     Parameter,
-    SubclassPart,
-    Tangent,
     checkpoint_region,
     constant_size,
     module_of,
+    origin,
+    runs_modules,
     storage_key,
     writes_into_arguments,
 )
@@ -128,7 +128,8 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     Raises
     ------
     GraphError
-        If there are dynamic shapes, sparse tensors, tensor subclasses, or operators that write into their arguments.
+        If there are dynamic shapes, sparse tensors, branches or loops of tensors, or operators that write into their
+        arguments.
     """
     for node in module.graph.nodes:
         _check(node)
@@ -138,7 +139,8 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
     copies: dict[fx.Node, Any] = {}  # fixed sizes become numbers
     first_of: dict[Any, fx.Node] = {}
     twins: dict[int, int] = {}  # storage of a repeated computation, to that of the first
-    for node in module.graph.nodes:
+    # a token of effects of the backward part enters where it is first read
+    for node in sorted(module.graph.nodes, key=lambda node: node.op != "placeholder"):
         if getattr(node.target, "namespace", "") == PROFILER:
             continue
         size = constant_size(node.meta.get("val"))
@@ -146,6 +148,8 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copies[node] = size
             continue
         copies[node] = copy = graph.node_copy(node, copies.__getitem__)
+        if node.op != "output":
+            copy.meta |= {"val": node.meta.get("val"), "desc": origin(node.meta.get("desc"))}
         if size is not None:
             copies[node], copy.meta[STORAGES] = size, []
             continue
@@ -163,14 +167,14 @@ def tidy(module: fx.GraphModule, replay: bool) -> fx.GraphModule:
             copy.meta[STORAGES] = [(twins.get(key, key), size) for key, size in stored]
     _clone_mutated(graph)
     _locate_views(graph)
-    graph.eliminate_dead_code()
+    graph.eliminate_dead_code(lambda node: node.is_impure() or _is_effect(node))
     if replay:
         add_states(graph)
     return fx.GraphModule(module, graph)
 
 
 def _check(node: fx.Node) -> None:
-    if isinstance(node.target, HigherOrderOperator):
+    if runs_modules(node):
         raise GraphError(
             f"{shortened(node.name)} runs modules of its own, as branches and loops of tensors do; plans are for plain "
             "operators: leave it out of the model that is compiled"
@@ -183,10 +187,6 @@ def _check(node: fx.Node) -> None:
         raise GraphError(
             f"{shortened(node.name)} is a sparse tensor; plans are for dense ones: leave sparse=True out of the layer"
         )
-    if isinstance(node.meta.get("desc"), SubclassPart):
-        raise GraphError(
-            f"{shortened(node.name)} is part of a tensor of a subclass; plans are for plain tensors: give one"
-        )
     if node.op == "call_function" and writes_into_arguments(node.target):
         raise GraphError(
             f"{shortened(node.name)} ({shortened(node.target)}) writes into its arguments; "
@@ -197,7 +197,7 @@ def _check(node: fx.Node) -> None:
 def _equal_calls(node: fx.Node) -> Any:
     """A key, equal for two calls that compute the same; None if no other may replace this one."""
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
-    if node.op != "call_function" or not plain or is_draw(node):
+    if node.op != "call_function" or not plain or is_draw(node) or _is_effect(node):
         return None
     key = (node.target, _hashable(node.args), _hashable(node.kwargs))
     try:
@@ -205,6 +205,13 @@ def _equal_calls(node: fx.Node) -> Any:
     except TypeError:
         return None
     return key
+
+
+def _is_effect(node: fx.Node) -> bool:
+    """True for a call without results, or among processes: it must run, once, in the order of the model."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    return node.meta.get("val") is None or getattr(node.target, "namespace", "") in COLLECTIVES
 
 
 def _hashable(argument: Any) -> Any:
@@ -231,7 +238,8 @@ def _clone_mutated(graph: fx.Graph) -> None:
         reader = min(node.users, key=readers.__getitem__)
         return readers[reader], reader.all_input_nodes.index(node)
 
-    mutated = [about.mutated_input for about in output.meta["desc"] if isinstance(about, InputMutation)]
+    results = map(origin, output.meta["desc"])
+    mutated = [origin(about.mutated_input) for about in results if isinstance(about, InputMutation)]
     inputs = graph.find_nodes(op="placeholder")
     read = [node for node in inputs if node.users and node.meta.get("desc") in mutated]
     place = inputs[-1]
@@ -330,13 +338,14 @@ class _JointRows:
         self.residents: dict[fx.Node, tuple[int, ...]] = {}
         self.place: dict[int, tuple[bool, int]] = {}  # of a storage: true for a resident, and its id
         self.backward: set[fx.Node] = set()
-        self.effects: list[int] = []  # values without bytes of operators that must run
-        self.last_draw: list[int] = []  # read by the next draw, so that draws keep their order
+        # values without bytes that the next draw or effect reads, so that they keep their order
+        self.last_draw: list[int] = []
+        self.last_effect: list[int] = []
         self.boundary: list[int] = []  # the value of the node between forward and backward
 
     def read_input(self, node: fx.Node) -> None:
         """Add a resident, or a gradient from outside."""
-        if isinstance(node.meta.get("desc"), Tangent):
+        if isinstance(node.meta.get("desc"), OUTSIDE):
             self.backward.add(node)
             self.tangents.append(node)
             return
@@ -348,11 +357,14 @@ class _JointRows:
     def read_call(self, node: fx.Node) -> None:
         """Add a call; a view of a stored result makes no row."""
         draw = node.meta.get(DRAW, node)  # the draw whose state it reads
-        if any(each in self.backward for each in draw.all_input_nodes):
+        effect = _is_effect(node)
+        ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
+        before = (self.last_draw if ordered else []) + (self.last_effect if effect else [])
+        if any(each in self.backward for each in draw.all_input_nodes) or any(map(self._is_backward, before)):
             self.backward.add(node)
             self._separate()
         new = {key: size for key, size in node.meta[STORAGES] if key not in self.place}
-        if not new and node.meta[STORAGES]:
+        if not new and node.meta[STORAGES] and not effect:
             self._locate(node)
             return
         reads = [x for each in node.all_input_nodes for x in self.values[each]]
@@ -361,18 +373,15 @@ class _JointRows:
             reads += self.boundary
         if STATE in node.meta:
             reads += self.values[node.meta[STATE]]
-        ordered = node is not draw or (is_draw(node) and STATE not in node.meta)
-        if ordered:
-            reads += self.last_draw
+        reads += before
         places = range(len(self.memory), len(self.memory) + len(new))
         self.place |= {key: (False, x) for key, x in zip(new, places, strict=True)}
-        once = node.meta.get(ONCE, False) or ordered or not isinstance(node.target, Operator)
-        once |= getattr(node.target, "namespace", "") in COLLECTIVES
+        once = node.meta.get(ONCE, False) or ordered or effect or not isinstance(node.target, Operator)
         self._add(_Row(node, reads, residents, 0, once, node in self.backward), [*new.values()])
         if is_draw(node):
             self.last_draw = [self._mark()]
-        elif not new:
-            self.effects.append(self._mark())
+        if effect:
+            self.last_effect = [self._mark()]
         self._locate(node)
         for part in _parts(node):
             for key in dict(part.meta[STORAGES]):
@@ -397,6 +406,10 @@ class _JointRows:
         """Add a value without bytes to the last row."""
         return self._value(0)
 
+    def _is_backward(self, x: int) -> bool:
+        """True if a value is made in the backward part."""
+        return self.rows[self.producer[x]].backward
+
     def _locate(self, node: fx.Node) -> None:
         places = [self.place[key] for key in dict(node.meta[STORAGES])]
         self.values[node] = tuple(i for resident, i in places if not resident)
@@ -410,7 +423,7 @@ class _JointRows:
             raise GraphError(
                 f"{shortened(late[0])}, an output, reads a gradient from outside; return it from another model"
             )
-        reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.effects
+        reads = [x for node in self.forward_outputs for x in self.values[node]] + self.last_draw + self.last_effect
         runs = {self.producer[x] for x in reads}
         for v in reversed(range(len(self.rows))):
             if v in runs:
@@ -433,7 +446,7 @@ class _JointRows:
         self._separate()
         output = np.zeros(len(self.memory), bool)
         output[[x for node in self.outputs for x in self.values[node]]] = True
-        output[self.boundary + self.last_draw + self.effects] = True
+        output[self.boundary + self.last_draw + self.last_effect] = True
         read_indptr, read_indices = from_lists([row.reads for row in self.rows])
         compute, workspace, unit = price([row.operator for row in self.rows])
         for v, row in enumerate(self.rows):  # a draw that reruns holds the state that it restores

@@ -11,7 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import PlanError
 from remat_algos.interop.torch.draws import DRAW, STATE, draw_again
 from remat_algos.interop.torch.joint import Captured
-from remat_algos.interop.torch.private import Saved, SavedUnchecked, Tangent
+from remat_algos.interop.torch.private import OUTSIDE, Saved, SavedUnchecked
 from remat_algos.interop.torch.storages import STORAGES, storages
 from remat_algos.interop.torch.streams import arrive, check_streams, leave, load, store
 from remat_algos.schedule.schedule import Schedule
@@ -61,7 +61,7 @@ def split(captured: Captured, schedule: Simulation | Schedule | Iterable[int]) -
     """
     module, simulation = _checked(captured, schedule)
     inputs = module.graph.find_nodes(op="placeholder")
-    tangents = [node for node in inputs if isinstance(node.meta.get("desc"), Tangent)]
+    tangents = [node for node in inputs if isinstance(node.meta.get("desc"), OUTSIDE)]
     outputs, about = captured.outputs, module.graph.output_node().meta["desc"]
     steps = list(simulation.steps())
     cut = next(i for i, step in enumerate(steps) if step.node == captured.boundary)
@@ -253,4 +253,4 @@ class _Lowering:
         return received
 
     def _first_input(self) -> fx.Node:
-        return next(copy for (node, _), copy in self.copies.items() if isinstance(node.meta.get("desc"), Tangent))
+        return next(copy for (node, _), copy in self.copies.items() if isinstance(node.meta.get("desc"), OUTSIDE))

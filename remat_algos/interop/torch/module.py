@@ -19,6 +19,7 @@ from remat_algos.interop.torch.private import (
     Parameter,
     compile_joint,
     leaves_with_paths,
+    origin,
     path_text,
     tree_leaves,
 )
@@ -172,8 +173,8 @@ class Rematerialized(nn.Module):
         self._planned[mode] = _OfMode(call, [*joint.params_spec, *joint.buffers_spec], reports, reread)
         if reports and self._check:
             nodes = joint.graph_module.graph.nodes
-            returned = joint.graph_module.graph.output_node().meta["desc"]
-            written = [each.mutated_input.target for each in returned if _writes_parameter(each)]
+            returned = map(origin, joint.graph_module.graph.output_node().meta["desc"])
+            written = [origin(each.mutated_input).target for each in returned if _writes_parameter(each)]
             try:
                 _check_pass(self, args, kwargs, any(is_draw(node) for node in nodes), written)
             except BaseException:
@@ -253,7 +254,7 @@ def _mode(model: nn.Module) -> Any:
 
 
 def _writes_parameter(result: Any) -> bool:
-    return isinstance(result, InputMutation) and isinstance(result.mutated_input, Parameter)
+    return isinstance(result, InputMutation) and isinstance(origin(result.mutated_input), Parameter)
 
 
 def _check_pass(

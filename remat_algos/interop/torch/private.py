@@ -53,8 +53,12 @@ InputMutation: Any = _find(_DESCRIPTORS, "InputMutationAOTOutput")
 Parameter: Any = _find(_DESCRIPTORS, "ParamAOTInput")
 Buffer: Any = _find(_DESCRIPTORS, "BufferAOTInput")
 PlainInput: Any = _find(_DESCRIPTORS, "PlainAOTInput")
-Tangent: Any = _find(_DESCRIPTORS, "TangentAOTInput")
-SubclassPart: Any = _find(_DESCRIPTORS, "SubclassGetAttrAOTInput")
+OUTSIDE: Any = _find(_DESCRIPTORS, "TangentAOTInput"), _find(_DESCRIPTORS, "BackwardTokenAOTInput")
+_BACKWARD: Any = _find(_DESCRIPTORS, "GradAOTOutput"), _find(_DESCRIPTORS, "BackwardTokenAOTOutput")
+_SUBCLASS_PARTS: Any = (
+    _find(_DESCRIPTORS, "SubclassGetAttrAOTInput"),
+    _find(_DESCRIPTORS, "SubclassGetAttrAOTOutput"),
+)
 Saved: Any = _find(_DESCRIPTORS, "SavedForBackwardsAOTOutput")
 SavedUnchecked: Any = _find(_DESCRIPTORS, "SavedForBackwardsNoVcCheckAOTOutput")
 aot_autograd: Any = _find("torch._dynamo.backends.common", "aot_autograd")
@@ -68,6 +72,10 @@ tree_leaves: Any = _find("torch.utils._pytree", "tree_leaves")
 leaves_with_paths: Any = _find("torch.utils._pytree", "tree_flatten_with_path")
 path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
+_ATTENTION: Any = (
+    _find("torch._higher_order_ops.flex_attention", "flex_attention"),
+    _find("torch._higher_order_ops.flex_attention", "flex_attention_backward"),
+)
 
 _find("torch._dynamo.utils", "counters")
 _find("torch.compiler", "_is_compiling_flag")
@@ -114,6 +122,26 @@ def inductor() -> tuple[Any, Any]:
 def storage_key(tensor: Any) -> int:
     """A key, equal for tensors with the same storage while one of them is alive."""
     return tensor.untyped_storage()._cdata
+
+
+def origin(about: Any) -> Any:
+    """The description of an input or result; that of the whole tensor for a part of a subclass such as DTensor."""
+    while isinstance(about, _SUBCLASS_PARTS):
+        about = about.base
+    return about
+
+
+def n_forward(outputs: Any) -> int:
+    """Number of outputs of the forward part, from the descriptions of all; an input without gradient has None."""
+    places = (i for i, about in enumerate(map(origin, outputs)) if about is None or isinstance(about, _BACKWARD))
+    return next(places, len(outputs))
+
+
+def runs_modules(node: Any) -> bool:
+    """True if a call runs modules of the graph, as branches and loops of tensors do; attention's are part of it."""
+    if not isinstance(node.target, HigherOrderOperator) or node.target in _ATTENTION:
+        return False
+    return any(read.op == "get_attr" and "val" not in read.meta for read in node.all_input_nodes)
 
 
 SYMBOLS = torch.SymInt | torch.SymFloat | torch.SymBool
