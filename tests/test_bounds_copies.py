@@ -166,21 +166,6 @@ def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch,
 
 
 @given(data=st.data(), timed=timed_graphs())
-def test_bounds_of_a_node_alone_are_those_of_its_prices(data, timed):
-    graph, times = timed
-    limit = data.draw(limits(graph))
-    best = least_time(graph, limit, times)
-    node = data.draw(st.integers(0, graph.n_nodes - 1))
-    if not graph.needed[node]:
-        with pytest.raises(ValueError, match="no output needs the node"):
-            list(time_bounds(graph, limit, times, nodes=[node]))
-        return
-    for found in time_bounds(graph, limit, times, nodes=[node]):
-        assert found.nodes == (node,)
-        assert best is None or (found.time <= best and not found.infeasible)
-
-
-@given(data=st.data(), timed=timed_graphs())
 def test_no_plan_takes_less_than_any_prices_prove(data, timed):
     graph, times = timed
     limit = data.draw(limits(graph))

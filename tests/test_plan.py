@@ -350,7 +350,7 @@ def test_a_bound_may_be_what_is_computed_but_no_more(monkeypatch):
     for scope in ("canonical", "chain", "fixed order"):
         plant(monkeypatch, another, optimal_in=scope)
         claim = {"bound_scope": scope, "bound_source": "another", "gap": None, "details": {}}
-        with pytest.warns(UserWarning, match=r"by another; it was not proven here"):
+        with pytest.raises(ClaimError, match=r"by another; it was not proven here"):
             verify(GRAPH, record(bound=PLAN.simulation.compute, **claim))
         with pytest.raises(ClaimError, match=f"bound {PLAN.simulation.compute + 1} "):
             verify(GRAPH, record(bound=PLAN.simulation.compute + 1, **claim))

@@ -4,7 +4,6 @@ import functools
 import json
 import pickle
 import re
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -349,18 +348,18 @@ def test_the_cells_of_a_bound():
     assert bound_cells(plan) == ("0.0 %", "optimal")
 
 
-def test_a_moment_bound_that_takes_too_long_is_a_warning(monkeypatch):
+def test_a_moment_bound_that_takes_too_long_is_refused_by_verify_and_a_claim_of_a_loaded_plan(monkeypatch, tmp_path):
     from remat_algos.plan import claims as room
 
     plan = solve(GRAPH, "50%")
     assert plan.bound.source == "moments"
-    with monkeypatch.context() as patch:
-        patch.setattr(room, "prove", lambda graph, *_: (graph.needed_compute, False))
-        with pytest.warns(UserWarning, match=f"30 s proved {GRAPH.needed_compute}"):
-            verify(GRAPH, plan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    plan.save(tmp_path / "plan.json")
+    verify(GRAPH, plan)
+    assert Plan.load(tmp_path / "plan.json", GRAPH).bound.proven
+    monkeypatch.setattr(room, "prove", lambda graph, *_: (graph.needed_compute, False))
+    with pytest.raises(ClaimError, match=f"30 s proved {GRAPH.needed_compute}"):
         verify(GRAPH, plan)
+    assert not Plan.load(tmp_path / "plan.json", GRAPH).bound.proven
 
 
 # ---------------------------------------------------------------- remat bound

@@ -271,19 +271,17 @@ def test_what_is_not_proven_here_is_called_a_claim(claimed):
     assert "optimal" not in text + repr(claimed) + claimed._repr_html_()
     assert bound_cells(claimed) == ("15.4 % claimed", "not proven")
     assert not claimed.bound.proven
-    with pytest.warns(UserWarning, match="the lower bound 15 on compute, by believer; it was not proven here"):
+    with pytest.raises(ra.errors.ClaimError, match="bound 15 on compute, by believer; it was not proven here within"):
         verify(GRAPH, claimed)
 
 
-def test_verify_says_what_is_correct_and_what_is_claimed(claimed, remat):
+def test_verify_says_what_is_correct_and_refuses_what_is_not_proven(claimed, remat):
     said = remat("verify", "graph.txt", "plan.json")
-    assert said.code == 0
-    assert "all figures are correct" not in said.flat
-    assert "what was checked is correct: " in said.flat
-    assert "lower bound 15 by believer: claimed, not proven here" in said.flat
-    assert "also in the file, not checked: bound, solver, method, options, seconds" in said.flat
-    found = remat("verify", "graph.txt", "plan.json", "--json").record
-    assert (found["bound_proven"], found["not_checked"][0]) == (False, "bound")
+    assert (said.code, said.out) == (1, "")
+    assert "the plan claims the lower bound 15 on compute, by believer; it was not proven here" in " ".join(
+        said.err.split()
+    )
+    assert remat("verify", "graph.txt", "plan.json", "--json").record["valid"] is False
     plan("auto").save("proven.json")
     said = remat("verify", "graph.txt", "proven.json")
     assert "all figures are correct: 14 steps" in said.flat

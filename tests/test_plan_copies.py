@@ -24,7 +24,6 @@ from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.labels import KEEP, Labels
 from remat_algos.plan.breakdown import breakdown
-from remat_algos.plan.claims import checked
 from remat_algos.plan.cost_noise import CostNoise
 from remat_algos.plan.explain import offload_of
 from remat_algos.plan.plan import Plan, read_plan
@@ -120,12 +119,6 @@ def test_the_plan_cache_gives_the_link_of_the_request(tmp_path, monkeypatch):
     assert second.time == first.time
 
 
-def checked_plan(record):
-    """The bound of a record, and its doubts."""
-    found = checked(GRAPH, record)
-    return found.bound, found.doubts
-
-
 RECORD = planned().record(frees=True)
 
 
@@ -192,28 +185,12 @@ def test_a_bound_on_time_is_proven_again(source, tmp_path):
         program = moment_bound(GRAPH, plan.limit, plan.bound.nodes, times=LinkTimes(*LINK.times(GRAPH)))
         assert program.compute >= plan.bound.compute
         plan = replace(plan, bound=ComputeBound(program.compute, plan.bound.nodes, solver=source))
-    again, doubts = read_plan(files(plan, tmp_path), GRAPH)
+    again = read_plan(files(plan, tmp_path), GRAPH, strict=True)
     assert again.bound.proven
-    assert not doubts
-    assert again.record()["bound"] == plan.record()["bound"] < plan.time
-    (tmp_path / "plan.json").write_text(json.dumps(plan.record() | {"bound": plan.time, "gap": 0.0}))
-    again, doubts = read_plan(tmp_path / "plan.json", GRAPH)
-    assert list(doubts) == ["bound"]
-    assert not again.bound.proven
-    assert f"claimed by {source}, not proven here" in " ".join(str(again).split())
-
-
-def test_a_bound_on_time_by_prices_is_that_of_its_own_node():
-    plan = ra.solve(GRAPH, "45%", link=LINK, effort="fast")
-    record = plan.record()
-    assert record["bound"] > GRAPH.needed_compute
-    record["details"]["bound"] = {"nodes": ["v0"]}
-    again, doubts = checked_plan(record)
-    assert "at the first run of v0; proven here is" in doubts["bound"]
-    assert not again.proven
-    record["details"]["bound"] = {"nodes": [*plan.bound.record(GRAPH)["nodes"], "v0"]}
-    with pytest.raises(PlanError, match='goes with another "bound_source"'):
-        checked_plan(record)
+    assert again.record() == plan.record()
+    assert plan.record()["bound"] < plan.time
+    with pytest.raises(ClaimError, match=rf"^the plan claims the lower bound {plan.time} on time, by the first run of"):
+        verify(GRAPH, plan.record() | {"bound": plan.time, "gap": 0.0})
 
 
 @pytest.mark.parametrize("source", ["moments", "closure", "milp", "oracle of delphi"])

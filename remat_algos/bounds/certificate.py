@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
-from remat_algos.bounds.link_bound import TimeBound, time_bounds
+from remat_algos.bounds.link_bound import TimeBound, time_bounds, time_proof
 from remat_algos.bounds.memory import two_path_bound
-from remat_algos.bounds.moments import PROGRAMS, LinkTimes, choose_moments, moment_bound
+from remat_algos.bounds.moments import PROGRAMS, STOPPED_EARLY, LinkTimes, choose_moments, moment_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
@@ -147,9 +147,13 @@ def rising_time_bounds(
             yield best
 
 
-def prove(graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float) -> tuple[int, bool]:
-    """The compute that nodes and price of a bound prove, and False if the seconds were too few to be sure."""
+def prove(
+    graph: ComputationGraph, limit: int, claim: ComputeBound, seconds: float, times: LinkTimes | None = None
+) -> tuple[int, bool]:
+    """The compute, with times of copies the time, that nodes and prices prove; False if the seconds were too few."""
+    if claim.prices is not None and times is not None:
+        return time_proof(graph, limit, times, TimeBound(claim.compute, claim.nodes, claim.prices)), True
     if claim.price is not None:
         return closure_proof(graph, limit, claim.nodes[0], claim.price), True
-    found = moment_bound(graph, limit, claim.nodes, seconds=seconds)
-    return found.compute, found.status == "optimal"
+    found = moment_bound(graph, limit, claim.nodes, times=times, seconds=seconds)
+    return found.compute, found.status != STOPPED_EARLY

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.bounds.link_bound import LinkPrices
 from remat_algos.bounds.memory import PORTION, bytes_in_id_order, forced_bytes, runs_once
 from remat_algos.context import WHOLE
 from remat_algos.errors import PlanError
@@ -37,6 +38,8 @@ class ComputeBound:
         prove a peak (`two_path_bound`), these: memory is counted at a run of one of them.
     price : (int, int), optional
         (p, k): a byte costs p / 2**k at that step. Only a closure bound, which has one node, has a price.
+    prices : LinkPrices, optional
+        Of a bound on time by minimum cuts, which has one node: what a byte and the link cost.
     infeasible : bool
         True if no schedule fits: the bytes that must be live at these runs exceed the limit.
     forced : int
@@ -59,6 +62,7 @@ class ComputeBound:
     compute: int
     nodes: tuple[int, ...] = ()
     price: tuple[int, int] | None = None
+    prices: LinkPrices | None = None
     infeasible: bool = False
     forced: int = 0
     scope: str = ANY_ORDER
@@ -85,12 +89,15 @@ class ComputeBound:
 
     @checked_arguments
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
-        """The proof for JSON: names or ids of the nodes, and the price as "p/2^k"."""
+        """The proof for JSON: names or ids of the nodes, and the price as "p/2^k" or the prices of a link."""
         for node in self.nodes:
             _check_moment(graph, node, self.price or (0, 0))
         names = graph.labels.names is not None
         nodes = [graph.labels[v] if names else v for v in self.nodes]
-        return {"nodes": nodes} | ({} if self.price is None else {"price": "{}/2^{}".format(*self.price)})
+        record: dict[str, Any] = {"nodes": nodes}
+        if self.price is not None:
+            record["price"] = "{}/2^{}".format(*self.price)
+        return record if self.prices is None else record | {"prices": self.prices.record()}
 
     @classmethod
     @checked_arguments
@@ -103,8 +110,13 @@ class ComputeBound:
         known = isinstance(given, list) and all(type(each) in (str, int) and each in ids for each in given)
         if not known or not given:
             raise PlanError(f'"bound" in the details of the plan is {quoted(record)}; expected its nodes')
-        price = record.get("price")
-        return cls(compute, tuple(ids[each] for each in given), None if price is None else _price(price))
+        price, prices = record.get("price"), record.get("prices")
+        return cls(
+            compute,
+            tuple(ids[each] for each in given),
+            None if price is None else _price(price),
+            None if prices is None else LinkPrices.claimed(prices),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,6 +1,6 @@
 """A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, frexp, inf
@@ -10,10 +10,12 @@ import numpy as np
 
 from remat_algos.bounds.memory import bytes_in_id_order, runs_once
 from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
-from remat_algos.ir.arrays import Int64
+from remat_algos.errors import PlanError
+from remat_algos.ir.arrays import Int64, is_count
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.kernels.flow import FlowNetwork
+from remat_algos.text.wording import quoted
 
 LINK_PRICES, LINK_RATES = TIME_SOURCES = ("minimum cuts with a link", "integer program with a link")
 """Sources of bounds on time: by minimum cuts, and by an integer program."""
@@ -28,6 +30,10 @@ LATE = 1e-4  # of one pass: time by which stores must end too late for another s
 MAX_PRICE = 1e6  # of all bytes, in one pass
 PATIENCE = 60  # cuts without a better bound after which other moments are left out
 MAX_ARCS = 3_000_000  # of the networks of these cuts
+# A record has at most as many starts; `time_bounds` needs fewer.
+MAX_STARTS = 1000
+# A record has no price above it; `time_bounds` finds none above MAX_PRICE times the compute of one pass.
+MAX_RECORDED = 1e30
 MANY, TOO_MANY = 6_000, 16_000  # nodes whose ancestors are counted; their number squared is the cost
 
 
@@ -48,6 +54,26 @@ class LinkPrices:
     byte: float = 0.0
     out: tuple[tuple[int, float], ...] = ()
     into: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """The prices for JSON, which keeps every digit of a float; starts without a price are left out."""
+        return {"byte": self.byte, "out": [[start, price] for start, price in self.out if price], "into": self.into}
+
+    @classmethod
+    def claimed(cls, record: Any) -> "LinkPrices":
+        """Read the prices of a record; PlanError for anything else."""
+        known = isinstance(record, Mapping) and record.keys() == {"byte", "out", "into"}
+        rows = record["out"] if known else None
+        if (
+            not isinstance(rows, list)
+            or len(rows) > MAX_STARTS
+            or not all(isinstance(row, list) and len(row) == 2 and is_count(row[0]) for row in rows)
+            or not all(_is_price(price) for price in (record["byte"], record["into"], *(price for _, price in rows)))
+        ):
+            raise PlanError(
+                f'"prices" of the plan\'s bound are {quoted(record)}; expected "byte", "out" as [start, price], "into"'
+            )
+        return cls(float(record["byte"]), tuple((start, float(price)) for start, price in rows), float(record["into"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +145,9 @@ def time_bounds(
     limit: int,
     times: LinkTimes,
     *,
-    nodes: Sequence[int] | None = None,
     look: Callable[[], object] | None = None,
 ) -> Iterator[TimeBound]:
-    """Yield the rising bounds on the way to `time_bound`, all above one pass; of given nodes alone, in order.
-
-    Raises
-    ------
-    ValueError
-        If a given node is not needed.
+    """Yield the rising bounds on the way to `time_bound`, all above one pass.
 
     Examples
     --------
@@ -135,16 +155,12 @@ def time_bounds(
     >>> [bound.infeasible for bound in time_bounds(graph, 3, LinkTimes([1] * 3, [1] * 3))]
     [True]
     """
-    if nodes is None:
-        live = bytes_in_id_order(graph)
-        most_first = np.argsort(-live, kind="stable")
-        nodes = most_first[live[most_first] > limit].tolist()
-    elif not graph.needed[list(nodes)].all():
-        raise ValueError("no output needs the node, so it may have no first run")
+    live = bytes_in_id_order(graph)
+    most_first = np.argsort(-live, kind="stable")
     best, prices = graph.needed_compute, LinkPrices()
     cuts = arcs = 0
     begin: Int64 | None = None
-    for node in nodes:
+    for node in most_first[live[most_first] > limit].tolist():
         if cuts >= PATIENCE or arcs > MAX_ARCS:
             return
         if look is not None:
@@ -167,6 +183,11 @@ def time_bounds(
 def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: TimeBound) -> int:
     """The lower bound on time that the node and prices of a bound prove, by a single cut.
 
+    Raises
+    ------
+    ValueError
+        If the node is not needed, or the prices of the link sum up to more than 1.
+
     Examples
     --------
     >>> graph = ComputationGraph.from_edges(
@@ -177,9 +198,15 @@ def time_proof(graph: ComputationGraph, limit: int, times: LinkTimes, bound: Tim
     """
     if bound.prices is None:
         return graph.needed_compute
-    node = bound.nodes[0]
+    (node,) = bound.nodes
+    if not graph.needed[node]:
+        raise ValueError("no output needs the node, so it may have no first run")
     moment = _PricedMoment(graph, limit, times, node, _begin(graph))
     return max(graph.needed_compute, moment.cut(bound.prices)[0])
+
+
+def _is_price(number: Any) -> bool:
+    return type(number) in (int, float) and 0 <= number <= MAX_RECORDED
 
 
 def _begin(graph: ComputationGraph) -> Int64:

@@ -138,7 +138,9 @@ def _bound(
         for found in rising_time_bounds(graph, limit, times, effort=effort, last=last, clock=clock):
             if found.infeasible or found.time > best.compute:
                 source = LINK_PRICES if found.prices is not None else LINK_RATES
-                best = ComputeBound(found.time, found.nodes, infeasible=found.infeasible, solver=source)
+                best = ComputeBound(
+                    found.time, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=source
+                )
     return best, ending.stop
 
 

@@ -367,26 +367,26 @@ class Plan:
     @checked_arguments
     def load(cls, path: str | os.PathLike[str], graph: ComputationGraph) -> Plan:
         """Read a plan for a graph, before or after its differentiation, and verify it; the errors of `verify`."""
-        return read_plan(path, graph)[0]
+        return read_plan(path, graph)
 
     def __str__(self) -> str:
         return "\n".join([printable(_headline(self)), *labelled(plan_rows(self))])
 
 
-def read_plan(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
-    """Read and verify a plan; return it with its doubts (`Checked`)."""
+def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: bool = False) -> Plan:
+    """Read and verify a plan; `strict` as in `checked`."""
     record = read_record(path)
     try:
-        return plan_of(record, graph)
+        return plan_of(record, graph, strict)
     except PlanError as error:
         raise type(error)(f"{shortened_path(Path(path).name)}: {error}") from error
 
 
-def plan_of(record: Mapping[str, Any], graph: ComputationGraph) -> tuple[Plan, Mapping[str, str]]:
-    """Verify the record of a plan; return the plan with its doubts (`Checked`)."""
-    found = checked(graph, shaped(record))
+def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:
+    """Verify the record of a plan; `strict` as in `checked`."""
+    found = checked(graph, shaped(record), strict)
     details = record.get("details", {})
-    plan = Plan(
+    return Plan(
         graph=found.graph,
         budget=Budget(**(record["budget"] or {})),
         limit=record["limit"],
@@ -405,7 +405,6 @@ def plan_of(record: Mapping[str, Any], graph: ComputationGraph) -> tuple[Plan, M
         loaded=True,
         link=found.link,
     )
-    return plan, found.doubts
 
 
 def bounded(plan: Plan) -> Plan:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.errors import PlanError, warn
+from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.claims import Checked, checked
 from remat_algos.plan.plan import Plan
@@ -19,13 +19,15 @@ from remat_algos.text.wording import shortened_path
 def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Simulation:
     """Simulate a plan's schedule anew, and compare and prove what the plan claims.
 
-    The bound on compute is proven again by the nodes and the price that the plan names: a closure bound by one minimum
-    cut, a moment bound by its integer program, within 30 seconds. A solver claimed to have proven it runs again for at
-    most a second, from the plan's own schedule. A bound that is neither proven nor disproven then stays a claim: a
-    warning says so, and so does a plan from `Plan.load`. A bound by anything else is refused.
-    The addresses in an arena are compared with the lifetimes of its buffers. A file without them is packed again; a
-    warning says so if its arena is not reached in a few seconds, which disproves nothing. What another allocator
-    reserves is modelled again.
+    The bound is proven again by the nodes and prices that the plan names: by one minimum cut, or by an integer program.
+    A solver claimed to have proven it runs again, from the plan's own schedule. A bound that is not proven again within
+    30 seconds, and one by anything else, are refused. `Plan.load` spends a second on a bound by a solver, and marks one
+    that stays open as claimed (``plan.bound.proven``).
+    The addresses in an arena are compared with the lifetimes of its buffers; a file without them is packed again. What
+    another allocator reserves is modelled again.
+
+    The problem is that of the plan: its options of `differentiate`, its budget, link, allocator and constraints.
+    `remat verify` prints them.
 
     The solver of a plan, its seconds and its `details`, such as overheads of other solvers, cannot be checked beyond
     their types.
@@ -47,8 +49,8 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     PlanError
         If it is no plan, or one for another graph.
     ClaimError
-        If the schedule cannot be run, a claim is false, or its bound is by what proves none; it states the claim and
-        the figure found.
+        If the schedule cannot be run, a claim is false, or a bound is not proven again; it states the claim and the
+        figure found.
 
     Examples
     --------
@@ -57,19 +59,18 @@ def verify(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.Pa
     >>> verify(graph, solve(graph, "100%")).peak_memory
     2
     """
-    found = verified(graph, plan)
-    for doubt in found.doubts.values():
-        warn(doubt, UserWarning)
-    return found.simulation
+    return verified(graph, plan, strict=True).simulation
 
 
-def verified(graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str]) -> Checked:
-    """Verify a plan, and return what was found."""
+def verified(
+    graph: ComputationGraph, plan: Plan | Mapping[str, Any] | str | os.PathLike[str], strict: bool = False
+) -> Checked:
+    """Verify a plan, `strict` as in `checked`, and return what was found."""
     if isinstance(plan, str | os.PathLike):
         record = read_record(plan)
         try:
-            return checked(graph, shaped(record))
+            return checked(graph, shaped(record), strict)
         except PlanError as error:
             raise type(error)(f"{shortened_path(Path(plan).name)}: {error}") from error
     given = plan if isinstance(plan, Mapping) else check_kind(plan, Plan, "plan").record()
-    return checked(graph, shaped(given))
+    return checked(graph, shaped(given), strict)

@@ -192,7 +192,7 @@ class SweepResults(Sequence[dict[str, Any]]):
         if not isinstance(record, dict):
             file = shortened_path(store.result_file(job))
             raise PlanError(f"{file} is damaged, and holds no plan; remove it, and run the sweep again")
-        return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))[0]
+        return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
 
     def csv(self) -> str:
         """The table as CSV."""

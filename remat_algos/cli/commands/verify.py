@@ -1,7 +1,7 @@
-"""remat verify: the claims of a plan compared with its simulation, and claims that cannot be checked."""
+"""remat verify: the problem of a plan, its claims compared with its simulation, and what cannot be checked."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from remat_algos.cli.exit_code import ExitCode
@@ -11,7 +11,7 @@ from remat_algos.cli.output import add_json, print_json, print_text
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
 
-HELP = "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong"
+HELP = "simulate a plan, check its figures and prove its bound again; exit code 1 if one is wrong or not proven"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
-    """Verify the plan; 1 if a claim is false."""
+    """Verify the plan; 1 if a claim is false, or a bound not proven."""
     from remat_algos.errors import ClaimError
     from remat_algos.plan.plan import read_plan
     from remat_algos.text.wording import counted
 
     graph = read_source(arguments)
     try:
-        plan, doubts = read_plan(arguments.plan, graph)
+        plan = read_plan(arguments.plan, graph, strict=True)
     except ClaimError as error:
         if arguments.json:
             print_json({"valid": False, "reason": str(error)})
@@ -40,19 +40,45 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         claims += ["time", "overhead_in_time", "host_peak"] if plan.link is not None else []
         record = plan.record()
         figures = {name: record[name] for name in claims} | plan.reservation.record()
-        proven = plan.bound is not None and plan.bound.proven
-        verdict = {"bound_proven": proven, "not_checked": _not_checked(plan, doubts)}
-        print_json({"valid": True, "graph_hash": graph.source_hash, **figures, **verdict})
+        problem = {name: record.get(name) for name in ("differentiate", "budget", "link", "allocator", "constraints")}
+        verdict = {"bound_proven": plan.bound is not None, "not_checked": _not_checked(plan)}
+        print_json({"valid": True, "graph_hash": graph.source_hash, "problem": problem, **figures, **verdict})
     else:
         added = (
             counted(plan.graph.n_nodes - graph.n_nodes, "gradient node") if plan.graph is not graph else "no gradients"
         )
         print_text(f"{arguments.graph}: {counted(graph.n_nodes, 'node')}; {added} added (as in the plan)")
-        _print(plan, doubts)
+        print_text(f"problem, from the plan: {'; '.join(_problem(plan))}")
+        _print(plan)
     return ExitCode.DONE
 
 
-def _print(plan: "Plan", doubts: Mapping[str, str]) -> None:
+def _problem(plan: "Plan") -> Iterator[str]:
+    """The entries of the plan that say what was planned, and so what its bound holds for."""
+    from remat_algos.allocate.reservation import PEAK
+    from remat_algos.text.units import exact_bytes
+    from remat_algos.text.wording import listed, shortened
+
+    derivation = plan.graph.derivation
+    if derivation is not None:
+        options = derivation.options
+        loss = options["loss"]
+        yield f"gradients of {'every output' if loss is None else listed([shortened(each) for each in loss], 4)}"
+        yield f"factor {options['factor']}"
+        yield "parameter gradients" if options["parameter_gradients"] else "no parameter gradients"
+        if options["keep_outputs"]:
+            yield "outputs kept"
+        if options.get("encode"):
+            yield f"feature maps encoded, of {options['encode']} bits an element"
+    yield f"budget {plan.budget}"
+    if plan.link is not None:
+        host = "" if plan.link.host is None else f", at most {exact_bytes(plan.link.host)} on the host"
+        yield f"copies over {plan.link}{host}"
+    if plan.reservation.allocator != PEAK:
+        yield f"allocator {plan.reservation.allocator}"
+
+
+def _print(plan: "Plan") -> None:
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.text.units import format_bytes
     from remat_algos.text.wording import shortened
@@ -65,10 +91,8 @@ def _print(plan: "Plan", doubts: Mapping[str, str]) -> None:
     by = f"{noun} by {reservation.allocator}" if reservation.allocation is None else noun
     packs = f", {by} {format_bytes(reservation.memory)}" if noun else ""
     overhead = plan.graph.labels.compute(simulation.overhead)
-    open_claims = "bound" in doubts or "packed_memory" in doubts
-    which = "what was checked is correct" if open_claims else "all figures are correct"
     print_text(
-        f"{which}: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
+        f"all figures are correct: {len(simulation.schedule)} steps, peak {format_bytes(simulation.peak_memory)} "
         f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
     )
     if plan.timeline is not None:
@@ -80,15 +104,14 @@ def _print(plan: "Plan", doubts: Mapping[str, str]) -> None:
     if plan.constraints is not None:
         print_text(f"constraints kept: {plan.constraints}")
     if plan.bound is not None:
-        by = "proven again" if plan.bound.proven else "claimed, not proven here"
         bound = plan.graph.labels.compute(plan.bound.compute)
-        print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: {by}")
-    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan, doubts))}")
+        print_text(f"lower bound {bound} by {shortened(plan.bound.source)}: proven again")
+    print_text(f"also in the file, not checked: {', '.join(_not_checked(plan))}")
 
 
-def _not_checked(plan: "Plan", doubts: Mapping[str, str]) -> list[str]:
+def _not_checked(plan: "Plan") -> list[str]:
     """The unchecked entries of the plan, with all details except the proof of the bound."""
     from remat_algos.plan.claims import NEVER_CHECKED
 
     details = [f"details.{name}" for name in plan.record()["details"] if name != "bound"]
-    return [*doubts, *(name for name in NEVER_CHECKED if name != "details"), *details]
+    return [*(name for name in NEVER_CHECKED if name != "details"), *details]
