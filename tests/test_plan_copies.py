@@ -44,7 +44,7 @@ from tests.oracles import copies
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
-LINK = Link(1e9, 2e9, 0, 10**6, "slow")
+LINK = Link(1e9, 2e9, 0, 10**6, "slow", share=1)
 
 
 def timed():

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.moments import LinkTimes
 from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.main import main
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, planned_share
 from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
 from remat_algos.ir.labels import Labels
@@ -18,6 +19,7 @@ from remat_algos.models.registry import read_reference
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request
+from remat_algos.schedule.timeline import timeline
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 FORMS = "give pcie4, pcie5, nvlink-c2c, or rates such as 50GB/s"
@@ -58,7 +60,11 @@ def test_without_a_link_the_unit_of_costs_does_not_matter():
             "a link needs costs that are times, and those of this graph are in 'FLOPs'; give",
         ),
         ("", "pcie5", "a link needs costs that are times, and those of this graph are without a unit; give costs in"),
-        ("ns", Link(1e9, 1e-30), "copies at 1e-30 bytes/s take 2**53 units of compute or more; give a faster link"),
+        (
+            "ns",
+            Link(1e9, 1e-30),
+            "copies at 9e-31 bytes/s take 2**53 units of compute or more; give a faster link",
+        ),
     ],
 )
 def test_a_faulty_link_is_told_before_anything_is_planned(solve, unit, link, sentence):
@@ -189,7 +195,8 @@ def test_an_order_is_simulated_over_the_link_of_its_plan_or_another(said):
     assert plan["loads"]
     own = record(said, "simulate", MODEL, "plan.json")[1]
     assert (own["time"], own["host_peak"]) == (plan["time"], plan["host_peak"])
-    assert record(said, "simulate", MODEL, "plan.txt", "--link", "pcie4")[1]["time"] == own["time"]
+    share = ("--link", "pcie4", "--link-share", "90%")
+    assert record(said, "simulate", MODEL, "plan.txt", *share)[1]["time"] == own["time"]
     for file in ("plan.json", "plan.txt"):
         slower = record(said, "simulate", MODEL, file, "--link", "1GB/s")[1]
         assert slower["time"] > own["time"]
@@ -284,3 +291,75 @@ def test_what_does_not_go_with_a_link_is_one_line(said, words, sentence):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("remat: ")
     assert sentence in err
+
+
+# ---------------------------------------------------------------- the planned share of a link
+
+
+def half(reference=MODEL, budget="40%", **options):
+    return ra.solve(differentiated(reference), budget, effort="fast", **options)
+
+
+@pytest.mark.parametrize("share", [1, 0.9, "55%"])
+def test_time_and_bound_of_a_plan_hold_at_the_planned_share(share):
+    link = Link.of("pcie4", share)
+    plan = half(link=link)
+    assert (plan.link.share, plan.timeline.link) == (planned_share(share), link.planned)
+    assert link.planned.out == pytest.approx(planned_share(share) * 25e9)
+    assert plan.bound.compute <= plan.time == timeline(plan.simulation, link.planned).time
+    assert timeline(plan.simulation, link).time <= plan.time <= timeline(plan.simulation, link.planned.at(0.5)).time
+    ra.verify(plan.graph, plan.record())
+    faster = {**plan.record(), "link": {**plan.link.record(), "share": min(1, plan.link.share + 0.05)}}
+    if link.share < 1:
+        with pytest.raises(ra.errors.ClaimError, match="the plan claims time"):
+            ra.verify(plan.graph, faster)
+
+
+def test_a_plan_by_default_survives_a_link_that_attains_nine_tenths():
+    """Planned to the last byte, it costs more there than recomputation alone."""
+    alone, plan, greedy = half(), half(link="pcie4"), half(link=Link.of("pcie4", share=1))
+    slower = Link.of("pcie4").at(0.9)
+    assert timeline(plan.simulation, slower).time == plan.time < alone.time
+    assert timeline(greedy.simulation, slower).time > greedy.time
+
+
+@pytest.mark.parametrize(
+    ("share", "other"), [(0, "0"), (1.5, "1.5"), (True, "True"), ("90", "'90'"), ("x%", "'x%'"), (float("nan"), "nan")]
+)
+def test_what_is_no_share_is_one_sentence(share, other):
+    sentence = f'"share" of the link is {other}; give more than 0% and at most 100%, such as 90%'
+    for call in (lambda: Link(1e9, 1e9, share=share), lambda: Link.of("pcie5", share)):
+        with pytest.raises(GraphError) as error:
+            call()
+        assert str(error.value) == sentence
+
+
+def test_a_plan_prints_its_share_and_its_time_at_others(said):
+    text = " ".join(said("simulate", MODEL, "plan.json")[1].split())
+    assert "more than one pass at 90 % of the rate" in text
+    assert "% at 100 % of the rate" in text
+    assert "% at 80 % of the rate copies" in text
+    text = " ".join(said("simulate", MODEL, "plan.json", "--link", "20GB/s")[1].split())
+    assert "more than one pass at" not in text
+    assert "% at 80 % of the rate copies" in text
+    small = timed("us")
+    text = " ".join(str(ra.solve(small, "60%", link="1MB/s", effort="fast")).split())
+    assert "takes less time at 90 % of the rate" in text
+    text = " ".join(str(ra.solve(small, "100%", link="1MB/s", effort="fast")).split())
+    assert "optimal: no schedule takes less time" in text
+    assert "at 90 % of the rate" not in text.partition("lower bound")[2]
+
+
+@pytest.mark.parametrize("link", ["1GB/s", Link(1e9, 1e9), {"out": "1GB/s", "into": 1e9}])
+def test_every_door_takes_a_link_as_solve_does(link):
+    graph = timed("us")
+    plan = ra.solve(graph, "40%", link=link)
+    assert timeline(plan.simulation, link).time == timeline(plan.simulation, Link(1e9, 1e9)).time
+    assert ra.execute(graph, plan, link=link).mismatches == []
+    limit = plan.limit
+    assert ra.bounds.time_bound(graph, limit, link) == ra.bounds.time_bound(
+        graph, limit, LinkTimes(*Link(1e9, 1e9).times(graph))
+    )
+    for call in (lambda: timeline(plan.simulation, "fast"), lambda: ra.execute(graph, plan, link="fast")):
+        with pytest.raises(GraphError, match=f"no link is called 'fast'; {FORMS}"):
+            call()

@@ -22,7 +22,7 @@ from remat_algos.schedule.timeline import linger
 from tests.oracles.copies import random_copies
 from tests.small_graphs import small_graphs
 
-LINK = Link(out=2e9, into=1e9, latency=0)  # a byte takes half a nanosecond out, one back
+LINK = Link(out=2e9, into=1e9, latency=0, share=1)  # a byte takes half a nanosecond out, one back
 
 
 def timed(graph):

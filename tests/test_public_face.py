@@ -210,7 +210,8 @@ FREE = """
     rounds rows rule scale seconds seed seeds shortest size solver solvers source start step steps subjects
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
-    executor folder gradients islands jobs left modules moves processes results retries retry_failed shard stop timeout
+    executor folder gradients islands jobs left modules moves processes results retries retry_failed share shard stop
+    timeout
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import bytes_in_id_order, runs_once
 from remat_algos.bounds.moments import LinkTimes, ancestors, compute_up_to, descendants
+from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int64, is_count
 from remat_algos.ir.csr import row_of
@@ -103,8 +105,9 @@ class TimeBound:
     infeasible: bool = False
 
 
+@checked_arguments
 def time_bound(
-    graph: ComputationGraph, limit: int, times: LinkTimes, *, look: Callable[[], object] | None = None
+    graph: ComputationGraph, limit: int, link: LinkTimes | AnyLink, *, look: Callable[[], object] | None = None
 ) -> TimeBound:
     """Compute a lower bound on the time of plans with a peak of at most `limit`, any copies included.
 
@@ -116,7 +119,8 @@ def time_bound(
     graph : ComputationGraph
     limit : int
         Bytes of the peak.
-    times : LinkTimes
+    link : Link, Device, mapping, str, path or LinkTimes
+        As `solve` takes it, at its full rates: `link.planned` has those of plans. Or the times of all copies.
     look : callable, optional
         Called before each moment; an exception ends the search.
 
@@ -124,6 +128,13 @@ def time_bound(
     -------
     TimeBound
         The highest of the moments tried: those of the most bytes in id order come first.
+
+    Raises
+    ------
+    GraphError
+        If it is no link, or the costs of the graph are no times.
+    ValueError
+        If the times are not those of the graph's values.
 
     Examples
     --------
@@ -134,6 +145,7 @@ def time_bound(
     >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).time for t in (5, 11, 16)]
     [40, 41, 44]
     """
+    times = link if isinstance(link, LinkTimes) else LinkTimes(*get_link(link).times(graph))
     bound = TimeBound(graph.needed_compute)
     for rising in time_bounds(graph, limit, times, look=look):
         bound = rising

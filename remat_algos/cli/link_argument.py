@@ -15,7 +15,7 @@ PLANNED = "values may also be stored on the host and loaded back, over this link
 
 
 def add_link(parser: argparse.ArgumentParser, meaning: str = PLANNED) -> None:
-    """--link and --host."""
+    """--link, --host and --link-share."""
     group = parser.add_argument_group("copies to the host (the costs of the graph must be times)")
     group.add_argument(
         "--link",
@@ -25,6 +25,12 @@ def add_link(parser: argparse.ArgumentParser, meaning: str = PLANNED) -> None:
         "states one",
     )
     group.add_argument("--host", metavar="SIZE", type=_host, help="limit of the bytes on the host, such as 64GiB")
+    group.add_argument(
+        "--link-share",
+        metavar="SHARE",
+        type=_share,
+        help="share of the rates that plans use (90%%): a link that attains less than planned makes compute wait",
+    )
 
 
 def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
@@ -32,9 +38,10 @@ def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link 
     from remat_algos.cost.devices import get_link
 
     link = default if arguments.link is None else arguments.link
-    if link is None and arguments.host is not None:
-        raise argparse.ArgumentTypeError("--host goes with --link; give that too")
-    return None if link is None else get_link(link, arguments.host)
+    for option, value in (("--host", arguments.host), ("--link-share", arguments.link_share)):
+        if link is None and value is not None:
+            raise argparse.ArgumentTypeError(f"{option} goes with --link; give that too")
+    return None if link is None else get_link(link, arguments.host, arguments.link_share)
 
 
 def check_timeline(picture: str | None, link: Link | None) -> None:
@@ -53,6 +60,12 @@ def _host(text: str) -> Any:
     from remat_algos.cost.links import host_limit
 
     return _checked(host_limit, text)
+
+
+def _share(text: str) -> Any:
+    from remat_algos.cost.links import planned_share
+
+    return _checked(planned_share, text)
 
 
 def _checked(read: Any, text: str) -> Any:

@@ -294,7 +294,7 @@ AnyLink = Link | Device | str | os.PathLike[str] | Mapping[str, Any]
 """A link as `get_link` takes it."""
 
 
-def get_link(link: AnyLink, host: int | str | None = None) -> Link:
+def get_link(link: AnyLink, host: int | str | None = None, share: float | str | None = None) -> Link:
     """Return a link of the table, of given rates, or of a device.
 
     Parameters
@@ -303,6 +303,8 @@ def get_link(link: AnyLink, host: int | str | None = None) -> Link:
         A text or record as `Link.of` reads it, or the file of a device that states a link.
     host : int or str, optional
         Bytes of host memory, "64GiB" for example, in place of the link's own limit.
+    share : float or str, optional
+        Share of the rates that plans use, such as "95%", in place of the link's own.
 
     Returns
     -------
@@ -311,7 +313,7 @@ def get_link(link: AnyLink, host: int | str | None = None) -> Link:
     Raises
     ------
     GraphError
-        If the text is none of these, the device has no link, or the limit is not above 0.
+        If the text is none of these, the device has no link, the limit is not above 0, or the share is impossible.
 
     Examples
     --------
@@ -325,9 +327,9 @@ def get_link(link: AnyLink, host: int | str | None = None) -> Link:
         remedy = 'give its file the key "link", measure it by `remat calibrate --backend cupy`, or give rates: 50GB/s'
         raise GraphError(f"device {quoted(device.name)} states no link; {remedy}")
     found = device.link if device is not None and device.link is not None else Link.of(link)  # type: ignore[arg-type]
-    if host is None:
-        return found
-    return replace(found, host=host_limit(host) if isinstance(host, str) else host)
+    if host is not None:
+        found = replace(found, host=host_limit(host) if isinstance(host, str) else host)
+    return found if share is None else Link.of(found, share)
 
 
 def _plain(name: str) -> str:

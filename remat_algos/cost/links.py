@@ -1,8 +1,8 @@
-"""Links between a device and its host: bytes/s each way, latency, host memory."""
+"""Links between a device and its host: bytes/s each way, latency, host memory, the share that plans use."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -20,10 +20,14 @@ LATENCY = 1e-5
 """Assumed seconds per copy of the links in the table, which data sheets lack: the order of an asynchronous copy from a
 framework. `remat calibrate` measures it."""
 
+PLANNED_SHARE = 0.9
+"""Default share of the rates that plans use. Plans that use a link to the last byte cost more than recomputation alone
+where it attains 10 % less."""
+
 _MAX_RATE = 1e30  # as of devices
 PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 """Units of costs that are times, and how many of each a second has."""
-_KEYS = ("out", "into", "latency", "host", "name", "source")
+_KEYS = ("out", "into", "latency", "host", "name", "source", "share")
 _RATE = re.compile(r"\s*(.*?)\s*/\s*s\s*")
 
 
@@ -44,6 +48,9 @@ class Link:
     name : str, optional
     source : str, optional
         Where the numbers come from.
+    share : float or str, optional
+        Share of the rates that plans use, above 0 and at most 1, such as 0.95 or "95%"; by default 0.9. The time of a
+        plan and its lower bound are those at this share (`planned`).
 
     Raises
     ------
@@ -63,6 +70,7 @@ class Link:
     host: int | None = None
     name: str = ""
     source: str = ""
+    share: float = PLANNED_SHARE
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -70,6 +78,7 @@ class Link:
     def __str__(self) -> str:
         out, into = (f"{rate / 1e9:.6g} GB/s" for rate in (self.out, self.into))
         rates = f"{out} each way" if self.out == self.into else f"{out} out, {into} in"
+        rates += f", planned at {100 * self.share:g} %" if self.share < 1 else ""
         return f"{self.name} ({rates})" if self.name and "/" not in self.name else f"a link of {rates}"
 
     def __post_init__(self) -> None:
@@ -86,6 +95,7 @@ class Link:
                     f"{self._called('host')} is {quoted(self.host)}; give whole bytes, above 0, or leave it out"
                 )
             object.__setattr__(self, "host", int(self.host))
+        object.__setattr__(self, "share", planned_share(self.share))
 
     def _called(self, what: str) -> str:
         return f'"{what}" of the link{f" {quoted(self.name)}" if self.name else ""}'
@@ -99,7 +109,7 @@ class Link:
         return float(number)
 
     @classmethod
-    def of(cls, link: "Link | str | Mapping[str, Any]") -> "Link":
+    def of(cls, link: "Link | str | Mapping[str, Any]", share: float | str | None = None) -> "Link":
         """Return a link of the table, of given rates, or of a record.
 
         Parameters
@@ -107,6 +117,8 @@ class Link:
         link : Link, str or mapping
             A name of the table, regardless of case, blanks and hyphens: "pcie5". Bytes per second: "50GB/s" both ways,
             or "50GB/s,25GB/s" out and into. Or a `record`, in which rates and `host` may be texts too.
+        share : float or str, optional
+            Share of the rates that plans use, in place of the link's own.
 
         Returns
         -------
@@ -122,6 +134,8 @@ class Link:
         >>> Link.of("PCIe 5").out, Link.of("50GB/s, 25GB/s").into
         (50000000000.0, 25000000000.0)
         """
+        if share is not None:
+            return replace(cls.of(link), share=planned_share(share))
         if isinstance(link, Link):
             return link
         if isinstance(link, Mapping):
@@ -203,9 +217,27 @@ class Link:
         return frozen(found, np.int64)
 
     @property
-    def figures(self) -> tuple[float, float, float, int | None]:
-        """All that a plan depends on: out, into, latency, host."""
-        return self.out, self.into, self.latency, self.host
+    def planned(self) -> "Link":
+        """The link that plans are made, timed and bounded for: `share` of the rates.
+
+        Examples
+        --------
+        >>> Link.of("pcie5").planned.out, Link.of("pcie5", share=1).planned.out
+        (45000000000.0, 50000000000.0)
+        """
+        return self if self.share == 1 else self.at(self.share)
+
+    def at(self, share: float) -> "Link":
+        """The link at a share of its rates, all of which plans use."""
+        share = planned_share(share)
+        out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
+        name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""
+        return replace(self, out=out, into=into, share=1.0, name=name)
+
+    @property
+    def figures(self) -> tuple[float, float, float, int | None, float]:
+        """All that a plan depends on: out, into, latency, host, share."""
+        return self.out, self.into, self.latency, self.host, self.share
 
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
@@ -243,6 +275,20 @@ def _of_record(record: Mapping[str, Any]) -> Link:
     return Link(**fields)
 
 
+def planned_share(share: float | str) -> float:
+    """A share above 0 and at most 1, written as 0.9 or as 90%; GraphError for anything else."""
+    number = share
+    if isinstance(share, str):
+        text, sign, rest = share.strip().partition("%")
+        try:
+            number = float("nan") if rest else float(Fraction(text.strip()) / (100 if sign else 1))
+        except (ValueError, ZeroDivisionError, OverflowError):
+            number = float("nan")
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0 < number <= 1:
+        raise GraphError(f'"share" of the link is {quoted(share)}; give more than 0% and at most 100%, such as 90%')
+    return float(number)
+
+
 def host_limit(text: str) -> int:
     """Bytes of a limit of host memory, from text; GraphError if it is not a size above 0."""
     try:
@@ -266,7 +312,7 @@ nvlink-c2c 450 NVIDIA, GH200 Grace Hopper Superchip (data sheet), 2023: half of 
 
 def _of_row(row: str) -> Link:
     name, rate, source = row.split(maxsplit=2)
-    return Link(float(rate) * 1e9, float(rate) * 1e9, LATENCY, None, name, source)
+    return Link(float(rate) * 1e9, float(rate) * 1e9, name=name, source=source)
 
 
 _LINKS = {link.name: link for link in map(_of_row, _TABLE.strip().splitlines())}

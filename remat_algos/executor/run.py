@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.limits import checked_limit
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.links import Link
+from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.errors import OutOfMemoryError, RematError
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.array_backend import backend as backend_of
@@ -34,7 +34,7 @@ def execute(
     seed: int = 0,
     *,
     limit: int | None = None,
-    link: Link | None = None,
+    link: AnyLink | None = None,
     checking: bool | None = None,
     timed: bool = False,
     outputs: bool = False,
@@ -63,9 +63,9 @@ def execute(
         Seed of the default operators.
     limit : int, optional
         Maximum bytes: allocated on NumPy, each request rounded up to 512; reserved by the pool on CuPy.
-    link : Link, optional
-        On NumPy, how long the copies of loaded values take; and on any backend the limit of host memory. By default
-        that of the plan; without one, copies take no longer than they need here.
+    link : Link, Device, mapping, str or path, optional
+        As `solve` takes it. On NumPy, how long the copies of loaded values take, at its full rates; and on any backend
+        the limit of host memory. By default that of the plan; without one, copies take no longer than they need here.
     checking : bool, optional
         By default if there is an allocation. Overwrite freed arrays, and each workspace before the checksums of its
         node's values, and check before and after each step that its reads are unchanged since they were computed,
@@ -106,13 +106,14 @@ def execute(
     ([1024, 2048, 2048, 2048, 2560], [1024, 2048, 2048, 2048, 2560], [])
     """
     simulation, _, planned_for = planned(graph, schedule)
+    link = planned_for if link is None else get_link(link)
     on = backend_of(backend)
     operators = SyntheticOperators(simulation.graph, seed=seed) if operators is None else operators
     check_operators(operators)
     checking = allocation is not None if checking is None else checking
     keys, outer = BufferKeys.of(simulation, allocation), sys.exception()
     loop = RunLoop(on, simulation, operators, keys, checking, timed)
-    copies = HostCopies(on, simulation, link or planned_for) if simulation.schedule.loads.size else None
+    copies = HostCopies(on, simulation, link) if simulation.schedule.loads.size else None
     del operators  # an error refers to this frame, which would keep their arrays alive
     memory: Memory | None = None
     try:

@@ -156,7 +156,7 @@ def _simulated(graph: ComputationGraph, record: Mapping[str, Any]) -> Simulation
 
 def _timed(simulation: Simulation, link: Link | None) -> Timeline:
     try:
-        return timeline(simulation, link)
+        return timeline(simulation, None if link is None else link.planned)
     except GraphError as error:
         raise PlanError(f'"link" of the plan does not go with the graph: {error}') from error
 

@@ -50,7 +50,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     plain : callable
         plain(request, clock) solves without copies.
     """
-    graph = request.graph
+    graph, planned = request.graph, link.planned
     failure: BudgetError | None = None
     try:
         alone = tuple(each for each in request.start if not each.stores.size)
@@ -66,7 +66,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
         raise _shortage(request, link, limit, best, Stop.DONE, failure) from failure
     bound, stop = ComputeBound(graph.needed_compute), best.report.stop
     if stop is not Stop.INTERRUPTED:
-        bound, ended = _bound(request, link, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
+        bound, ended = _bound(request, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
         stop |= ended
     starts = [(best.simulation, "the plan without copies")]
     if graph.mark is None or not (graph.mark == RECOMPUTE).any():
@@ -77,11 +77,11 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
                 starts.append((simulate(graph, evicted), "eviction"))
             stop |= ending.stop
     starts += [(each, "start") for each in _starts(request, link)]
-    found, ended = _searched(request, link, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
+    found, ended = _searched(request, planned, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
     near = found.figures[1] <= bound.compute + request.task.slack
     if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
-        bound, ended = _bound(request, link, limit, clock, bound)
+        bound, ended = _bound(request, planned, limit, clock, bound)
         stop |= ended
     clock.finish()
     copied = bool(found.simulation.stores.size)

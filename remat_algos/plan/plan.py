@@ -46,6 +46,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
 FORMS = (*ORDER_FORMS, "trace", "speedscope", "policy")
 SNAPSHOT = "snapshot"  # not text
+OTHER_SHARES = (1.0, 0.8)
+"""Shares of a link's rates at which the time of a plan is printed, besides the planned one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,8 +96,8 @@ class Plan:
         Without `bound`: computes it, and how its search ended, when the bound is first read: also to print, save or
         pickle the plan. After an interrupt the bound so far stays, and Interrupted is raised.
     link : Link, optional
-        Over which values may be copied to the host and back. The bound is then one on the time of every schedule with
-        copies.
+        Over which values may be copied to the host and back. The time is then that at the planned share of its rates
+        (`Link.planned`), and the bound one on the time of every schedule with copies at these rates.
     """
 
     graph: ComputationGraph
@@ -191,9 +193,9 @@ class Plan:
 
     @property
     def timeline(self) -> Timeline | None:
-        """When each run and copy begins; None without a link."""
+        """When each run and copy begins, at the planned share of the link's rates; None without a link."""
         if self.link is not None and self._timeline is None:
-            object.__setattr__(self, "_timeline", timeline(self.simulation, self.link))
+            object.__setattr__(self, "_timeline", timeline(self.simulation, self.link.planned))
         return self._timeline
 
     @property
@@ -203,7 +205,10 @@ class Plan:
 
     @property
     def time(self) -> int:
-        """The end of the last run or copy, in the unit of the costs; without a link the compute."""
+        """The end of the last run or copy, in the unit of the costs; without a link the compute.
+
+        With a link at the planned share of its rates: `timeline(plan.simulation, link).time` is that at others.
+        """
         played = self.timeline
         return self.simulation.compute if played is None else played.time
 
@@ -255,7 +260,7 @@ class Plan:
         PlanError
             If `by` is unknown, or `depth` is below 1 or not with modules.
         """
-        return Policy.of(self.simulation, self.link, by, depth)
+        return Policy.of(self.simulation, None if self.link is None else self.link.planned, by, depth)
 
     @checked_arguments
     def record(self, frees: bool = False) -> dict[str, Any]:
@@ -475,8 +480,8 @@ def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         f"{labels.compute(simulation.compute)}, "
         f"{percent(simulation.overhead, graph.needed_compute)} more than one pass",
     )
-    if plan.timeline is not None:
-        yield from time_rows(plan.timeline)
+    if plan.timeline is not None and plan.link is not None:
+        yield from time_rows(plan.timeline, plan.link)
     yield "schedule", f"{counted(len(plan.schedule), 'step')}; {_recomputed(plan)}"
     if plan.constraints is not None:
         yield "constraints", str(plan.constraints)
@@ -493,21 +498,30 @@ def plan_rows(plan: Plan) -> Iterator[tuple[str, str]]:
         yield from (("not checked", f"{label}: {text}") for label, text in (*searched, *ended))
 
 
-def time_rows(played: Timeline) -> Iterator[tuple[str, str]]:
-    """Rows about the time of a schedule with a link, and what it copies."""
+def time_rows(played: Timeline, link: Link) -> Iterator[tuple[str, str]]:
+    """Rows about the time of a schedule over a link, at other shares of its rates too, and what it copies."""
     simulation = played.simulation
     graph, one_pass = simulation.graph, simulation.graph.needed_compute
-    waits = int(played.waits.sum())
+    waits, used = int(played.waits.sum()), played.link.out / link.out if played.link else 1.0
     waiting = f"; compute waits {percent(waits, one_pass)} of one pass for copies" if waits else ""
-    extra = f"{percent(played.overhead, one_pass)} more than one pass"
+    rate = f" at {100 * used:g} % of the rate" if used < 1 else ""
+    extra = f"{percent(played.overhead, one_pass)} more than one pass{rate}"
     yield "time", f"{graph.labels.compute(played.time)}, {extra}{waiting}"
     if not simulation.stores.size:
-        yield "copies", f"none over {played.link}"
+        yield "copies", f"none over {link}"
         return
+    yield (
+        "",
+        ", ".join(
+            f"{percent(timeline(simulation, link.at(share)).overhead, one_pass)} at {100 * share:g} % of the rate"
+            for share in OTHER_SHARES
+            if share != used
+        ),
+    )
     out = format_bytes(int(graph.memory[simulation.stores].sum()))
     back = format_bytes(int(graph.memory[simulation.schedule.loads[:, 1]].sum()))
     n_loads = counted(len(simulation.schedule.loads), "load")
-    yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {played.link}"
+    yield "copies", f"{counted(simulation.stores.size, 'value')} stored ({out}), {n_loads} ({back}) over {link}"
     busy = ", ".join(f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items())
     yield "", f"{format_bytes(simulation.host_peak)} on the host at most; busy: {busy}"
 
@@ -554,6 +568,8 @@ def _certificate(plan: Plan, bound: ComputeBound) -> str:
     limit = "" if compute <= one_pass else " within its peak" if _lowest(plan) else " within the limit"
     to = ", to 0.0001 % of one pass" if above else ""
     verb = "computes less" if plan.link is None else "takes less time"
+    if plan.link is not None and plan.link.share < 1 and compute > one_pass:
+        to = f" at {100 * plan.link.share:g} % of the rate{to}"
     return f"{source}; optimal: no {'such ' if whose else ''}schedule{limit} {verb}{to}"
 
 

@@ -114,7 +114,7 @@ class Request:
         criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
         link = None if link is None else get_link(link)
         if link is not None:
-            link.times(graph)
+            link.planned.times(graph)
             check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
         if link is None and any(each.stores.size for each in own_start):

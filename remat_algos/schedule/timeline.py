@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import PER_SECOND, Link
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, sealed
@@ -124,7 +125,7 @@ class Timeline:
         return {engine: amount / self.time if self.time else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
 
-def timeline(simulation: Simulation, link: Link | None = None) -> Timeline:
+def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     """Play a schedule on three engines, or without a link on the first alone.
 
     Each works in order. A store begins when its value has been made, a load when compute has come to its step and the
@@ -133,8 +134,9 @@ def timeline(simulation: Simulation, link: Link | None = None) -> Timeline:
     Parameters
     ----------
     simulation : Simulation
-    link : Link, optional
-        Without it the clock is the compute, in any unit.
+    link : Link, Device, mapping, str or path, optional
+        As `solve` takes it, at its full rates: `link.planned` has those of plans. Without it the clock is the compute,
+        in any unit.
 
     Returns
     -------
@@ -155,6 +157,7 @@ def timeline(simulation: Simulation, link: Link | None = None) -> Timeline:
     """
     if link is None:
         return _played_alone(simulation)
+    link = get_link(link)
     begin, load_begin, stores, store_begin, _, _, time = _played(simulation, link, -1)
     return Timeline(simulation, link, sealed(begin), sealed(load_begin), sealed(stores), sealed(store_begin), time)
 

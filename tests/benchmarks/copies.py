@@ -37,7 +37,8 @@ WANTED = {  # overhead in time in % by graph and rate; None: any plan
 }
 HEAD = f"""
 Training graphs of the zoo on an H100, costs from the roofline at bfloat16 (`{DEVICE}`), within shares of the peak of
-one pass, over links of 50 and 200 GB/s each way without latency, by the default effort. Overheads are in % of one
+one pass, over links of 50 and 200 GB/s each way without latency, all of whose rate is planned with (`share=1`), by the
+default effort. Overheads are in % of one
 pass: of compute without copies, of time with them. The bound holds for every plan with copies, in any order. `gap` is
 the overhead less the bound. CPU seconds are of the whole call, and of it the plan without copies. `wanted` is what the
 project asks of itself; where the bound is above that, no plan reaches it. `python -m tests.benchmarks.copies` writes
@@ -84,7 +85,7 @@ def measure(case: Case) -> list[Record]:
     return [
         {"graph": case.graph, "nodes": graph.n_nodes, "budget": case.budget, "without": without, "rate": rate}
         | {"wanted": WANTED[case.graph][rate][BUDGETS.index(case.budget)], "seconds_without": round(seconds, 1)}
-        | solved(graph, limit, Link(out=1e9 * rate, into=1e9 * rate, latency=0))
+        | solved(graph, limit, Link(out=1e9 * rate, into=1e9 * rate, latency=0, share=1))
         for rate in RATES
     ]
 

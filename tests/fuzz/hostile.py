@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 
 import remat_algos as ra
+from remat_algos.bounds.moments import LinkTimes
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.edges import named_tables
 from tests.test_public_face import is_constructor, members, of_an_instance, parameters, what, worlds
@@ -165,6 +166,7 @@ OWN = {
     ("solve", "effort"): lambda: "fast",
     ("solve", "solver"): lambda: "no_remat",
     ("solve", "start"): lambda: None,
+    ("time_bound", "link"): lambda: LinkTimes(*[[1] * worlds()[0].graph.n_values] * 2),
     ("train", "steps"): lambda: 1,
     ("validate", "repeats"): lambda: 1,
     ("value_id", "name"): lambda: "x",

@@ -81,7 +81,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
     link = link_of(arguments, None if order is None else order.link)
     check_timeline(arguments.picture, link)
-    played = None if link is None else timeline(simulation, link)
+    of_plan = arguments.link is None or arguments.link_share is not None
+    played = None if link is None else timeline(simulation, link.planned if of_plan else link)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
     limit = memory_limit(arguments.budget, whole, graph.resident_memory)
@@ -100,10 +101,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         else:
             _print_matrices(simulation, form)
     elif arguments.json:
-        print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played))
+        print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played, link))
     else:
         print_text(note)
-        _print(simulation, step, base.peak_memory, limit, reserved, whole, played)
+        _print(simulation, step, base.peak_memory, limit, reserved, whole, played, link)
     picture = arguments.picture or "memory"
     options: dict[str, Any] = {"limit": limit} if picture in ("memory", TIMELINE) else {}
     draw(arguments, picture, played if picture == TIMELINE else simulation, out=beside, **options)
@@ -259,7 +260,7 @@ def _record(simulation: Any, step: int, base: int, limit: int | None, reserved: 
     }
 
 
-def _copies(simulation: Any, played: Any) -> dict[str, Any]:
+def _copies(simulation: Any, played: Any, link: Any) -> dict[str, Any]:
     """Keys of a plan with a link, or of actions with loads."""
     if played is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
@@ -269,7 +270,8 @@ def _copies(simulation: Any, played: Any) -> dict[str, Any]:
         "overhead_in_time": played.overhead,
         "waits": waits,
         "host_peak": simulation.host_peak,
-        "link": played.link.record(),
+        "link": link.record(),
+        "share": played.link.out / link.out,
     }
 
 
@@ -294,7 +296,9 @@ def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
     return [] if limit is None else [("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}")]
 
 
-def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any) -> None:
+def _print(
+    simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any, link: Any
+) -> None:
     from remat_algos.plan.plan import time_rows
     from remat_algos.text.units import exact_bytes, format_bytes, percent
 
@@ -308,7 +312,7 @@ def _print(simulation: Any, step: int, base: int, limit: int | None, reserved: A
     overhead = percent(simulation.overhead, graph.needed_compute)
     rows.append(("compute", f"{graph.labels.compute(simulation.compute)}, {overhead} more than one pass"))
     if played is not None:
-        rows += time_rows(played)
+        rows += time_rows(played, link)
         if (host := played.link.host) is not None:
             fits = "it fits" if simulation.host_peak <= host else "it does not fit"
             rows.append(("host", f"{exact_bytes(simulation.host_peak)} of {exact_bytes(host)}: {fits}"))

@@ -280,7 +280,7 @@ class GraphReport:
             ("plan", f"{plan.method}; {runs}, {self.replayed:,} of them random draws"),
             ("peak", f"{exact_bytes(plan.peak_memory)}{limit}"),
             ("overhead", f"{percent(simulation.overhead, graph.needed_compute)} of one pass"),
-            *(() if plan.timeline is None else time_rows(plan.timeline)),
+            *(() if plan.timeline is None or plan.link is None else time_rows(plan.timeline, plan.link)),
             *self.references.rows(),
             ("saved", f"{format_bytes(self.saved)} from forward to backward"),
             (
