@@ -78,14 +78,12 @@ def test_a_faulty_link_is_told_before_anything_is_planned(solve, unit, link, sen
 
 
 @pytest.fixture
-def file_of(tmp_path, monkeypatch):
-    """The file that the plan of a request would have in the cache."""
-    monkeypatch.setattr(plan_cache, "cache_folder", lambda *_: tmp_path)
+def file_of():
+    """What the files of a request's plans in the cache are named for."""
 
     def file(graph, link):
         request = Request.of(graph, 1000, link=link)
-        canonical = plan_cache._canonical(graph, timed=request.link is not None)
-        return plan_cache._cache_file(canonical, request.budget, request)
+        return plan_cache._question(plan_cache._canonical(graph, timed=request.link is not None), request)
 
     return file
 
@@ -98,6 +96,7 @@ def file_of(tmp_path, monkeypatch):
         (timed(), "50GB/s,49GB/s"),
         (timed(), Link(50e9, 50e9, latency=0)),
         (timed(), Link(50e9, 50e9, host=10**9)),
+        (timed(), Link(50e9, 50e9, share=1)),
         (timed("us"), "pcie5"),
         (timed(scale=10), "pcie5"),
     ],
