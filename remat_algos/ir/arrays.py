@@ -1,6 +1,6 @@
 """Arrays of graphs: conversion, checks, read-only copies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from remat_algos.errors import GraphError
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes, whole_costs
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import listed, quoted, shortened
 
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
@@ -20,6 +20,9 @@ Int8 = NDArray[np.int8]
 Bool = NDArray[np.bool_]
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
+
+PerName = ArrayLike | Mapping[Any, Any]
+"""An entry for each node or value: by position, or by name."""
 
 LONGEST_ENTRY = 60  # characters of a field in a line
 LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
@@ -72,8 +75,32 @@ def frozen(
     return _over_bytes(result)
 
 
+def entry_names(values: Any) -> list[Any] | None:
+    """The names of the entries of a mapping, or of an array with an index; None if entries count by their positions.
+
+    An index is that of a pandas Series or of an xarray DataArray. One that numbers the entries from 0 names none.
+
+    Examples
+    --------
+    >>> entry_names({"conv": 8, "relu": 4}), entry_names([8, 4])
+    (['conv', 'relu'], None)
+    """
+    if isinstance(values, Mapping):
+        return list(values)
+    index = getattr(values, "index", None)  # a method of lists and texts
+    if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
+        index = next(iter(indexes.values()))
+    if index is None or callable(index) or not isinstance(index, Iterable):
+        return None
+    names = list(index)
+    return None if names == list(range(len(names))) else names
+
+
 def as_array(values: Any, what: str) -> NDArray[Any]:
-    """The array that NumPy makes of an argument; GraphError if its rows differ in length."""
+    """The array that NumPy makes of an argument; GraphError if its rows differ in length, or its entries have names."""
+    if (names := entry_names(values)) is not None:
+        some = listed(list(map(str, names)), 3)
+        raise GraphError(f"{what} has entries by name ({some}); give a list or an array, in the order of the ids")
     try:
         return np.asarray(values)
     except ValueError:

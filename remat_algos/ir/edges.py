@@ -1,6 +1,7 @@
 """Pairs (u, v), v reads u, as CSR rows of reads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, frozen, numbers, whole
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, frozen, numbers, whole
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
@@ -17,6 +18,9 @@ from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shor
 AMOUNTS: Mapping[str, Reading] = {"memory": size_of, "compute": cost_of, "workspace": size_of}
 OF_NAMED: Mapping[str, type[np.generic]] = {"once": np.bool_, "output": np.bool_, "mark": np.int8}
 """Arrays that may accompany edges between names, one entry per node, beside `AMOUNTS`."""
+
+NAMED = AMOUNTS.keys() | OF_NAMED.keys()
+"""Arrays that are taken by name too."""
 
 COMPLETE = ("memory", "compute")  # mappings must have every node; others default to 0
 NO_PAIRS = "edges are not pairs (u, v) of node ids or names; give [(0, 1), ...] or [('a', 'b'), ...]"
@@ -53,7 +57,8 @@ def _whole_ids(pairs: np.ndarray, edges: Any) -> np.ndarray:
 
 def node_ids(pairs: np.ndarray, n_nodes: int | None, arrays: Mapping[str, Any]) -> Int64:
     """The ids of the nodes, ascending: 0 to n - 1 where an array or `n_nodes` counts them, else those in edges."""
-    rows = [a if isinstance(a, list | tuple) else np.asarray(a) for a in arrays.values() if not isinstance(a, Mapping)]
+    positional = [a for a in arrays.values() if entry_names(a) is None]
+    rows = [a if isinstance(a, list | tuple) else np.asarray(a) for a in positional]
     sizes = [len(a) for a in rows if isinstance(a, list | tuple) or a.ndim == 1]
     if n_nodes is None and not sizes:
         return np.unique(pairs)
@@ -91,22 +96,30 @@ def unread_first_values(value_indptr: Int64, read_indices: Int32) -> Bool:
     return output
 
 
-def in_order(what: str, entries: Any, names: Sequence[Any]) -> Any:
-    """The entries of a mapping as a list in the order of the names; anything else as it is.
+def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any:
+    """The entries of a mapping, or of an array with an index of names, as a list in the order of the names.
 
-    Raises GraphError for an unknown name and, if sizes or costs, for a node without an entry.
+    Anything else is returned as it is. Raises GraphError for an unknown name, a name that stands twice and, if sizes or
+    costs, for a node without an entry.
 
     Examples
     --------
-    >>> in_order("memory", {"relu": 8, "conv": 4}, ["conv", "relu"]), in_order("memory", 1, ["conv"])
+    >>> in_order("memory", {"relu": 8, "conv": 4}, lambda: ["conv", "relu"]), in_order("memory", 1, list)
     ([4, 8], 1)
     """
-    if not isinstance(entries, Mapping):
+    given = entry_names(entries)
+    if given is None:
         return entries
-    entries = {str(name): entry for name, entry in entries.items()}
-    known = dict.fromkeys(map(str, names))
+    given = list(map(str, given))
+    if twice := [name for name, count in Counter(given).items() if count > 1]:
+        raise GraphError(f"{what} has several entries for {quoted(twice[0])}; give one")
+    amounts = list(entries.values()) if isinstance(entries, Mapping) else list(np.asarray(entries))
+    if len(amounts) != len(given):
+        raise GraphError(f"{what} has {len(given):,} names for {len(amounts):,} entries; give one for each")
+    entries = dict(zip(given, amounts, strict=True))
+    known = dict.fromkeys(map(str, names()))
     for name in entries.keys() - known.keys():
-        remedy = did_you_mean(name, known) or "; the nodes are those that edges name"
+        remedy = did_you_mean(name, known) or "; the nodes are those of the edges or labels"
         raise GraphError(f"{what} has an entry for {quoted(name)}, which is no node{remedy}")
     missing = [shortened(name) for name in known if name not in entries]
     if missing and what in COMPLETE:

@@ -1,8 +1,9 @@
 """`ComputationGraph`, the graph that everything else works on."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from remat_algos.ir.arrays import (
     Int8,
     Int32,
     Int64,
+    PerName,
     by_fields,
     check_place,
     check_sizes,
@@ -32,6 +34,7 @@ from remat_algos.ir.backward import Backward, check_saved
 from remat_algos.ir.csr import check_indptr, row, row_of
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.edges import (
+    NAMED,
     are_topological,
     checked_pairs,
     in_order,
@@ -175,24 +178,26 @@ class ComputationGraph:
         *,
         read_indptr: ArrayLike,
         read_indices: ArrayLike,
-        memory: ArrayLike = 1,
-        compute: ArrayLike = 1,
-        workspace: ArrayLike = 0,
+        memory: PerName = 1,
+        compute: PerName = 1,
+        workspace: PerName = 0,
         value_indptr: ArrayLike | None = None,
-        once: ArrayLike | None = None,
-        output: ArrayLike | None = None,
+        once: PerName | None = None,
+        output: PerName | None = None,
         forward_of: ArrayLike | None = None,
         backward: Backward | None = None,
         resident: Resident | None = None,
-        mark: ArrayLike | None = None,
+        mark: PerName | None = None,
         derivation: Derivation | None = None,
         labels: Labels | None = None,
     ) -> "ComputationGraph":
         """A graph whose ids are topological already; scalars serve all nodes or values.
 
         Sizes and costs are read as in files (docs/formats.md): 120.5, "4MiB"; decimals of `compute` are scaled, with
-        the costs of gradients. Without `value_indptr` each node has one value. Without `output` the outputs are the
-        first values of the nodes none of whose values is read. See the class for shapes and units.
+        the costs of gradients. Mappings, and arrays with an index of names such as a pandas Series, go by the names of
+        `labels`: those of values for `memory` and `output`, else those of nodes. Without `value_indptr` each node has
+        one value. Without `output` the outputs are the first values of the nodes none of whose values is read. See the
+        class for shapes and units.
 
         Examples
         --------
@@ -207,8 +212,13 @@ class ComputationGraph:
         check_indptr(values, n, n_values, "value_indptr")
         if n_values >= MAX_VALUES:
             raise GraphError(f"the graph has {n_values:,} values; expected fewer than 2**31")
-        amounts, scale = costs(compute, "compute", n, "node")
         labels = Labels() if labels is None else labels
+        check_kind(labels, Labels, "labels")
+        of_nodes, of_values = partial(labels.of_nodes, n), partial(labels.of_values, values)
+        memory, output = (in_order(*pair, of_values) for pair in (("memory", memory), ("output", output)))
+        per_node = {"compute": compute, "workspace": workspace, "once": once, "mark": mark}
+        compute, workspace, once, mark = (in_order(*pair, of_nodes) for pair in per_node.items())
+        amounts, scale = costs(compute, "compute", n, "node")
         if scale != 1:
             labels, backward = _scaled(labels, backward, scale)
         if output is None:
@@ -220,8 +230,8 @@ class ComputationGraph:
             memory=sizes(memory, "memory", n_values, "value"),
             compute=amounts,
             workspace=sizes(workspace, "workspace", n, "node"),
-            once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n, "node"),
-            output=frozen(output, np.bool_, "output", n_values, "value"),
+            once=frozen(np.zeros(n, bool) if once is None else once, np.bool_, "once", n, "node"),  # type: ignore[arg-type]
+            output=frozen(output, np.bool_, "output", n_values, "value"),  # type: ignore[arg-type]
             forward_of=forward_of,  # type: ignore[arg-type]  # the constructor makes arrays of these
             backward=backward,
             resident=resident,
@@ -234,8 +244,8 @@ class ComputationGraph:
     def from_edges(
         cls,
         edges: Iterable[tuple[Any, Any]] | ArrayLike,
-        memory: ArrayLike | Mapping[Any, Any] = 1,
-        compute: ArrayLike | Mapping[Any, Any] = 1,
+        memory: PerName = 1,
+        compute: PerName = 1,
         *,
         n_nodes: int | None = None,
         **arrays: Any,
@@ -251,7 +261,8 @@ class ComputationGraph:
         edges : pairs of int or str
         memory, compute : scalar, array or mapping
             Bytes and cost of each node, read as in files: 120.5, "4MiB". Arrays are indexed by id, or follow the order
-            in which names first appear; mappings have an entry for every node, by its id or name.
+            in which names first appear; mappings, and arrays with an index of names such as a pandas Series, have an
+            entry for every node, by its id or name.
         n_nodes : int, optional
             With ids: the number of nodes, if the last ones have no edge. By default the length of an array, or only
             the nodes that edges name.
@@ -278,7 +289,10 @@ class ComputationGraph:
             raise GraphError(f"n_nodes is {shortened(n_nodes)}, but edges between names name all nodes; leave it out")
         else:
             names = list(dict.fromkeys(str(name) for pair in pairs.tolist() for name in pair))
-        columns = {what: in_order(what, entries, names) for what, entries in columns.items()}
+        columns = {
+            what: in_order(what, entries, lambda: names) if what in NAMED else entries
+            for what, entries in columns.items()
+        }
         if ids is None or not are_topological(pairs, ids):
             return cls.from_tables(named_tables(pairs.tolist(), names, columns))
         indptr, indices = rows_of_pairs(pairs, ids.size)
@@ -295,14 +309,21 @@ class ComputationGraph:
         return cls.from_arrays(**arguments, derivation=Derivation.of(derivation, tables.source) if derivation else None)
 
     def with_costs(
-        self, memory: ArrayLike | None = None, compute: ArrayLike | None = None, workspace: ArrayLike | None = None
+        self,
+        memory: PerName | None = None,
+        compute: PerName | None = None,
+        workspace: PerName | None = None,
     ) -> "ComputationGraph":
         """A copy with other bytes or costs, read as in `from_arrays`.
 
         Gradients that were as large as their values stay so. Costs are in the unit of `compute`, `labels.compute_scale`
-        of which make one of `labels.compute_unit`.
+        of which make one of `labels.compute_unit`. A mapping has an entry for every value (`memory`) or node, by name.
         """
         labels, backward, n = self.labels, self.backward, self.n_nodes
+        memory = in_order("memory", memory, self.value_names)
+        compute, workspace = (
+            in_order(*pair, self.node_names) for pair in (("compute", compute), ("workspace", workspace))
+        )
         new_memory = self.memory if memory is None else sizes(memory, "memory", self.n_values, "value")
         new_compute, scale = (self.compute, 1) if compute is None else costs(compute, "compute", n, "node")
         if backward is not None and memory is not None:

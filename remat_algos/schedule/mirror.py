@@ -1,11 +1,11 @@
 """Schedules of mirror counts (chen2016, algorithm 2)."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import Int64, frozen
+from remat_algos.ir.arrays import Int64, PerName, frozen
+from remat_algos.ir.edges import in_order
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.kernels.emitter import mirror_order
@@ -17,7 +17,7 @@ LONGEST = 2**31
 
 
 @checked_arguments
-def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedule:
+def mirror_schedule(graph: ComputationGraph, mirror_count: PerName) -> Schedule:
     """Return the schedule that recomputes each node up to `mirror_count` times.
 
     All needed forward nodes run once; then each gradient, in id order, is preceded by the nodes it misses. Copy k of a
@@ -28,7 +28,7 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     ----------
     graph : ComputationGraph
     mirror_count : int64[n]
-        0 for kept nodes; counts of backward nodes are ignored.
+        0 for kept nodes; counts of backward nodes are ignored. A mapping goes by the names of nodes; others have 0.
 
     Returns
     -------
@@ -50,7 +50,9 @@ def mirror_schedule(graph: ComputationGraph, mirror_count: ArrayLike) -> Schedul
     >>> mirror_schedule(chain, [1, 0, 1, 0, 0, 0, 0, 0]).names(chain)
     ['0', '1', '2', '3', 'grad(3)', '2', 'grad(2)', 'grad(1)', '0', 'grad(0)']
     """
-    count: Int64 = frozen(mirror_count, np.int64, "mirror_count", graph.n_nodes)
+    count: Int64 = frozen(
+        in_order("mirror_count", mirror_count, graph.node_names), np.int64, "mirror_count", graph.n_nodes
+    )
     count = np.where(graph.forward, count, 0)
     if (count < 0).any():
         node = int(np.argmin(count))
