@@ -14,20 +14,21 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import layered_dag
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.solvers import chain_stages
 from remat_algos.solvers.chain_stages import baseline_operations, chain_of_stages, stages_of
 from remat_algos.solvers.methods.chain_dp import ChainTable
 from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, unit_chain
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import default_solvers, list_candidates
 from remat_algos.solvers.task import Task
+from tests.benchmarks.layered_graphs import layered_graph
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence
-from tests.strategies import graphs, rows, stage_chains
+from tests.strategies import graphs, numbers, rows, stage_chains
 
 chains = stage_chains()
 
@@ -66,7 +67,8 @@ def test_networks_of_the_zoo_are_chains_of_blocks(name, least):
 def test_stages_are_cut_where_one_value_passes(graph):
     stages = stages_of(graph)
     stage = dict(zip(stages.nodes.tolist(), stages.stage.tolist(), strict=True))
-    place = {x: k for k, x in enumerate(stages.link.tolist()) if x >= 0}
+    place = dict(zip(stages.state.tolist(), stages.state_stage.tolist(), strict=True))
+    assert stages.is_narrow
     for v in stage:
         for x in graph.reads(v):
             made = stage[int(graph.producer[x])]
@@ -97,9 +99,68 @@ def test_joined_stages_are_stages(graph, count):
     if stages is not None:
         joined = stages.joined(count)
         assert 2 <= len(joined) <= max(2, count)
-        assert set(joined.link.tolist()) <= set(stages.link.tolist())
+        assert set(joined.state.tolist()) <= set(stages.state.tolist())
         for written in every_schedule(len(joined)):
             simulate(training, joined.schedule(written))
+
+
+# ---------------------------------------------------------------- recurrences of higher order
+
+
+def recurrence_of_order(k, n, memory=8, compute=10):
+    """Steps that read the k steps before them, with gradients."""
+    edges = [(f"u{t - j}", f"u{t}") for t in range(1, n) for j in range(1, k + 1) if t >= j]
+    return differentiate(ComputationGraph.from_edges(edges, memory=memory, compute=compute))
+
+
+def leapfrog(n):
+    """Positions and velocities in turn; a force reads the position, so a step has three nodes."""
+    edges = []
+    for t in range(n):
+        edges += [(f"x{t}", f"f{t}"), (f"f{t}", f"v{t + 1}"), (f"x{t}", f"x{t + 1}"), (f"v{t + 1}", f"x{t + 1}")]
+        edges += [(f"v{t}", f"v{t + 1}")] if t else []
+    return differentiate(ComputationGraph.from_edges(edges, memory=8, compute=10))
+
+
+@pytest.mark.parametrize(
+    ("graph", "state"),
+    [(recurrence_of_order(2, 20), 2), (recurrence_of_order(6, 20), 6), (leapfrog(10), 2), (chain(20), 1)],
+    ids=["order 2", "order 6", "leapfrog", "chain"],
+)
+def test_a_recurrence_is_a_chain_of_states(graph, state):
+    stages = stages_of(graph)
+    assert np.bincount(stages.state_stage).max() == state
+    assert len(stages) >= graph.forward.sum() / 3
+    assert chain_of_stages(graph) is None
+
+
+@pytest.mark.parametrize("order", [2, 3])
+@given(data=st.data())
+def test_the_frontier_of_a_recurrence_is_that_of_all_schedules_of_the_class(data, order):
+    n = data.draw(st.integers(4, 6))
+    graph = recurrence_of_order(order, n, *(data.draw(st.just(8) | numbers(n, 9, 1)) for _ in range(2)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chain_stages, "MIN_STEPS", 3)
+        patch.setattr(chain_stages, "MORE_STAGES", 1)
+        every = every_figure(graph)
+        found = list_candidates(graph, "chain_dp")
+    assert all(each.figures[0] <= each.details["promise"] for each in found)
+    assert all(each.bound is None for each in found)
+    lowest = pareto([figures[:2] for figures in every], lambda figures: figures)
+    assert pareto([each.figures for each in found], lambda figures: figures) == lowest
+
+
+@pytest.mark.parametrize(("order", "n"), [(2, 30), (2, 120), (3, 60)])
+def test_a_recurrence_costs_no_more_than_revolve_with_as_many_states(order, n):
+    """With s states beside the one that is being reversed, binomial checkpointing runs `forward_runs(n, s)` steps."""
+    graph, costs = recurrence_of_order(order, n), []
+    lowest = list_candidates(graph, "chain_dp", 1)[-1].figures[0]
+    for limit in range(lowest, lowest + 4 * 8 * order, 8 * order):
+        best = min(each.figures[1] for each in list_candidates(graph, "chain_dp", limit) if each.figures[0] <= limit)
+        states = (limit - lowest) // (8 * order) + 1
+        assert best - graph.needed_compute <= 10 * forward_runs(n, states)
+        costs.append(best)
+    assert costs == sorted(costs, reverse=True)
 
 
 # ---------------------------------------------------------------- the class
@@ -356,8 +417,8 @@ def test_long_chains_take_no_time():
 def test_narrow_solvers_run_by_themselves_only_where_they_can_serve():
     used = {solver.name for solver in default_solvers(chain(120))}
     assert "chain_dp" in used
-    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(64))}
-    other = differentiate(layered_dag(160, width=5, reach=20))
+    assert "chain_dp" not in {solver.name for solver in default_solvers(chain(20))}
+    other = differentiate(layered_graph(80, 0.4, 0))
     assert "chain_dp" not in {solver.name for solver in default_solvers(other)}
     assert "chain_dp" not in {solver.name for solver in default_solvers()}
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.csr import row_of
@@ -16,13 +15,19 @@ from remat_algos.kernels.graph import needed_nodes
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.registry import training_graph
-from remat_algos.structure.articulation import ForwardPart
+from remat_algos.structure.articulation import ForwardPart, alive_across
 
 SWEEP, EVERY, LEAF, BACKWARD = range(4)
 """Operations on a stage: F_ck and F_none (only the link is computed for later), F_all, F_all before the stage's own
 backward nodes, and these."""
 
 MIN_STAGES = 3  # of a chain
+# Values that may pass from a stage to later ones: BDF6, the highest stable order, reads six steps.
+MAX_STATE = 6
+# A recurrence has at least this many stages, and this many times as many as cuts at one value give.
+MIN_STEPS, MORE_STAGES = 8, 10
+# Forward nodes in a step of a recurrence: more are no step but a network.
+MAX_STEP_NODES = 24
 
 Operations = Iterable[tuple[int, int]]
 """(operation, stage), in the order in which they are run."""
@@ -80,7 +85,7 @@ class StageMemory:
     Parameters
     ----------
     link : int64[k]
-        Bytes of the value that passes from each stage to the next, 0 after the last.
+        Bytes of the values that pass from each stage to later ones, 0 after the last.
     keep : int64[k]
         What stays of a stage, its link included, from its forward nodes to its backward nodes.
     again, once : ForwardPeaks
@@ -133,10 +138,11 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainStages:
-    """The forward part cut where a single value passes, and the backward nodes of each stage.
+    """The forward part cut where few values pass, and the backward nodes of each stage.
 
-    Backward nodes stay in id order. Those of stage a read forward values of stage a and its input only, and run after
-    those of stage a + 1.
+    The values that pass a cut are the state after it, the input of the next stage: one value in a chain of layers, k in
+    a recurrence that reads the last k steps. Backward nodes stay in id order. Those of stage a read forward values of
+    stage a and its input only, and run after those of stage a + 1.
 
     Parameters
     ----------
@@ -149,16 +155,16 @@ class ChainStages:
         Needed backward nodes.
     backward_stage : int64[g]
         Stage of each of them, falling.
-    link : int64[k]
-        The value that passes from each stage to the next, or -1.
+    state_stage, state : int64[p]
+        The values that pass from each stage to later ones, stages rising.
 
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> graph = differentiate(ComputationGraph.from_edges([(0, 1), (1, 2), (1, 3), (2, 4), (3, 4), (4, 5)]))
     >>> stages = stages_of(graph)
-    >>> stages.stage.tolist(), stages.link.tolist()
-    ([0, 1, 2, 2, 2, 3], [0, 1, 4, -1])
+    >>> stages.stage.tolist(), stages.state.tolist()
+    ([0, 1, 2, 2, 2, 3], [0, 1, 4])
     >>> stages.upper.keep.tolist(), stages.upper.same_as(stages.lower)
     ([1, 1, 3, 1], True)
     """
@@ -168,10 +174,16 @@ class ChainStages:
     stage: Int64
     backward_nodes: Int64
     backward_stage: Int64
-    link: Int64
+    state_stage: Int64
+    state: Int64
 
     def __len__(self) -> int:
-        return int(self.link.size)
+        return int(self.stage[-1]) + 1
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if at most one value passes each cut."""
+        return bool((np.bincount(self.state_stage) <= 1).all())
 
     def joined(self, count: int) -> "ChainStages":
         """Join neighbours, to at least two of about equal numbers of nodes, if there are more than the maximum."""
@@ -186,7 +198,9 @@ class ChainStages:
     def _at(self, ends: Int64) -> "ChainStages":
         """The stages that end with the given ones."""
         number = np.searchsorted(ends, np.arange(len(self)))
-        stages = number[self.stage], self.backward_nodes, number[self.backward_stage], self.link[ends]
+        passing = np.isin(self.state_stage, ends)
+        state = number[self.state_stage[passing]], self.state[passing]
+        stages = number[self.stage], self.backward_nodes, number[self.backward_stage], *state
         return ChainStages(self.graph, self.nodes, *stages)
 
     # ---------------------------------------------------------------- costs and memory
@@ -265,18 +279,35 @@ class ChainStages:
 
 
 def _recognised(graph: ComputationGraph) -> ChainStages | None:
-    """The finest division into stages that the backward nodes allow."""
+    """The finest division into stages that the backward nodes allow, with a narrow state."""
     part = ForwardPart.of(graph)
-    places = np.flatnonzero(part.width[:-1] <= 1)
-    alone = part.alone[places]
-    first = np.zeros(places.size, bool)
-    first[np.unique(alone, return_index=True)[1]] = True  # where a value passes two places in a row, take the first
-    ends = places[first | (alone < 0)]
     backward = np.flatnonzero(~graph.forward & graph.needed)
-    if ends.size == 0 or backward.size == 0:
+    if part.nodes.size == 0 or backward.size == 0:
         return None
+    chain, widest = _divided(part, backward, 1), _divided(part, backward, MAX_STATE)
+    n_chain, n_widest = (0 if each is None else len(each) for each in (chain, widest))
+    steps = n_widest >= max(MIN_STEPS, part.nodes.size / MAX_STEP_NODES)
+    if not steps or n_chain >= max(MIN_STAGES, n_widest / MORE_STAGES):
+        return chain
+    divided = (_divided(part, backward, width) for width in range(2, MAX_STATE))
+    return next((each for each in divided if each is not None and 3 * len(each) >= n_widest), widest)
+
+
+def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | None:
+    """The finest division into stages at cuts that at most `width` values pass; None if there are fewer than two."""
+    graph = part.graph
+    values, begin, end = part.lives
+    places = np.flatnonzero(part.width[:-1] <= width)
+    # where the same values pass two places in a row, take the first
+    marks = np.random.default_rng(0).integers(2**62, size=values.size)
+    passing = alive_across(begin, end, marks, part.nodes.size)[places]
+    first = np.zeros(places.size, bool)
+    first[np.unique(passing, return_index=True)[1]] = True
+    ends = places[first | (part.width[places] == 0)]
     place = np.full(graph.n_nodes, -1, np.int64)
     place[part.nodes] = np.arange(part.nodes.size)
+    last_read = place[graph.producer]
+    last_read[values] = end
     index = np.full(graph.n_nodes, -1, np.int64)
     index[backward] = np.arange(backward.size)
     reader = row_of(graph.read_indptr)
@@ -286,15 +317,18 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
     latest = _latest_places(graph, place, index, backward.size, part.nodes.size - 1)
     while ends.size:
         number = np.searchsorted(ends, np.arange(part.nodes.size))
-        link = np.append(part.alone[ends], -1)
         lowest, highest = np.zeros(backward.size, np.int64), number[latest]
-        stage = number[made]
-        np.maximum.at(lowest, reader, stage)
-        np.minimum.at(highest, reader, stage + (link[stage] == value))
+        np.maximum.at(lowest, reader, number[made])
+        np.minimum.at(highest, reader, number[last_read[value]])
         chosen = np.minimum.accumulate(highest)
         wrong = lowest > chosen
         if not wrong.any():
-            return ChainStages(graph, part.nodes, number, backward, chosen, link)
+            spans = number[end] - number[begin]
+            passed = np.arange(int(spans.sum())) - np.repeat(np.cumsum(spans) - spans, spans)
+            state_stage = np.repeat(number[begin], spans) + passed
+            order = np.argsort(state_stage, kind="stable")
+            state = np.repeat(values, spans)[order]
+            return ChainStages(graph, part.nodes, number, backward, chosen, state_stage[order], state)
         change = np.zeros(ends.size + 2, np.int64)
         np.add.at(change, chosen[wrong], 1)
         np.add.at(change, lowest[wrong], -1)
@@ -354,25 +388,24 @@ class _StageReads:
 
         A leaf needs what the backward nodes need; a link that stays and values of nodes in `there` are live already.
         """
-        graph, links = self.stages.graph, self.stages.link
-        passed, kept = _flags(graph.n_values, links[links >= 0]), _flags(graph.n_values, links[self.stays])
+        graph, stays = self.stages.graph, self.stays
+        passed = _flags(graph.n_values, self.stages.state)
         targets = self.is_saved | (graph.output & graph.forward[graph.producer])
         missing = ~there[graph.producer]
         saved = self._ancestors(targets, missing)
-        leaf = self._ancestors(targets & ~kept, missing & ~kept) if kept.any() else saved
+        leaf = self._ancestors(targets & ~stays, missing & ~stays) if stays.any() else saved
         return self._ancestors(passed, missing), saved, leaf
 
     @property
     def stays(self) -> Bool:
-        """bool[k]: links that the backward nodes of their own stage read, and that stay until these have run.
+        """bool[n_values]: values of a state that the backward nodes of their own stage read, so that they stay.
 
-        Not if the node of the link must run again for another of its values.
+        Not if the node of the value must run again for another of its values.
         """
-        graph, links, saved = self.stages.graph, self.stages.link, self.is_saved
-        stays = (links >= 0) & saved[links]
-        if np.diff(graph.value_indptr)[graph.producer[links[stays]]].max(initial=1) > 1:
-            kept = _flags(graph.n_values, links[stays])
-            stays &= ~self._ancestors(saved & ~kept, ~kept)[graph.producer[links]]
+        graph, saved = self.stages.graph, self.is_saved
+        stays = _flags(graph.n_values, self.stages.state) & saved
+        if np.diff(graph.value_indptr)[graph.producer[stays]].max(initial=1) > 1:
+            stays &= ~self._ancestors(saved & ~stays, ~stays)[graph.producer]
         return stays
 
     @property
@@ -381,17 +414,38 @@ class _StageReads:
         return _flags(self.stages.graph.n_values, self.saved[1])
 
     @property
-    def needs_input(self) -> Bool:
-        """bool[k]: stages whose backward nodes read their input."""
-        return _flags(len(self.stages), self.stage[self.entry_saved[0]])
+    def inputs(self) -> tuple[Int64, Int64]:
+        """(int64[p], int64[p]): stages, and the values that enter them, which are the state of the stage before."""
+        return self.stages.state_stage + 1, self.stages.state
+
+    def among_inputs(self, reads: tuple[Int64, Int64]) -> Bool:
+        """bool[p]: inputs of which there is a read (reader, value)."""
+        return np.isin(self._key(*self.inputs), self._key(self.stage[reads[0]], reads[1]))
+
+    def last_reads(self, reads: tuple[Int64, Int64], place: Int64) -> Int64:
+        """int64[p]: the last place of a reader of each input within its stage, -1 if there is none."""
+        keys = self._key(*self.inputs)
+        order, last = np.argsort(keys), np.full(keys.size, -1, np.int64)
+        where = np.searchsorted(keys[order], self._key(self.stage[reads[0]], reads[1]))
+        np.maximum.at(last, order[where], place[reads[0]])
+        return last
+
+    @property
+    def passes_on(self) -> Bool:
+        """bool[p]: inputs that enter the next stage too."""
+        return np.isin(self._key(*self.inputs), self._key(self.stages.state_stage, self.stages.state))
+
+    def _key(self, stage: Int64, value: Int64) -> Int64:
+        return stage * self.stages.graph.n_values + value
 
     def unread_inputs(self, leaves: Bool) -> Int64:
         """The values that enter a stage although neither its leaf nor its backward nodes read them."""
-        k, reader, forward = len(self.stages), self.entry[0], self.stages.graph.forward
-        leaf_reads = _flags(k, self.stage[reader[leaves[reader]]])
+        k, forward = len(self.stages), self.stages.graph.forward
+        by_leaf = leaves[self.entry[0]]
+        read = self.among_inputs((self.entry[0][by_leaf], self.entry[1][by_leaf])) | self.among_inputs(self.entry_saved)
         leaf_runs = _flags(k, self.stage[leaves & forward & (self.stage >= 0)])
-        early = self.stages.link[:-1][(leaf_runs & ~leaf_reads & ~self.needs_input)[1:]]
-        return early[early >= 0]
+        stage, value = self.inputs
+        return value[leaf_runs[stage] & ~read]
 
     def _ancestors(self, targets: Bool, missing: Bool) -> Bool:
         """bool[n]: missing nodes of the same stage that values need."""
@@ -415,11 +469,11 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     This concerns values of nodes that are computed once, inputs that no leaf reads, and inputs that the backward nodes
     of the stage before read too, unless they stay. The upper estimate keeps them.
     """
-    graph, links, lasting, k = stages.graph, stages.link, stages.lasting, len(stages)
+    graph, lasting, k = stages.graph, stages.lasting, len(stages)
     read = _StageReads.of(stages)
     number = np.where(graph.forward, read.stage, -1)
     inside = (number >= 0)[graph.producer]
-    saved, passes, stays_on = read.is_saved, _flags(graph.n_values, links[links >= 0]), read.stays
+    saved, passes, stays_on = read.is_saved, _flags(graph.n_values, stages.state), read.stays
     pinned = graph.output & inside
     readable = _flags(graph.n_values, *(values for _, values in (read.inner, read.entry, read.saved, read.entry_saved)))
     stays = lasting[graph.producer] & readable & ~pinned & inside
@@ -430,24 +484,31 @@ def _memory(stages: ChainStages, *, upper: bool) -> StageMemory:
     others = np.where(stays, 0, size)  # without what is computed once
     fixed = _sums(number[graph.producer], size, stays & upper, k)
     fixed[-1] = 0  # the last stage is never swept
-    link_size = np.where(links >= 0, others[links], 0)
-    input_size = np.append(0, link_size[:-1])
-    retained = np.append(False, (stays_on | ((links >= 0) & saved[links] & upper))[:-1])  # inputs needed afterwards
-    counted, freed = np.where(read.needs_input | retained, 0, input_size), np.where(retained, 0, input_size)
+    input_stage, entering = read.inputs
+    input_size = others[entering]
+    link_size = np.bincount(stages.state_stage, input_size, k).astype(np.int64)
+    read_back = read.among_inputs(read.entry_saved)
+    # inputs that are needed after the backward nodes of the stage: by earlier stages, or as they pass on
+    earliest = np.full(graph.n_values, k, np.int64)
+    np.minimum.at(earliest, read.entry_saved[1], read.stage[read.entry_saved[0]])
+    retained = read.passes_on | stays_on[entering] | (saved & upper)[entering] | (earliest[entering] < input_stage)
+    entered, freed = np.where(read_back | retained, 0, input_size), np.where(retained, 0, input_size)
+    counted, all_freed = (np.bincount(input_stage, each, k).astype(np.int64) for each in (entered, freed))
     again, once = _Profile(stages, read, others), _Profile(stages, read, size if upper else others)
     every, kept = sweep | saved_nodes, saved | passes
-    leaf = again.forward(leaf_nodes, saved & ~_flags(graph.n_values, links[stays_on]), counted)
-    leaf[-1] = once.forward(saved_nodes, saved, counted)[-1]
-    backward, gradients = _Profile(stages, read, size).backward(saved, np.where(read.needs_input, freed, 0))
+    leaf = again.forward(leaf_nodes, saved & ~stays_on, entered)
+    leaf[-1] = once.forward(saved_nodes, saved, entered)[-1]
+    backward, gradients = _Profile(stages, read, size).backward(saved, np.where(read_back, freed, 0))
     keep = _sums(number[graph.producer], size, (saved | (passes & (upper | ~stays))) & inside, k)
+    staying = _sums(number[graph.producer], others, stays_on & inside, k)
     return StageMemory(
         link=link_size,
         keep=keep - counted,
-        again=ForwardPeaks(*again.swept(sweep, passes, input_size), again.forward(every, kept, counted) - counted),
-        once=ForwardPeaks(*once.swept(sweep, passes | stays, input_size), once.forward(every, kept, counted) - counted),
+        again=ForwardPeaks(*again.swept(sweep, passes, input_size), again.forward(every, kept, entered) - counted),
+        once=ForwardPeaks(*once.swept(sweep, passes | stays, input_size), once.forward(every, kept, entered) - counted),
         leaf=leaf - counted,
-        backward=backward - freed,
-        gradients=gradients + np.where(stays_on, link_size, 0),
+        backward=backward - all_freed,
+        gradients=gradients + staying,
         fixed=fixed,
         pinned=int(graph.memory[pinned].sum()) if upper else 0,
     )
@@ -466,8 +527,8 @@ class _Profile:
         self.begin = np.searchsorted(stages.stage, np.arange(len(stages)))
         self.last = np.append(self.begin[1:], stages.nodes.size) - 1
 
-    def forward(self, member: Bool, kept: Bool, input_size: ArrayLike = 0) -> Int64:
-        """int64[k]: peak of the member nodes of each stage, with what is kept to its end, and its input."""
+    def forward(self, member: Bool, kept: Bool, input_size: Int64 | None = None) -> Int64:
+        """int64[k]: peak of the member nodes of each stage, with what is kept to its end, and its inputs."""
         stages, graph = self.stages, self.stages.graph
         values = np.flatnonzero(member[graph.producer])
         made = self.place[graph.producer[values]]
@@ -478,13 +539,12 @@ class _Profile:
         np.maximum.at(until, value[inside], self.place[reader[inside]])
         until[values] = np.where(kept[values], self.last[stages.stage[made]], until[values])
         live = _live(made, until[values], self.size[values], stages.nodes.size)
-        entered = np.broadcast_to(np.asarray(input_size, np.int64), len(stages))
-        reader = self.read.entry[0]
-        last_read = self.begin - 1
-        reader = reader[member[reader]]
-        np.maximum.at(last_read, stages.stage[self.place[reader]], self.place[reader])
-        alive = last_read >= self.begin
-        live += _live(self.begin[alive], last_read[alive], entered[alive], stages.nodes.size)
+        if input_size is not None:
+            reader, value = self.read.entry
+            inside, stage = member[reader], self.read.inputs[0]
+            last_read = self.read.last_reads((reader[inside], value[inside]), self.place)
+            last_read = np.where(self.read.passes_on, self.last[stage], last_read)
+            live += _live(self.begin[stage], last_read, input_size, stages.nodes.size)
         live += graph.workspace[stages.nodes]
         return _maxima(live, stages.stage, member[stages.nodes], len(stages))
 
@@ -509,11 +569,8 @@ class _Profile:
         values = np.unique(self.read.saved[1])
         place = self.place[graph.producer[values]]
         live += _live(start[stages.stage[place]], until[values], self.size[values], count)
-        reader = self.index[self.read.entry_saved[0]]
-        last_read = start - 1
-        np.maximum.at(last_read, number[reader], reader)
-        alive = last_read >= start
-        live += _live(start[alive], last_read[alive], input_size[alive], count)
+        last_read = self.read.last_reads(self.read.entry_saved, self.index)
+        live += _live(start[self.read.inputs[0]], last_read, input_size, count)
         live += graph.workspace[stages.backward_nodes]
         return _maxima(live, number, np.ones(count, bool), len(stages)), gradients
 

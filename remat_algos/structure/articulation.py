@@ -27,6 +27,8 @@ class ForwardPart:
         Number of values alive across the cut at each place.
     alone : int64[f]
         The only value alive across the cut, -1 if there are several or none.
+    lives : (int64[p], int64[p], int64[p])
+        The values that pass a cut, the place of their node, and the last place that reads them.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class ForwardPart:
     until: Int64
     width: Int64
     alone: Int64
+    lives: tuple[Int64, Int64, Int64]
 
     @classmethod
     def of(cls, graph: ComputationGraph) -> "ForwardPart":
@@ -60,9 +63,9 @@ class ForwardPart:
         begin, end = made[alive], value_until[alive]
         until = np.arange(nodes.size)
         np.maximum.at(until, begin, end)
-        width = _alive_across(begin, end, np.ones(alive.size, np.int64), nodes.size)
-        alone = np.where(width == 1, _alive_across(begin, end, alive, nodes.size), -1)
-        return cls(graph, nodes, until, width, alone)
+        width = alive_across(begin, end, np.ones(alive.size, np.int64), nodes.size)
+        alone = np.where(width == 1, alive_across(begin, end, alive, nodes.size), -1)
+        return cls(graph, nodes, until, width, alone, (alive, begin, end))
 
     @property
     def memory(self) -> Int64:
@@ -83,7 +86,7 @@ class ForwardPart:
         return kept
 
 
-def _alive_across(begin: Int64, end: Int64, weight: Int64, size: int) -> Int64:
+def alive_across(begin: Int64, end: Int64, weight: Int64, size: int) -> Int64:
     """int64[size]: at each place p the total weight of intervals that begin at or before p and end after it."""
     change = np.zeros(size + 1, np.int64)
     np.add.at(change, begin, weight)

@@ -32,7 +32,7 @@ MAX_STEPS = 2_000_000  # steps of one schedule
 MAX_ALL_STEPS = 20_000_000  # steps of the schedules of a whole frontier
 
 
-@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", min_nodes=200, narrow=True, price=0.5)
+@solver(paper="beaumont2019", needs=chain_of_stages, optimal_in="chain", min_nodes=64, narrow=True, price=0.5)
 def chain_dp(
     graph: ComputationGraph,
     task: Task,
@@ -43,15 +43,16 @@ def chain_dp(
 ) -> Iterator[Candidate]:
     """Cut the forward part where one value passes; keep all, the last value or nothing of each stage, at least compute.
 
-    A stage lies between two such cuts. Each is swept (only its last value, the link, is computed for later) any number
-    of times, then run once, keeping all values that its gradients read. A checkpoint stays until the stages after it
-    have run backward. In this class, "chain", the table gives the optimum for every memory at once.
+    A stage lies between two such cuts; in a recurrence that reads the last k steps, up to 6 of them, k values pass a
+    cut. Each stage is swept (only what passes to later ones, the link, is computed) any number of times, then run once,
+    keeping all values that its gradients read. A checkpoint stays until the stages after it have run backward. In this
+    class, "chain", the table gives the optimum for every memory at once.
 
     Memory is counted in slots. Bytes are rounded up to slots, and the limit down, so that schedules that fit by the
     table do fit; each kept value may take up to one slot more than its bytes. If slots of the common divisor of all
     sizes suffice, nothing is rounded. Costs are float32: sums are exact below 2^24 times their common divisor, else
     each addition is off by 6e-8 at most. The bound comes from another table, whose bytes are rounded down, and is
-    lowered by the rounding of its costs.
+    lowered by the rounding of its costs. A recurrence of a higher order has no bound.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def chain_dp(
     if not np.isfinite(table.root[-1]) and table.highest < highest:
         table = ChainTable.of(chain, upper, highest, slots, clock)
     bound = None
-    if len(chain) == len(whole):
+    if len(chain) == len(whole) and chain.is_narrow:
         bound = _bound(chain, table, min(task.limit, highest), clock)
     for candidate in _near(table, task.limit, clock):
         fits = candidate.simulation is None or candidate.figures[0] <= task.limit

@@ -183,10 +183,10 @@ def _unit_chain(graph: ComputationGraph) -> UnitChain | None:
 def _recognised(graph: ComputationGraph) -> UnitChain | None:
     """The chain of a graph whose stages are single nodes with equal figures, else None."""
     stages = stages_of(graph)
-    if stages is None or not MIN_STAGES <= len(stages) == stages.nodes.size:
+    if stages is None or not stages.is_narrow or not MIN_STAGES <= len(stages) == stages.nodes.size:
         return None
     nodes, memory = stages.nodes, stages.upper
-    if graph.once[nodes].any() or graph.output[stages.link[:-1]].any() or not memory.same_as(stages.lower):
+    if graph.once[nodes].any() or graph.output[stages.state].any() or not memory.same_as(stages.lower):
         return None
     sweep, _, leaf, _ = stages.costs()
     size, cost, beside = int(memory.link[0]), int(graph.compute[nodes[0]]), int(memory.backward[-1])
