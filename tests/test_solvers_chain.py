@@ -418,7 +418,7 @@ def test_narrow_solvers_run_by_themselves_only_where_they_can_serve():
     used = {solver.name for solver in default_solvers(chain(120))}
     assert "chain_dp" in used
     assert "chain_dp" not in {solver.name for solver in default_solvers(chain(20))}
-    other = differentiate(layered_graph(80, 0.4, 0))
+    other = differentiate(layered_graph(120, 0.5, 0))
     assert "chain_dp" not in {solver.name for solver in default_solvers(other)}
     assert "chain_dp" not in {solver.name for solver in default_solvers()}
 

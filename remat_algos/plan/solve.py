@@ -6,7 +6,7 @@ from typing import Any
 
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
-from remat_algos.context import Clock, Progress, Stop, interrupted_as
+from remat_algos.context import Clock, Interrupted, Progress, Stop, interrupted_as
 from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT
 from remat_algos.errors import BudgetError
@@ -238,6 +238,8 @@ def _asked_again(request: Request, lowest: Plan, run: Portfolio | None, clock: C
             other = _searched(asked, clock.share(progress=clock.within_stage()), run)
         except BudgetError:  # at the time limit, or by a solver that finds less for a limit than for the lowest peak
             return plan
+        except Interrupted:
+            return replace(plan, report=replace(plan.report, stop=Stop.INTERRUPTED), **_bound_of(plan))
         stop = plan.report.stop | other.report.stop
         if (other.overhead, other.reservation.memory) >= (plan.overhead, plan.reservation.memory):
             return replace(plan, seconds=clock.elapsed, report=replace(plan.report, stop=stop), **_bound_of(other))

@@ -290,7 +290,7 @@ def _recognised(graph: ComputationGraph) -> ChainStages | None:
     if not steps or n_chain >= max(MIN_STAGES, n_widest / MORE_STAGES):
         return chain
     divided = (_divided(part, backward, width) for width in range(2, MAX_STATE))
-    return next((each for each in divided if each is not None and 3 * len(each) >= n_widest), widest)
+    return next((each for each in divided if each is not None and len(each) >= max(MIN_STEPS, n_widest / 3)), widest)
 
 
 def _divided(part: ForwardPart, backward: Int64, width: int) -> ChainStages | None:
