@@ -17,18 +17,21 @@ cdef enum Law:
     unknown_step
     loaded_unmade
     loaded_output
+    stored_unmade
 
 UNKNOWN_NODE, RUN_TWICE, NEVER_COMPUTED = unknown_node, run_twice, never_computed
 UNKNOWN_VALUE, UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT = unknown_value, unknown_step, loaded_unmade, loaded_output
+STORED_UNMADE = stored_unmade
 KEEP_MARK, RECOMPUTE_MARK = keep_mark, recompute_mark
 
 
 def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
-                       const int[:, ::1] lingering not None):
+                       const int[:, ::1] lingering not None, const int[:, ::1] stores not None):
     """Instances of a schedule, the step at which each is freed, and the bytes live during each step.
 
     order : int32[m], loads : int32[k, 2] (step, value) with rising steps
-    lingering : int32[h, 2] (value, step) known values, and until when their first instances stay
+    lingering : int32[h, 3] (value, step, until) until when the instance of a known value made by a known step stays
+    stores : int32[s, 2] (step, value) known ones with rising steps; the newest instance stays until the step
     The instances of a step are those of its loads, then those of its node. Returns (law, step, about,
     instance_indptr int64[m + 1], value int32[instances], end int64[instances], trace int64[m]); law 0 is sound; `about` is the missing value, or else the node.
     Cost: O(n + m + k + reads and values of all runs) time, O(n_values + m + instances) memory.
@@ -37,7 +40,7 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     cdef Int32s read_indices = graph.read_indices
     cdef Flags output = graph.output
     cdef Py_ssize_t m = order.shape[0], n = graph.n_nodes, n_values = graph.n_values, step, j, i, n_instances = 0
-    cdef Py_ssize_t k = loads.shape[0], row = 0, h = lingering.shape[0]
+    cdef Py_ssize_t k = loads.shape[0], row = 0, n_stores = stores.shape[0], store = 0
     cdef int64_t x
     cdef int v, law = 0
     cdef int64_t about = -1, live
@@ -74,12 +77,21 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     cdef int64_t[::1] out_end = end
     cdef int64_t[::1] out_trace = trace
     cdef int[::1] newest = np.full(n_values, -1, np.int32)      # the instance that serves reads of a value
-    cdef int[::1] first = np.full(n_values if h else 0, -1, np.int32)
     row = 0
     with nogil:
         for step in range(m):
             v = order[step]
             i = indptr[step]
+            while store < n_stores and stores[store, 0] == step:
+                x = stores[store, 1]
+                if newest[x] < 0:
+                    law = stored_unmade
+                    about = x
+                    break
+                out_end[newest[x]] = max(out_end[newest[x]], <int64_t>step)
+                store += 1
+            if law:
+                break
             while row < k and loads[row, 0] == step:
                 x = loads[row, 1]
                 if newest[x] < 0:
@@ -108,8 +120,6 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
             for x in range(value_indptr[v], value_indptr[v + 1]):
                 out_value[i] = <int>x
                 out_end[i] = step + 1
-                if h and newest[x] < 0:
-                    first[x] = <int>i
                 if not output[x] or newest[x] < 0:               # an output is pinned by its first run
                     newest[x] = <int>i
                 i += 1
@@ -124,10 +134,11 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
                     out_end[newest[x]] = m
     if law:
         return law, step, about, None, None, None, None
-    for row in range(h):
-        i = first[lingering[row, 0]]
-        if i >= 0:
-            out_end[i] = max(out_end[i], <int64_t>lingering[row, 1])
+    for row in range(lingering.shape[0]):
+        i = indptr[lingering[row, 1] + 1] - 1                   # the newest, if a step makes several
+        while i > indptr[lingering[row, 1]] and out_value[i] != lingering[row, 0]:
+            i -= 1
+        out_end[i] = max(out_end[i], <int64_t>lingering[row, 2])
     with nogil:
         for step in range(m):
             for i in range(indptr[step], indptr[step + 1]):
@@ -140,12 +151,13 @@ def instance_lifetimes(GraphArrays graph not None, Int32s order, const int[:, ::
     return 0, -1, -1, instance_indptr, value, end, trace[:m]
 
 
-def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None):
+def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None,
+               const int[:, ::1] stores not None):
     """Bytes on the host during each step of a sound schedule, int64[m].
 
-    A value is there from the step behind its first run to the one that first reads what its last load brought back; to
-    the step of that load if nothing does.
-    order : int32[m], loads : int32[k, 2] (step, value) with rising steps
+    A value is there from the step of its store, by default the one behind its first run, to the one that first reads
+    what its last load brought back; to the step of that load if nothing does.
+    order : int32[m], loads, stores : int32[*, 2] (step, value) with rising steps
     Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m) memory.
     """
     cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], row, step, j
@@ -156,8 +168,12 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
     cdef int[::1] to_come = np.zeros(graph.n_values, np.int32)      # loads of a value that are still to come
     cdef int[::1] awaited = np.full(graph.n_values, -1, np.int32)   # step of the last load, until something reads it
     cdef unsigned char[::1] exists = np.zeros(graph.n_values, np.uint8)
+    cdef unsigned char[::1] is_placed = np.zeros(graph.n_values, np.uint8)     # its store has a row
     for row in range(k):
         to_come[loads[row, 1]] += 1
+    for row in range(stores.shape[0]):
+        is_placed[stores[row, 1]] = 1
+        change[stores[row, 0]] += graph.memory[stores[row, 1]]
     row = 0
     with nogil:
         for step in range(m):
@@ -177,7 +193,7 @@ def host_bytes(GraphArrays graph not None, Int32s order, const int[:, ::1] loads
                 if awaited[x] >= 0:                                 # made again: nothing read what was loaded
                     change[awaited[x] + 1] -= graph.memory[x]
                     awaited[x] = -1
-                if to_come[x] and not exists[x]:
+                if to_come[x] and not exists[x] and not is_placed[x]:
                     change[step + 1] += graph.memory[x]
                 exists[x] = 1
         for x in range(graph.n_values):

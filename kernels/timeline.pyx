@@ -112,51 +112,56 @@ cdef class Engines:
         return i + 1
 
 
-def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int32s values,
-             Int64s out_time, Int64s in_time, Int64s instance_indptr, Int64s end, Int64s trace, int64_t limit):
+def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads not None, *, Int32s stores,
+             Int64s store_step, Int64s store_instance, Int64s out_time, Int64s in_time, Int64s instance_indptr,
+             Int64s end, Int64s trace, int64_t limit):
     """Play a sound schedule on three engines.
 
     order : int32[m], loads : int32[k, 2] (step, value) with rising steps
-    values : int32[j] those that are loaded anywhere, out_time, in_time : int64[j] of a copy each way
+    stores : int32[j] the values that are loaded anywhere, as they are stored
+    store_step, store_instance : int64[j] the step before whose run a store begins, rising, and what it copies
+    out_time, in_time : int64[j] of a copy each way
     instance_indptr : int64[m + 1], end : int64[instances], trace : int64[m] as simulated
     limit : bytes within which memory whose store runs may linger; -1: none, compute waits
 
-    Returns (begin int64[m] of runs, load_begin int64[k], stores int32[j] values in order, store_begin int64[j],
-    lingering int32[*, 2] (value, step) where lingerers are freed, dropped uint8[k] loads of what still lingers, time).
-    Cost: O(n_values + m + k + reads and values of all runs) time, O(n_values + m + k) memory.
+    Returns (begin int64[m] of runs, load_begin int64[k], store_begin int64[j], lingering int32[*, 2] (place in
+    `stores`, step) where lingerers are freed, dropped uint8[k] loads of what still lingers, time).
+    Cost: O(n_values + m + k + reads of all runs) time, O(n_values + m + k) memory.
     """
-    cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], n_copied = values.shape[0]
-    cdef Py_ssize_t step, row, here, j, i, at, n_stores = 0, n_freed = 0
-    cdef int64_t x, instance, clock, behind = 0
+    cdef Py_ssize_t m = order.shape[0], k = loads.shape[0], n_copied = stores.shape[0]
+    cdef Py_ssize_t step, row, here, j, i, n_stores = 0, n_freed = 0
+    cdef int64_t instance, clock, time = 0
     cdef int v, place
-    cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[values])     # of places in `values`
+    cdef Engines engines = Engines(out_time, in_time, np.asarray(graph.memory)[stores])     # of places in `stores`
     begins, load_begins, dropped = np.empty(m, np.int64), np.empty(k, np.int64), np.zeros(k, np.uint8)
-    stores, store_begins = np.empty(n_copied, np.int32), np.empty(n_copied, np.int64)
+    store_begins = np.empty(n_copied, np.int64)
     lingering = np.empty((n_copied if limit >= 0 else 0, 2), np.int32)
     cdef int64_t[::1] begin = begins, load_begin = load_begins, store_begin = store_begins
     cdef unsigned char[::1] out_dropped = dropped
-    cdef int[::1] store = stores
     cdef int[:, ::1] freed = lingering
     cdef int[::1] place_of = np.full(graph.n_values if k else 0, -1, np.int32)
-    cdef int[::1] source = np.full(n_copied, -1, np.int32)              # the instance whose memory is stored
+    cdef int64_t[::1] source = np.array(store_instance, np.int64)       # the instance whose memory is stored
     cdef int[::1] leaving = np.full(m + 1 if k else 0, -1, np.int32)    # lists by end step: the first of each, and the next
     cdef int[::1] next_leaving = np.empty(n_copied, np.int32)
+    cdef int64_t[::1] arrival = np.zeros(m + 1 if k else 0, np.int64)   # of the loads whose memory is freed before a step
     with nogil:
         for i in range(n_copied):
-            place_of[values[i]] = <int>i
+            place_of[stores[i]] = <int>i
+            next_leaving[i] = leaving[end[source[i]]]
+            leaving[end[source[i]]] = <int>i
         row = 0
         engines.start()
         for step in range(m):
             here = row
-            engines.clock = max(engines.clock, behind)
             v = order[step]
             if k:
+                engines.clock = max(engines.clock, arrival[step])
                 while row < k and loads[row, 0] == step:
                     place = place_of[loads[row, 1]]
                     if limit >= 0 and engines.take_over(place):
                         out_dropped[row] = 1
                         instance = instance_indptr[step] + row - here
-                        source[place] = <int>instance
+                        source[place] = instance
                         next_leaving[place] = leaving[end[instance]]
                         leaving[end[instance]] = place
                     row += 1
@@ -164,7 +169,7 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
                 for i in range(<Py_ssize_t>engines.released.size()):
                     place = engines.released[i]
                     if limit >= 0 and end[source[place]] < step:
-                        freed[n_freed, 0], freed[n_freed, 1] = values[place], <int>step
+                        freed[n_freed, 0], freed[n_freed, 1] = place, <int>step
                         n_freed += 1
                 engines.released.clear()
                 for j in range(here, row):
@@ -173,6 +178,8 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
                         place = place_of[loads[j, 1]]
                         engines.load(place)
                         load_begin[j] = engines.in_free - engines.in_time[place]
+                        instance = instance_indptr[step] + j - here
+                        arrival[end[instance]] = max(arrival[end[instance]], engines.in_free)
             clock = engines.clock
             if engines.in_free > clock:
                 for j in range(graph.read_indptr[v], graph.read_indptr[v + 1]):
@@ -183,33 +190,14 @@ def timeline(GraphArrays graph not None, Int32s order, const int[:, ::1] loads n
             engines.clock = clock + graph.compute[v]
             if not k:
                 continue
-            i = n_stores
-            for x in range(graph.value_indptr[v], graph.value_indptr[v + 1]):
-                place = place_of[x]
-                if place >= 0 and source[place] < 0:
-                    instance = instance_indptr[step] + row - here + x - graph.value_indptr[v]
-                    source[place] = <int>instance
-                    next_leaving[place] = leaving[end[instance]]
-                    leaving[end[instance]] = place
-                    at = n_stores
-                    while at > i and end[source[store[at - 1]]] > end[instance]:
-                        store[at] = store[at - 1]
-                        at -= 1
-                    store[at] = place
-                    n_stores += 1
-            while i < n_stores:
-                engines.store(store[i])
-                store_begin[i] = engines.out_free - engines.out_time[store[i]]
-                store[i] = values[store[i]]
-                i += 1
-            behind = 0
-            for j in range(here, row):
-                if not out_dropped[j] and end[instance_indptr[step] + j - here] == step + 1:    # nothing may read it
-                    behind = load_begin[j] + engines.in_time[place_of[loads[j, 1]]]
+            while n_stores < n_copied and store_step[n_stores] == step + 1:
+                engines.store(n_stores)
+                store_begin[n_stores] = engines.out_free - engines.out_time[n_stores]
+                n_stores += 1
             place = leaving[step + 1]
             while place >= 0:
                 engines.leave(place)
                 place = next_leaving[place]
         if m:
-            behind = max(engines.clock, max(engines.in_free, engines.out_free))
-    return begins, load_begins, stores[:n_stores], store_begins[:n_stores], lingering[:n_freed], dropped, behind
+            time = max(engines.clock, max(engines.in_free, engines.out_free))
+    return begins, load_begins, store_begins, lingering[:n_freed], dropped, time

@@ -51,7 +51,7 @@ from remat_algos.kernels.timeline import Engines, timeline
 from remat_algos.kernels.timetable import Timetable
 from remat_algos.kernels.twremat import PLAIN, recursive_order
 
-from remat_algos.ir.arrays import NO_PAIRS
+from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES
 
 CASES = {}
 
@@ -741,10 +741,11 @@ def rounds(n):
 def lifetimes():
     def simulate(graph, order):
         marks, forward_of = np.zeros(graph.n_nodes, np.int8), np.full(graph.n_nodes, -1, np.int32)
-        loads, lingering = np.array([[order.size - 1, 0]], np.int32), np.array([[0, 2]], np.int32)
-        lives = instance_lifetimes(graph, order, loads, lingering)
+        loads, lingering = np.array([[order.size - 1, 0]], np.int32), np.array([[0, 0, 2]], np.int32)
+        stores = np.array([[2, 0]], np.int32)
+        lives = instance_lifetimes(graph, order, loads, lingering, stores)
         lives = *lives, serving_runs(graph, order)
-        return lives, host_bytes(graph, order, loads), broken_mark(graph, order, marks, forward_of)
+        return lives, host_bytes(graph, order, loads, stores), broken_mark(graph, order, marks, forward_of)
 
     return calls(simulate, rounds(9), rounds(300000))
 
@@ -766,10 +767,12 @@ def on_engines():
     def play(graph, order):
         loads = np.stack([np.arange(1, order.size), order[:-1]], axis=1).astype(np.int32)
         loads = loads[loads[:, 1] < graph.n_nodes - 1]  # the last one is an output
-        _, _, _, indptr, _, end, trace = instance_lifetimes(graph, order, loads, NO_PAIRS)
-        values = np.unique(loads[:, 1])
+        _, _, _, indptr, _, end, trace = instance_lifetimes(graph, order, loads, NO_TRIPLES, NO_PAIRS)
+        values, step = np.unique(loads[:, 1], return_index=True)  # each is loaded first behind its first run
+        step, instance = step + 1, indptr[step + 1] - 1
         lives = {"instance_indptr": indptr, "end": end, "trace": trace}
-        copied = {"values": values, "out_time": np.ones_like(end)[values], "in_time": np.ones_like(end)[values]}
+        copied = {"stores": values, "store_step": step, "store_instance": instance}
+        copied |= {"out_time": np.ones_like(end)[values], "in_time": np.ones_like(end)[values]}
         return timeline(graph, order, loads, **copied, **lives, limit=2)
 
     return calls(play, rounds(9), rounds(300000))

@@ -24,7 +24,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests import cuda_stub
-from tests.oracles.copies import freed, maker, makers, play, random_copies
+from tests.oracles.copies import actions as actions_of
+from tests.oracles.copies import freed, maker, play, random_copies, source
 from tests.oracles.plain import plain
 from tests.small_graphs import small_graphs
 from tests.test_executor_arrays import Filling
@@ -95,7 +96,9 @@ def test_a_load_that_nothing_reads_keeps_its_place_on_the_host():
 
 def check_events(simulation, events):
     """The laws of the three engines, from what happened."""
-    g, actions = plain(simulation.graph), list(simulation.actions())
+    g, schedule = plain(simulation.graph), simulation.schedule
+    actions = actions_of(simulation.graph, schedule.order, schedule.loads, schedule.lingering, schedule.stores)
+    assert actions == list(simulation.actions())
     meant = freed(g, actions)
     work = [event for event in events if event[0] == "compute" or (event[0] == "free" and event[1] not in g.outputs)]
     assert work == [action for action in actions if action[0] in ("compute", "free")]
@@ -116,8 +119,7 @@ def check_events(simulation, events):
                 j = maker(g, actions, i, y)
                 assert actions[j][0] != "load" or at[i][0] > at[j][1]
         if kind == "free":
-            first = meant[i] == makers(g, actions, x)[0]
-            copy = actions.index(("store", x)) if first and ("store", x) in actions else meant[i]
+            copy = actions.index(("store", x)) if meant[i] == source(g, actions, x) else meant[i]
             assert actions[copy][0] == "compute" or at[i][0] > at[copy][1]
 
 
@@ -258,7 +260,7 @@ def test_an_interrupt_while_compute_waits_for_a_copy_leaves_nothing(link, step, 
 def test_an_error_of_a_node_beside_a_copy_leaves_nothing():
     """The store of 0 runs when node 3 fails, and a load waits for it."""
     simulation = chain()
-    schedule = Schedule(range(5), loads=[(3, 0), (4, 0)], lingering=[(0, 5)])
+    schedule = Schedule(range(5), loads=[(3, 0), (4, 0)], lingering=[(0, 0, 5)])
     spy, threads = Spy(simulation.graph, lambda: 1 // 0), threading.active_count()
     with pytest.raises(ZeroDivisionError):
         execute(simulation.graph, schedule, spy, link=SLOW)

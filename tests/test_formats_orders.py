@@ -335,6 +335,42 @@ FAULTS = {
         "compute A\ncompute B\nfree A\ncompute C\n",
         "A is freed before step 2, but step 2, C, reads it",
     ),
+    "a free before the first run": (
+        "free A\ncompute A\ncompute B\ncompute C\n",
+        "A is freed before step 0, but it is not",
+    ),
+    "a third free of two copies": (
+        "compute A\ncompute B\ncompute A\nfree A\ncompute C\nfree A\nfree A\n",
+        "A is freed before step 4, but it is not in memory there",
+    ),
+    "a store of what is freed": (
+        "compute A\nstore A\ncompute B\nfree A\nstore B\nload A\ncompute C\n",
+        "B is stored before step 2, but never loaded; take it out",
+    ),
+    "a store after the free": (
+        "compute A\ncompute B\nfree A\nstore A\nload A\ncompute C\n",
+        "A is stored before step 2, but it has been freed there",
+    ),
+    "a free before the store": (
+        "compute A\ncompute B\nfree A\ncompute A\nfree A\ncompute B\nstore A\nload A\ncompute C\n",
+        "A is freed before step 3, but",
+    ),
+    "a store after the load": (
+        "compute A\ncompute B\nload A\nfree A\ncompute C\nstore A\n",
+        "A is stored before step 3, but loaded before step 2; store it earlier",
+    ),
+    "a store before the value": (
+        "store A\ncompute A\ncompute B\nload A\ncompute C\n",
+        "A is stored before step 0, where it has not been made; store it later",
+    ),
+    "a store of an output": (
+        "compute A\ncompute B\ncompute C\nstore C\nload C\ncompute A\n",
+        "step 3 loads output C, which never leaves; take the load out",
+    ),
+    "a copy that is made and loaded at once": (
+        "compute A\nstore A\ncompute B\nload A\ncompute A\ncompute C\nfree A\n",
+        "step 2 makes A twice; free the first before it",
+    ),
     "a free of an output": (
         "compute A\ncompute B\ncompute C\nfree C\ncompute A",
         "C is freed before step 3, but it is an output",
@@ -411,6 +447,41 @@ def test_frees_of_a_second_run_are_of_the_second_run(read):
 
 def test_a_value_that_is_made_again_need_not_be_freed_before(read):
     assert read("compute A\ncompute B\ncompute A\ncompute C\nfree A\n") == WANTED
+
+
+# A -> B -> C -> D, and D reads B too
+BYTES = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("C", "D"), ("B", "D")], memory=[100, 7, 50, 60])
+LISTS = {
+    "in time": ("c A, c B, f A, c C, c D, f B, f C", [100, 107, 57, 117]),
+    "an output at the end": ("c A, c B, f A, c C, c D, f B, f C, f D", [100, 107, 57, 117]),
+    "late": ("c A, c B, c C, f A, c D, f B, f C", [100, 107, 157, 117]),
+    "at the end": ("c A, c B, c C, c D, f A, f B, f C", [100, 107, 157, 217]),
+    "never": ("c A, c B, c C, c D, f B, f C", [100, 107, 157, 217]),
+    "nothing is freed": ("c A, c B, c C, c D", [100, 107, 157, 217]),
+    "in time for one copy of two": ("c A, c B, c A, f A, c C, f A, c D", [100, 107, 207, 157, 117]),
+    "one copy of two": ("c A, c B, f A, c C, c A, c D", [100, 107, 57, 157, 217]),
+    "two copies": ("c A, c B, c A, c C, c D, f A", [100, 107, 207, 257, 317]),
+    "an output made twice": ("c A, c B, f A, c C, c D, c D, f B, f C", [100, 107, 57, 117, 177]),
+    "copied": ("c A, s A, c B, f A, c C, l A, c D, f A", [100, 107, 57, 217]),
+    "copied, late": ("c A, s A, c B, c C, f A, l A, c D, f A", [100, 107, 157, 217]),
+    "copied, never": ("c A, s A, c B, c C, l A, c D", [100, 107, 157, 317]),
+    "copied at once": ("c A, c B, s A, f A, c C, l A, c D, f A", [100, 107, 57, 217]),
+    "copied late": ("c A, c B, c C, s A, f A, l A, c D, f A", [100, 107, 157, 217]),
+    "a copy back, late": ("c A, s A, c B, f A, l A, c C, f A, c D", [100, 107, 157, 117]),
+    "stored from a second copy": ("c A, c B, f A, c A, s A, f A, c C, l A, c D, f A", [100, 107, 107, 57, 217]),
+}
+
+
+@pytest.mark.parametrize(("lines", "expected"), LISTS.values(), ids=LISTS)
+def test_a_list_of_actions_has_the_bytes_of_what_it_frees(lines, expected, tmp_path):
+    """By hand: computes and loads take memory, frees give it back."""
+    short = {"c": "compute", "f": "free", "s": "store", "l": "load"}
+    written = [f"{short[line.split()[0]]} {line.split()[1]}" for line in lines.split(", ")]
+    (tmp_path / "actions.txt").write_text("\n".join(written), encoding="utf-8")
+    simulation = simulate(BYTES, read_order(tmp_path / "actions.txt", BYTES)[1])
+    assert simulation.memory_trace.tolist() == expected
+    actions = [f"{deed} {name}" for deed, name in simulation.actions(names=True)]
+    assert [line for line in actions if line[0] in "sl"] == [line for line in written if line[0] in "sl"]
 
 
 def test_frees_speak_of_values_not_of_nodes(read):

@@ -66,7 +66,7 @@ def test_a_plan_with_a_link_is_valid_and_its_keys_go_together():
     for name in LINK_KINDS:
         assert not IS_PLAN.is_valid({key: entry for key, entry in record.items() if key != name})
     assert not IS_PLAN.is_valid(record | {"loads": [["v3", 12]]})
-    assert not IS_PLAN.is_valid(record | {"lingering": [[6, "v3", 1]]})
+    assert not IS_PLAN.is_valid(record | {"lingering": [["v3", 6]]})
 
 
 def test_the_graph_on_the_page_is_valid_and_read():

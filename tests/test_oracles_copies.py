@@ -46,27 +46,27 @@ def test_a_free_waits_for_the_store():
 def test_a_value_lingers_where_it_fits():
     """C has 4 bytes live, A 4: A lingers within 8 and is released before D, at 30; within 7 C waits to 25."""
     times = [15] * 8, [8] * 8
-    assert linger(CHAIN, ORDER, [(6, 0)], 8, *times) == ([(6, 0)], [(0, 3)])
-    assert linger(CHAIN, ORDER, [(6, 0)], 7, *times) == ([(6, 0)], [])
-    assert timeline(ORDER, [(6, 0)], out=15, into=8, held=[(0, 3)]).time == 80
-    assert play(CHAIN, actions(CHAIN, ORDER, [(6, 0)], [(0, 3)]))[0] == [4, 6, 8, 6, 7, 6, 8, 6]
+    assert linger(CHAIN, ORDER, [(6, 0)], 8, *times) == ([(6, 0)], [(0, 0, 3)], [])
+    assert linger(CHAIN, ORDER, [(6, 0)], 7, *times) == ([(6, 0)], [], [])
+    assert timeline(ORDER, [(6, 0)], out=15, into=8, held=[(0, 0, 3)]).time == 80
+    assert play(CHAIN, actions(CHAIN, ORDER, [(6, 0)], [(0, 0, 3)]))[0] == [4, 6, 8, 6, 7, 6, 8, 6]
 
 
 def test_a_load_of_what_lingers_is_dropped():
     """A is freed after B, at 20, and its store ends at 32: it lingers in C, and if 10 bytes fit in D."""
     times = [22] * 8, [8] * 8
-    assert linger(CHAIN, ORDER, [(2, 0)], 8, *times) == ([], [])
-    assert linger(CHAIN, ORDER, [(2, 0), (6, 0)], 8, *times) == ([(6, 0)], [(0, 3)])
-    assert linger(CHAIN, ORDER, [(2, 0), (6, 0)], 10, *times) == ([(6, 0)], [(0, 4)])
-    assert linger(CHAIN, ORDER, [(6, 0)], 99, [90] * 8, [8] * 8) == ([], [])
+    assert linger(CHAIN, ORDER, [(2, 0)], 8, *times) == ([], [], [])
+    assert linger(CHAIN, ORDER, [(2, 0), (6, 0)], 8, *times) == ([(6, 0)], [(0, 0, 3)], [])
+    assert linger(CHAIN, ORDER, [(2, 0), (6, 0)], 10, *times) == ([(6, 0)], [(0, 0, 4)], [])
+    assert linger(CHAIN, ORDER, [(6, 0)], 99, [90] * 8, [8] * 8) == ([], [], [])
 
 
 def test_a_load_waits_for_the_store():
     """A is held to the end, its store ends at 79; C and what follows do not wait, gA begins at 87."""
-    line = timeline(ORDER, [(6, 0)], out=69, into=8, held=[(0, 8)])
+    line = timeline(ORDER, [(6, 0)], out=69, into=8, held=[(0, 0, 8)])
     assert line.waits == [0, 0, 0, 0, 0, 0, 0, 17]
     assert line.time == 97
-    assert play(CHAIN, actions(CHAIN, ORDER, [(6, 0)], [(0, 8)]))[0] == [4, 6, 8, 10, 11, 10, 12, 10]
+    assert play(CHAIN, actions(CHAIN, ORDER, [(6, 0)], [(0, 0, 8)]))[0] == [4, 6, 8, 10, 11, 10, 12, 10]
 
 
 def test_a_load_that_nothing_reads_waits_for_its_arrival():
@@ -96,7 +96,7 @@ def test_stores_and_loads_queue():
 def test_copies_that_end_last_are_in_the_time():
     """Three runs end at 30; A is held to the end, its store ends at 35 and the load that nothing reads at 43."""
     graph = graph_of([[], [0], []])
-    line = timeline(range(3), [(2, 0)], out=25, into=8, graph=graph, held=[(0, 3)])
+    line = timeline(range(3), [(2, 0)], out=25, into=8, graph=graph, held=[(0, 0, 3)])
     assert (line.waits, line.time) == ([0, 0, 0], 43)
 
 
@@ -125,28 +125,29 @@ def test_a_broken_law_is_named(law, todo):
 CASES = [pytest.param(graph, *random_copies(Random(name), graph), id=name) for name, graph in small_graphs(60, 8, 16)]
 
 
-@pytest.mark.parametrize(("graph", "order", "loads", "held"), CASES)
-def test_the_list_has_the_bytes_of_the_laws(graph, order, loads, held):
-    g, lives = plain(graph), instances(graph, order, loads, held)
-    device, host = play(graph, actions(graph, order, loads, held))
+@pytest.mark.parametrize(("graph", "order", "loads", "held", "placed"), CASES)
+def test_the_list_has_the_bytes_of_the_laws(graph, order, loads, held, placed):
+    g, lives = plain(graph), instances(graph, order, loads, held, placed)
+    device, host = play(graph, actions(graph, order, loads, held, placed))
     assert device == [
         sum(g.memory[life.value] for life in lives if life.made <= step < life.end) + g.workspace[node]
         for step, node in enumerate(order)
     ]
     expected = [0] * len(order)
     for x, life in {life.value: life for life in lives if life.loaded}.items():  # the last load of each value
-        for step in range(order.index(g.producer[x]) + 1, min(life.read, default=life.made) + 1):
+        stored = {x: step for step, x in placed}.get(x, order.index(g.producer[x]) + 1)
+        for step in range(stored, min(life.read, default=life.made) + 1):
             expected[step] += g.memory[x]
     assert host == expected
     assert play(graph, actions(graph, order, []))[0] == slow_simulation(graph, order).trace
 
 
-@pytest.mark.parametrize(("graph", "order", "loads", "held"), CASES)
-def test_lingering_stays_within_the_limit_and_is_never_later(graph, order, loads, held):
+@pytest.mark.parametrize(("graph", "order", "loads", "held", "placed"), CASES)
+def test_lingering_stays_within_the_limit_and_is_never_later(graph, order, loads, held, placed):
     random = Random(len(loads))
     times = [[random.randint(0, 6) for _ in range(graph.n_values)] for _ in ("out", "in")]
-    plan = actions(graph, order, loads)
+    plan = actions(graph, order, loads, placed=placed)
     limit = max(play(graph, plan)[0]) + random.randint(0, 5)
-    lingering = actions(graph, order, *linger(graph, order, loads, limit, *times))
+    lingering = actions(graph, order, *linger(graph, order, loads, limit, *times, placed))
     assert max(play(graph, lingering)[0]) <= limit
     assert clock(graph, lingering, *times).time <= clock(graph, plan, *times).time

@@ -206,7 +206,7 @@ def test_the_largest_and_longest_leaves_first(graph):
     """On orders with recomputation and loads; a load that is found later comes later within its step."""
     random = Random(graph.n_nodes)
     for share in (0.9, 0.6, 0.0):
-        order, loads, _ = random_copies(random, graph)
+        order, loads, *_ = random_copies(random, graph)
         simulation = simulate(graph, Schedule(order, loads))
         limit = int(share * simulation.peak_memory)
         expected = sorted([*loads, *evicted(simulation, limit)], key=lambda load: load[0])

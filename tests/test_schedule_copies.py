@@ -35,9 +35,9 @@ def compared(seed):
     """Compare one schedule; return whether something lingers, and whether a load is dropped."""
     random = Random(seed)
     graph = random_graph(random)
-    order, loads, held = copies.random_copies(random, graph)
-    simulation = simulate(graph, Schedule(order, loads, held))
-    actions = copies.actions(graph, order, loads, held)
+    order, loads, held, placed = copies.random_copies(random, graph)
+    simulation = simulate(graph, Schedule(order, loads, held, placed))
+    actions = copies.actions(graph, order, loads, held, placed)
     assert list(simulation.actions()) == actions
     device, host = copies.play(graph, actions)
     assert simulation.memory_trace.tolist() == device
@@ -60,19 +60,22 @@ def compared(seed):
     assert line.stores.tolist() == [x for kind, x in actions if kind == "store"]
     assert line.busy == {engine: busy / (clock.time or 1) for engine, busy in clock.busy.items()}
 
-    limit = max(copies.play(graph, copies.actions(graph, order, loads))[0]) + random.randint(0, 12)
-    schedule = linger(graph, Schedule(order, loads), link, limit)
-    left, lingering = copies.linger(graph, order, loads, limit, *times)
+    bare = copies.actions(graph, order, loads, placed=placed)
+    limit = max(copies.play(graph, bare)[0]) + random.randint(0, 12)
+    schedule = linger(graph, Schedule(order, loads, stores=placed), link, limit)
+    left, lingering, still_placed = copies.linger(graph, order, loads, limit, *times, placed)
     assert list(map(tuple, schedule.loads.tolist())) == left
-    assert sorted(map(tuple, schedule.lingering.tolist())) == lingering
+    assert sorted(map(tuple, schedule.lingering.tolist())) == sorted(lingering)
+    assert list(map(tuple, schedule.stores.tolist())) == still_placed
     assert simulate(graph, schedule).peak_memory <= limit
-    return bool(lingering), len(left) < len(loads)
+    return bool(lingering), len(left) < len(loads), bool(still_placed)
 
 
 def test_figures_are_those_of_the_oracle():
-    lingers, drops = zip(*map(compared, range(400)), strict=True)
+    lingers, drops, placed = zip(*map(compared, range(400)), strict=True)
     assert sum(lingers) > 20
     assert sum(drops) > 20
+    assert sum(placed) > 50
 
 
 def test_times_of_copies_are_computed_once_for_each_link():

@@ -90,8 +90,9 @@ def find_overwrites(simulation: Simulation, table: InPlaceTable | None = None) -
 
 def _stored(simulation: Simulation) -> Bool:
     """bool[n_instances]: those that are copied to the host; the copy may run longer than the instance is read."""
-    lifetimes, first_run = simulation.lifetimes, simulation.schedule.first_run
-    return first_run[lifetimes.made_at] & ~simulation.is_load & np.isin(lifetimes.value, simulation.stores)
+    stored = np.zeros(simulation.lifetimes.value.size, bool)
+    stored[simulation.store_instances[0]] = True
+    return stored
 
 
 # ---------------------------------------------------------------- pairs

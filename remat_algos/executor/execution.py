@@ -175,7 +175,8 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     wrong lifetime even if the simulator used it too.
     """
     graph, schedule = simulation.graph, simulation.schedule
-    order, loads, lingering = schedule.order, schedule.loads.astype(np.int64), schedule.lingering
+    order = schedule.order
+    loads, lingering, stores = (rows.astype(np.int64) for rows in (schedule.loads, schedule.lingering, schedule.stores))
     memory, workspace = (-(-sizes // chunk) * chunk for sizes in (graph.memory, graph.workspace))
     value, made_at = _at_steps(graph.value_indptr, np.arange(graph.n_values), order)
     read, read_at = _at_steps(graph.read_indptr, graph.read_indices, order)
@@ -190,7 +191,11 @@ def live_memory(simulation: Simulation, chunk: int = 1) -> Int64:
     served = np.where(graph.output[read], first[read], served)
     last = made // 2
     np.maximum.at(last, served, read_at)
-    np.maximum.at(last, first[lingering[:, 0]], lingering[:, 1] - 1)
+    # the newest instance that a step has made lingers, and a store copies the newest before its step
+    stays = np.searchsorted(value * key + made, lingering[:, 0] * key + 2 * lingering[:, 1] + 2) - 1
+    np.maximum.at(last, stays, lingering[:, 2] - 1)
+    copied = np.searchsorted(value * key + made, stores[:, 1] * key + 2 * stores[:, 0]) - 1
+    np.maximum.at(last, copied, stores[:, 0] - 1)
     last[first[graph.output]] = len(order) - 1
     change = np.zeros(len(order) + 1, np.int64)
     np.add.at(change, made // 2, memory[value])

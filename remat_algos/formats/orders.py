@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,13 +23,15 @@ from remat_algos.ir.arrays import Bool
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
-from remat_algos.schedule.schedule import Schedule, with_copies
-from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.schedule import Copies, Schedule, with_copies
+from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.wording import first_line, shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
 COMPUTE, OTHERS = "compute ", ("free", "store", "load")
+Other = tuple[str, int, str]
+"""An action other than `compute`, the number of steps before it, and the name of its value."""
 _JSON = re.compile(r'\s*(\{\s*(["}]|$)|\[\s*(["[\]{\d-]|true|false|null|$))')  # a node may be called [CLS]
 FORMS = "a plan, a list of nodes, `compute X` and `free Y` lines, or an npz file with the matrices R and S"
 
@@ -50,8 +54,8 @@ class Order:
         True for a plan, which records how its graph was differentiated.
     derivation : mapping, optional
         The options of `differentiate` that a plan records, if any.
-    loads, lingering : sequence of pairs
-        Of a plan that copies: (step, value) and (value, step).
+    copies : Copies
+        Of a plan with a link.
     link : Link, optional
         Of a plan that copies.
     """
@@ -63,8 +67,7 @@ class Order:
     saved: Bool | None = None
     is_plan: bool = False
     derivation: Mapping[str, Any] | None = None
-    loads: Sequence[tuple[int, str | int]] = ()
-    lingering: Sequence[tuple[str | int, int]] = ()
+    copies: Copies = ([], [], [])
     link: Link | None = None
 
     @classmethod
@@ -97,20 +100,20 @@ class Order:
         if self.computed is not None:
             return self._of_stages(graph, self.computed)
         ids = {graph.labels[v]: v for v in range(graph.n_nodes)}
-        steps, others = self._of_lines(ids) if self.lines else (self.steps, {})
+        steps, others = self._of_lines(ids) if self.lines else (self.steps, None)
         order = [_node(graph, ids, step, place, self.source) for place, step in enumerate(steps)]
         schedule = Schedule(np.array(order, np.int32))
         try:
-            if not others:
-                return with_copies(graph, schedule, self.loads, self.lingering)
-            schedule = with_copies(graph, schedule, others["load"])
+            if others is None:
+                return with_copies(graph, schedule, *self.copies)
+            loads, stores = ([(step, x) for deed, step, x in others if deed == kind] for kind in ("load", "store"))
+            simulation = simulate(graph, with_copies(graph, schedule, loads, (), stores))
         except ScheduleError as error:
             self._fail(str(error), error.step, error.node)
-        self._check_stores(graph, schedule, others["store"])
-        return self._check_frees(graph, schedule, others["free"]) if others["free"] else schedule
+        return self._as_written(simulation, others)
 
-    def _of_lines(self, known: Collection[str]) -> tuple[list[str], dict[str, list[tuple[int, str]]]]:
-        """Names of nodes, and by `OTHERS` those of values, each with the number of steps before it."""
+    def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
+        """Names of nodes, and the actions other than `compute`; None for a list of names."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
             raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
@@ -118,14 +121,14 @@ class Order:
         if all(line in known for line in lines) or not all(line.startswith(deeds) for line in lines):
             if len(lines) == 1 and lines[0] not in known:  # names on one line
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
-            return lines, {}
-        steps, others = list[str](), {deed: list[tuple[int, str]]() for deed in OTHERS}
+            return lines, None
+        steps, others = list[str](), list[Other]()
         for line in lines:
             deed, _, name = line.partition(" ")
             if line.startswith(COMPUTE):
                 steps.append(name.strip())
             else:
-                others[deed].append((len(steps), name.strip()))
+                others.append((deed, len(steps), name.strip()))
         return steps, others
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
@@ -156,64 +159,82 @@ class Order:
                 fault = f"stage {broken[0]} computes {names[0]} without {names[1]}, which it reads"
                 self._fail(fault, int(broken[0]), reader)
 
-    def _check_stores(self, graph: ComputationGraph, schedule: Schedule, stores: Sequence[tuple[int, str]]) -> None:
-        """Check that what is loaded, and nothing else, is stored where `Simulation.actions` stores it."""
-        loaded, stored = {graph.value_name(x) for x in schedule.loads[:, 1].tolist()}, set[str]()
-        first = {graph.labels[v]: step for step, v in reversed(list(enumerate(schedule.order.tolist())))}
-        for step, name in stores:
-            if name not in loaded:
-                self._fail(f"{shortened(name)} is stored before step {step:d}, but never loaded; take it out", step)
-            node = graph.labels[int(graph.producer[graph.value_id(name)])]
-            if step != first.get(node, -1) + 1:
-                self._fail(
-                    f"{shortened(name)} is stored before step {step:d}; do it right after its node first ran", step
-                )
-            stored.add(name)
-        for step, x in schedule.loads.tolist():
-            if graph.value_name(x) not in stored:
-                self._fail(f"step {step:d} loads {shortened(graph.value_name(x))}, which is never stored", step)
+    def _as_written(self, simulation: Simulation, others: Sequence[Other]) -> Schedule:
+        """The schedule with memory that lingers until it is freed, or to the end.
 
-    def _check_frees(self, graph: ComputationGraph, schedule: Schedule, frees: Sequence[tuple[int, str]]) -> Schedule:
-        """Check that only live values are freed, and that no freed value is read.
-
-        Return the schedule with what lingers: first instances of loaded values that are freed later than they could be.
+        ScheduleError for a load that is never stored, a store of what has been freed, and frees of what is not in
+        memory, read later, or an output.
         """
+        graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
+        for step, x in simulation.schedule.loads.tolist():
+            if x not in simulation.schedule.stores[:, 1]:
+                self._fail(f"step {step:d} loads {shortened(graph.value_name(x))}, which is never stored", step)
+        indptr, values, ends = (each.tolist() for each in (lives.instance_indptr, lives.value, lives.end))
+        source = {values[i]: i for i in simulation.store_instances[0].tolist()}
+        live: dict[int, list[int]] = {}  # instances of each value; of an output one copy
+        late, made = dict[int, int](), 0
+        for deed, step, name in [*others, ("", len(order), "")]:
+            for i in range(made, indptr[step]):
+                if values[i] not in live or not graph.output[values[i]]:
+                    live.setdefault(values[i], []).append(i)
+            made = indptr[step]
+            if deed == "store" and source[value := graph.value_id(name)] not in live[value]:
+                self._fail(f"{shortened(name)} is stored before step {step:d}, but it has been freed there", step)
+            elif deed == "free":
+                i = self._freed(simulation, live, step, name)
+                if ends[i] < step:
+                    late[i] = step
+        late |= {i: len(order) for x, left in live.items() if not graph.output[x] for i in left if ends[i] < len(order)}
+        rows, made_at = list[tuple[int, int, int]](), lives.made_at.tolist()
+        for i, until in late.items():
+            ends[i], x, step = until, values[i], made_at[i]
+            if x in values[i + 1 : indptr[step + 1]]:
+                self._fail(
+                    f"step {step:d} makes {shortened(graph.value_name(x))} twice; free the first before it", step
+                )
+            rows.append((x, step, until))
+        return Schedule(order, simulation.schedule.loads, rows, _placed(simulation, ends))  # type: ignore[arg-type]
+
+    def _freed(self, simulation: Simulation, live: dict[int, list[int]], step: int, name: str) -> int:
+        """The instance that a line frees, taken out of those that are live."""
+        graph, order = simulation.graph, simulation.schedule.order
         try:
-            lifetimes = simulate(graph, schedule).lifetimes
-        except ScheduleError as error:
-            self._fail(str(error), error.step, error.node)
-        live: dict[int, list[int]] = {}  # instances of each value: several only of one that is loaded
-        values, firsts = np.unique(lifetimes.value, return_index=True)
-        loaded, lingering = set(schedule.loads[:, 1].tolist()), []
-        stored = set(firsts[np.isin(values, schedule.loads[:, 1])].tolist())
-        made = 0
-        for step, name in frees:
-            for i in range(made, int(lifetimes.instance_indptr[step])):
-                value = int(lifetimes.value[i])
-                live[value] = [*live.get(value, []), i] if value in loaded else [i]
-            made = int(lifetimes.instance_indptr[step])
-            try:
-                value = graph.value_id(name)
-            except GraphError as error:
-                self._fail(f"before step {step:d} {shortened(name)} is freed: {error}", step)
-            freed = f"{shortened(name)} is freed before step {step:d}, but"
-            if not live.get(value):
-                self._fail(f"{freed} it is not in memory there", step)
-            if graph.output[value] and step < len(schedule):
-                self._fail(f"{freed} it is an output, which stays in memory", step)
-            ends = {i: int(lifetimes.end[i]) for i in live[value]}
-            instance = next((i for i, end in ends.items() if end == step), min(ends, key=ends.__getitem__))
-            live[value].remove(instance)
-            end = ends[instance]
-            if end > step:
-                reader = shortened(graph.labels[int(schedule.order[end - 1])])
-                self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)
-            if instance in stored and end < step:
-                lingering.append((value, step))
-        return Schedule(schedule.order, schedule.loads, lingering)  # type: ignore[arg-type]  # the constructor makes an array
+            value = graph.value_id(name)
+        except GraphError as error:
+            self._fail(f"before step {step:d} {shortened(name)} is freed: {error}", step)
+        freed = f"{shortened(name)} is freed before step {step:d}, but"
+        if not live.get(value):
+            self._fail(f"{freed} it is not in memory there", step)
+        if graph.output[value] and step < len(order):
+            self._fail(f"{freed} it is an output, which stays in memory", step)
+        ends = {i: int(simulation.lifetimes.end[i]) for i in live[value]}
+        instance = next((i for i, end in ends.items() if end == step), min(ends, key=ends.__getitem__))
+        end = ends[instance]
+        if end > step and value in graph.reads(int(order[end - 1])):
+            reader = shortened(graph.labels[int(order[end - 1])])
+            self._fail(f"{freed} step {end - 1}, {reader}, reads it", step)
+        if end > step:
+            self._fail(f"{freed} it is stored before step {end}", step)
+        live[value].remove(instance)
+        return instance
 
     def _fail(self, message: str, step: int, node: int = -1) -> NoReturn:
         raise ScheduleError(f"{self.source}: {message}", step, node)
+
+
+def _placed(simulation: Simulation, ends: Sequence[int]) -> list[tuple[int, int]]:
+    """The rows of stores that are not where they would be by default; `ends` of all instances."""
+    lives, rows = simulation.lifetimes, list[tuple[int, int]]()
+    first = set(np.unique(lives.value, return_index=True)[1].tolist())
+    made_at = lives.made_at.tolist()
+    stores = zip(*(each.tolist() for each in simulation.store_instances), strict=True)
+    for step, group in groupby(stores, key=itemgetter(1)):
+        instances = [i for i, _ in group]
+        default = sorted((i for i in instances if i in first and made_at[i] == step - 1), key=lambda i: (ends[i], i))
+        if instances[: len(default)] == default:
+            del instances[: len(default)]
+        rows += [(step, int(lives.value[i])) for i in instances]
+    return rows
 
 
 @checked_arguments
@@ -225,7 +246,7 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     path : path
         A plan (JSON), a list of names or ids (JSON, or text with one per line or all on one), actions (`compute X`,
         `free Y`, `store Y`, `load Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them:
-        bool[t, n], stage by node.
+        bool[t, n], stage by node. Values that actions free late stay until then, those that they never free to the end.
     graph : ComputationGraph
         Differentiated first if the order is a plan that records how, and the graph has no backward part.
 
@@ -239,8 +260,8 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     PlanError
         If the file is in none of these forms, or a plan's options of `differentiate` do not fit the graph.
     ScheduleError
-        If it names an unknown node, frees or drops a value that is read later, frees one that is not live, or loads
-        one that is not stored.
+        If it names an unknown node, frees or drops a value that is read later, frees or stores one that is not live,
+        or loads one that is not stored.
 
     Examples
     --------
@@ -283,11 +304,10 @@ def _json(text: str, source: str) -> Order:
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')
         steps = _steps(content["schedule"], source)
         try:
-            derivation, (loads, lingering) = derivation_of(content), copies(content)
-            link = link_of(content)
+            derivation, copied, link = derivation_of(content), copies(content), link_of(content)
         except PlanError as error:
             raise PlanError(f"{source}: {error}") from error
-        return Order(source, steps, is_plan=True, derivation=derivation, loads=loads, lingering=lingering, link=link)
+        return Order(source, steps, is_plan=True, derivation=derivation, copies=copied, link=link)
     return Order(source, _steps(content, source))
 
 

@@ -198,6 +198,7 @@ def sealed(array: NDArray[Any]) -> NDArray[Any]:
 
 
 NO_PAIRS = sealed(np.zeros((0, 2), np.int32))
+NO_TRIPLES = sealed(np.zeros((0, 3), np.int32))
 
 
 def check_place(i: int, count: int, what: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from remat_algos.ir.arrays import NO_PAIRS, Bool, Int64
+from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES, Bool, Int64
 from remat_algos.ir.differentiate import PARAMETER, differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
@@ -89,7 +89,7 @@ class _IdOrderSteps:
             owner = np.append(owner, np.where(reader < 0, of_loss, reader))
             seed = np.append(seed, reader < 0)
         order = np.flatnonzero(training.needed)
-        *_, live = instance_lifetimes(training.arrays, order.astype(np.int32), NO_PAIRS, NO_PAIRS)
+        *_, live = instance_lifetimes(training.arrays, order.astype(np.int32), NO_PAIRS, NO_TRIPLES, NO_PAIRS)
         before = live - (training.node_memory + training.workspace)[order]
         return cls(owner[order], order >= graph.n_nodes, seed[order], live, before)
 

@@ -38,7 +38,7 @@ class Offload(NamedTuple):
     stored_at : int
         The step behind which its store begins.
     freed_after : int
-        The last step of its first instance.
+        The last step of the instance that is stored.
     loads : list of (int, int)
         The step before whose run each load begins, and the last step of what it brings back.
     waits : int or None
@@ -98,20 +98,22 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
     lives, is_load = simulation.lifetimes, simulation.is_load
     instances = np.flatnonzero(lives.value == value)
     last = lives.end - 1
-    first, loaded = int(instances[0]), instances[is_load[instances]]
+    copied, before = simulation.store_instances
+    place = int(np.flatnonzero(lives.value[copied] == value)[0])
+    stored, loaded = int(copied[place]), instances[is_load[instances]]
     loads = [(int(lives.made_at[i]), int(last[i])) for i in loaded]
-    waits = None if played is None else _waits(simulation, value, first, loaded, played)
-    return Offload(value, int(lives.made_at[first]), int(last[first]), loads, waits)
+    waits = None if played is None else _waits(simulation, value, stored, loaded, played)
+    return Offload(value, int(before[place]) - 1, int(last[stored]), loads, waits)
 
 
-def _waits(simulation: Simulation, value: int, first: int, loaded: Int64, played: Timeline) -> int:
+def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int:
     """How long compute waits for the store of a value before it frees memory, and for its loads before it reads."""
     ended = np.append(0, played.end)  # the end of the run before each step
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     store_end = played.store_end[np.flatnonzero(played.stores == value)]
     arrivals = played.load_end[np.flatnonzero(simulation.schedule.loads[:, 1] == value)]
     reads = reads_of(simulation, int(simulation.graph.producer[value]))
-    events = [(int(end[first]), int(store_end[0]))] if store_end.size else []
+    events = [(int(end[stored]), int(store_end[0]))] if store_end.size else []
     for i, arrival in zip(loaded, arrivals.tolist(), strict=True):
         readers = reads[(reads >= made_at[i]) & (reads < end[i])]
         if readers.size:

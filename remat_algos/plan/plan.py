@@ -312,11 +312,12 @@ class Plan:
 
     def _copies_record(self, link: Link) -> dict[str, Any]:
         """The entries of a plan with a link."""
-        loads, lingering = named_copies(self.graph, self.schedule)
+        loads, lingering, stores = named_copies(self.graph, self.schedule)
         return {
             "link": link.record(),
             "loads": [list(row) for row in loads],
             "lingering": [list(row) for row in lingering],
+            "stores": [list(row) for row in stores],
             "time": self.time,
             "overhead_in_time": self.overhead_in_time,
             "host_peak": self.simulation.host_peak,

@@ -16,6 +16,7 @@ from remat_algos.ir.arrays import LARGEST_SUM, is_count
 from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
+from remat_algos.schedule.schedule import Copies
 from remat_algos.text.wording import quoted, shortened, shortened_path
 
 FORMAT, VERSION = "remat-plan", 1
@@ -44,6 +45,7 @@ LINK_KINDS: Mapping[str, type] = {
     "link": dict,
     "loads": list,
     "lingering": list,
+    "stores": list,
     "time": int,
     "overhead_in_time": int,
     "host_peak": int,
@@ -120,23 +122,25 @@ def _check_figures(record: Mapping[str, Any]) -> None:
             waiting += value
 
 
-def copies(record: Mapping[str, Any]) -> tuple[list[tuple[int, str | int]], list[tuple[str | int, int]]]:
-    """(step, value) of loads and (value, step) of lingering; PlanError for anything else."""
-    found = []
-    for name, step_at in (("loads", 0), ("lingering", 1)):
-        rows = record.get(name, [])
-        if not isinstance(rows, list) or not all(_is_copy(row, step_at) for row in rows):
-            pair = "[step, value]" if name == "loads" else "[value, step]"
-            raise PlanError(f'"{name}" of the plan is {shortened(json.dumps(rows), 80)}; expected a list of {pair}')
-        found.append([(row[0], row[1]) for row in rows])
-    return found[0], found[1]
+def copies(record: Mapping[str, Any]) -> Copies:
+    """Loads, lingering and stores of a plan; PlanError for anything else."""
+    found: list[Any] = []
+    for name, columns in (("loads", "step value"), ("lingering", "value step until"), ("stores", "step value")):
+        rows, row = record.get(name, []), columns.split()
+        if not isinstance(rows, list) or not all(_is_row(each, row) for each in rows):
+            given = shortened(json.dumps(rows), 80)
+            raise PlanError(f'"{name}" of the plan is {given}; expected a list of [{", ".join(row)}]')
+        found.append([tuple(each) for each in rows])
+    return found[0], found[1], found[2]
 
 
-def _is_copy(row: Any, step_at: int) -> bool:
-    if not isinstance(row, list | tuple) or len(row) != 2:
+def _is_row(row: Any, columns: list[str]) -> bool:
+    if not isinstance(row, list | tuple) or len(row) != len(columns):
         return False
-    step, value = row[step_at], row[1 - step_at]
-    return is_id(step) and (isinstance(value, str) or is_id(value))
+    return all(
+        is_id(entry) or (column == "value" and isinstance(entry, str))
+        for entry, column in zip(row, columns, strict=True)
+    )
 
 
 def differentiated(graph: ComputationGraph, options: Mapping[str, Any]) -> ComputationGraph:

@@ -17,7 +17,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.criterion import Criterion
 from remat_algos.plan.problem import Problem
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.schedule import Order, as_schedule
+from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import (
@@ -177,7 +177,9 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         able = listed([each.name for each in list_solvers() if each.improves])
         raise ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
     try:
-        return simulate(graph, as_schedule(graph, schedule, "start"))
+        found = as_schedule(graph, schedule, "start")
+        # Frees that come late in a file are no part of a start: the search decides what lingers.
+        return simulate(graph, Schedule(found.order, found.loads, stores=found.stores))
     except ScheduleError as error:
         raise ScheduleError(f"start: {error}", error.step, error.node) from error
     except GraphError as error:

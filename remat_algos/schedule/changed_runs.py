@@ -104,14 +104,18 @@ def _changed(schedule: Schedule, order: Int32, here: Int64, there: Int64) -> Cha
     """A new order, with the copies at the steps that stay, or at the next one."""
     if not schedule.loads.size and not schedule.lingering.size:
         return ChangedRuns(Schedule(order), here, there)
-    (steps, loaded), (lingering, until) = schedule.loads.T, schedule.lingering.T
-    places = np.append(there, order.size)
-    at = places[np.searchsorted(here, steps)]
-    stays = at < order.size  # else nothing is left to read it
-    loads = np.stack([at, loaded], axis=1)[stays]
-    keeps = np.isin(lingering, loads[:, 1])
-    ends = np.stack([lingering, places[np.searchsorted(here, until)]], axis=1)[keeps]
-    return ChangedRuns(Schedule(order, loads, ends), here, there)
+    (lingering, made, until), places = schedule.lingering.T, np.append(there, order.size)
+
+    def moved(copies: Int32) -> Int32:
+        """Rows (step, value) at the steps that stay, or at the next one."""
+        return np.stack([places[np.searchsorted(here, copies[:, 0])], copies[:, 1]], axis=1).astype(np.int32)
+
+    loads = moved(schedule.loads)
+    loads = loads[loads[:, 0] < order.size]  # else nothing is left to read it
+    keeps = np.isin(made, here)
+    ends = np.stack([lingering, places[np.searchsorted(here, made)], places[np.searchsorted(here, until)]], axis=1)
+    stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]
+    return ChangedRuns(Schedule(order, loads, ends[keeps], moved(stores)), here, there)
 
 
 def _inserted(schedule: Schedule, step: int, run: Sequence[int], stays: Bool) -> ChangedRuns:

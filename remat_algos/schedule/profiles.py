@@ -41,12 +41,15 @@ def spans(played: Timeline) -> dict[str, list[Span]]:
     runs = _row(schedule.names(graph), kinds, np.arange(len(order)), played.begin, played.end)
     if played.link is None:
         return {"compute": runs}
-    made_at = np.zeros(graph.n_nodes, np.int64)
-    made_at[order[first]] = np.flatnonzero(first)
     loads, stores = schedule.loads, played.stores
     names = [[graph.value_name(x) for x in values.tolist()] for values in (stores, loads[:, 1])]
-    stored_at = made_at[graph.producer[stores]]
-    out = _row(names[0], ["store"] * len(names[0]), stored_at, played.store_begin, played.store_end)
+    out = _row(
+        names[0],
+        ["store"] * len(names[0]),
+        played.simulation.store_instances[1] - 1,
+        played.store_begin,
+        played.store_end,
+    )
     into = _row(names[1], ["load"] * len(names[1]), loads[:, 0], played.load_begin, played.load_end)
     return {"compute": runs, "out": out, "in": into}
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from remat_algos.arguments import as_list, check_kind, checked_arguments
 from remat_algos.errors import ScheduleError
-from remat_algos.ir.arrays import NO_PAIRS, Bool, Int32, Int64, as_array, by_fields, frozen, sealed, whole
+from remat_algos.ir.arrays import NO_PAIRS, NO_TRIPLES, Bool, Int32, Int64, as_array, by_fields, frozen, sealed, whole
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import counted, one_line, quoted, shortened
 
@@ -18,7 +18,7 @@ class Schedule:
     """A sequence of node ids, in which a node that occurs twice is rematerialized, and the loads of values.
 
     When a value can be freed follows from the order: after its last read before it is made again, outputs at the end.
-    So does when it is stored: a value that is loaded anywhere, after the first run of its node.
+    Every value that is loaded anywhere is stored once, by default right after the first run of its node.
 
     Parameters
     ----------
@@ -26,9 +26,12 @@ class Schedule:
         Node ids.
     loads : int32[k, 2], optional
         (step, value): the copy back from the host that begins before the run of a step; those of a step in this order.
-    lingering : int32[h, 2], optional
-        (value, step): the first instance of a loaded value stays at least until a step begins, since its copy to the
-        host may still run.
+    lingering : int32[h, 3], optional
+        (value, step, until): the instance that a step makes of a value stays at least until another step begins, for
+        example because its copy to the host may still run.
+    stores : int32[s, 2], optional
+        (step, value): the copy to the host of a loaded value begins before the run of a step, after the others there;
+        it copies the newest instance, which stays until then.
 
     Examples
     --------
@@ -40,7 +43,8 @@ class Schedule:
 
     order: Int32
     loads: Int32 = field(default_factory=lambda: NO_PAIRS)
-    lingering: Int32 = field(default_factory=lambda: NO_PAIRS)
+    lingering: Int32 = field(default_factory=lambda: NO_TRIPLES)
+    stores: Int32 = field(default_factory=lambda: NO_PAIRS)
 
     def __repr__(self) -> str:
         runs = np.bincount(self.order) if self.order.size and self.order.min() >= 0 else np.zeros(0, np.int64)
@@ -52,9 +56,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", frozen(self.order, np.int32, "order"))
-        for name in ("loads", "lingering"):
-            if getattr(self, name) is not NO_PAIRS:
-                object.__setattr__(self, name, _sorted_pairs(getattr(self, name), name))
+        for name, none in (("loads", NO_PAIRS), ("lingering", NO_TRIPLES), ("stores", NO_PAIRS)):
+            if getattr(self, name) is not none:
+                object.__setattr__(self, name, _sorted_rows(getattr(self, name), name, none))
 
     def __len__(self) -> int:
         return int(self.order.shape[0])
@@ -122,9 +126,10 @@ def with_copies(
     graph: ComputationGraph,
     schedule: Schedule,
     loads: Iterable[tuple[int, str | int]],
-    lingering: Iterable[tuple[str | int, int]] = (),
+    lingering: Iterable[tuple[str | int, int, int]] = (),
+    stores: Iterable[tuple[int, str | int]] = (),
 ) -> Schedule:
-    """The same order with these loads, (step, value), and lingering, (value, step); values by name or id.
+    """The same order with these rows of `Schedule`; values by name or id.
 
     Examples
     --------
@@ -132,18 +137,24 @@ def with_copies(
     >>> with_copies(graph, Schedule([0, 1, 2]), [(2, "A")])
     <Schedule: 3 steps, 0 nodes recomputed, 1 load>
     """
-    ids = [(step, _value(graph, value, step)) for step, value in loads]
-    stays = [(_value(graph, value, step), step) for value, step in lingering]
-    return Schedule(schedule.order, ids, stays)  # type: ignore[arg-type]  # the constructor makes arrays of them
+    loaded, stored = ([(step, _value(graph, value, step)) for step, value in rows] for rows in (loads, stores))
+    stays = [(_value(graph, value, until), step, until) for value, step, until in lingering]
+    return Schedule(schedule.order, loaded, stays, stored)  # type: ignore[arg-type]  # the constructor makes arrays
 
 
-def named_copies(
-    graph: ComputationGraph, schedule: Schedule
-) -> tuple[list[tuple[int, str | int]], list[tuple[str | int, int]]]:
-    """(step, value) of loads and (value, step) of lingering; values by name, by id if the graph has no names."""
-    loads, lingering = schedule.loads.tolist(), schedule.lingering.tolist()
+Copies = tuple[list[tuple[int, str | int]], list[tuple[str | int, int, int]], list[tuple[int, str | int]]]
+"""Loads, lingering and stores of a schedule, as `with_copies` takes them."""
+
+
+def named_copies(graph: ComputationGraph, schedule: Schedule) -> Copies:
+    """The rows of a schedule; values by name, by id if the graph has no names."""
+    loads, lingering, stores = (rows.tolist() for rows in (schedule.loads, schedule.lingering, schedule.stores))
     value = graph.value_names() if loads and graph.labels.names is not None else range(graph.n_values)
-    return [(step, value[x]) for step, x in loads], [(value[x], step) for x, step in lingering]
+    return (
+        [(step, value[x]) for step, x in loads],
+        [(value[x], step, until) for x, step, until in lingering],
+        [(step, value[x]) for step, x in stores],
+    )
 
 
 def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
@@ -154,15 +165,15 @@ def _value(graph: ComputationGraph, value: str | int, step: int) -> int:
         raise ScheduleError(f"the copy at step {step}: {error}", step, -1) from error
 
 
-def _sorted_pairs(pairs: ArrayLike, what: str) -> Int32:
-    """Pairs of whole numbers by their first entries, in the given order where those are equal."""
-    array = as_array(pairs, what)
+def _sorted_rows(rows: ArrayLike, what: str, none: Int32) -> Int32:
+    """Rows of whole numbers by their first entries, in the given order where those are equal; `none` without a row."""
+    array = as_array(rows, what)
     if array.size == 0:
-        return NO_PAIRS
-    if array.ndim != 2 or array.shape[1] != 2:
-        columns = "(step, value)" if what == "loads" else "(value, step)"
-        raise ScheduleError(f"{what} is an array of {shortened(array.shape)}; give pairs {columns}", -1, -1)
-    flat = frozen(array.ravel(), np.int32, what).reshape(-1, 2)
+        return none
+    if array.ndim != 2 or array.shape[1] != none.shape[1]:
+        columns = "(value, step, until)" if what == "lingering" else "(step, value)"
+        raise ScheduleError(f"{what} is an array of {shortened(array.shape)}; give rows {columns}", -1, -1)
+    flat = frozen(array.ravel(), np.int32, what).reshape(array.shape)
     return sealed(flat[np.argsort(flat[:, 0], kind="stable")])
 
 

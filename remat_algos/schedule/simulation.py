@@ -20,6 +20,7 @@ from remat_algos.kernels.lifetimes import (
     NEVER_COMPUTED,
     RECOMPUTE_MARK,
     RUN_TWICE,
+    STORED_UNMADE,
     UNKNOWN_NODE,
     UNKNOWN_STEP,
     UNKNOWN_VALUE,
@@ -56,7 +57,7 @@ class Step(NamedTuple):
     loads : range
         Instances whose copies from the host begin before the run.
     stores : tuple of int
-        Instances, made by this run, whose copies to the host begin after it.
+        Instances whose copies to the host begin after the run, in this order, before the frees.
     """
 
     node: int
@@ -171,15 +172,46 @@ class Simulation:
     def host_trace(self) -> Int64:
         """int64[m]: bytes on the host during each step.
 
-        A value is there from the step behind the first run of its node to the one that first reads what its last load
-        brought back.
+        A value is there from the step after its store to the one that first reads what its last load brought back.
         """
-        return host_bytes(self.graph.arrays, self.schedule.order, self.schedule.loads)
+        schedule = self.schedule
+        return host_bytes(self.graph.arrays, schedule.order, schedule.loads, schedule.stores)
 
     @property
     def host_peak(self) -> int:
         """Bytes on the host at the worst step."""
         return int(self.host_trace.max(initial=0))
+
+    @property
+    def store_instances(self) -> tuple[Int64, Int64]:
+        """(int64[s], int64[s]): the instances that are copied to the host, in order, and the steps before which.
+
+        Stores that have no row in `schedule.stores` begin after the run that first makes the value; where these are
+        several, the memory that is freed first is stored first.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 3), (1, 3), (0, 2), (1, 2)])
+        >>> simulate(graph, Schedule([0, 1, 2, 3], loads=[(3, 0), (3, 1)])).store_instances
+        (array([0, 1]), array([1, 2]))
+        >>> late = Schedule([0, 1, 2, 3], loads=[(3, 0), (3, 1)], stores=[(2, 0)])
+        >>> simulate(graph, late).store_instances
+        (array([1, 0]), array([2, 2]))
+        """
+        return remembered(self._derived, "store_instances", self._store_instances)
+
+    def _store_instances(self) -> tuple[Int64, Int64]:
+        lives, (step, value), n_steps = self.lifetimes, self.schedule.stores.T.astype(np.int64), len(self.schedule)
+        values, first = np.unique(lives.value, return_index=True)
+        by_default = first[np.searchsorted(values, np.setdiff1d(self.stores, value))]
+        made_at = lives.made_at
+        by_value = np.argsort(lives.value, kind="stable")
+        keys = lives.value[by_value] * (n_steps + 1) + made_at[by_value]
+        newest = by_value[np.searchsorted(keys, value * (n_steps + 1) + step) - 1]
+        instance, steps = np.append(by_default, newest), np.append(made_at[by_default] + 1, step)
+        turn = np.append(lives.end[by_default], np.full(newest.size, n_steps + 1))
+        order = np.lexsort((np.arange(instance.size), turn, steps))
+        return sealed(instance[order]), sealed(steps[order])
 
     @property
     def load_instances(self) -> Int64:
@@ -276,7 +308,9 @@ class Simulation:
         graph, lives = self.graph, self.lifetimes
         made_by, value = lives.instance_indptr.tolist(), lives.value.tolist()
         n_loads = np.bincount(self.schedule.loads[:, 0], minlength=len(self.schedule)).tolist()
-        stored, ends = set(self.stores.tolist()), lives.end.tolist()
+        stored_after: dict[int, list[int]] = {}
+        for i, before in zip(*(each.tolist() for each in self.store_instances), strict=True):
+            stored_after.setdefault(before - 1, []).append(i)
         read_indptr, read_indices = graph.read_indptr.tolist(), graph.read_indices.tolist()
         pinned = graph.output[lives.value] & self.schedule.first_run[self.lifetimes.made_at]
         serving: dict[int, int] = {}  # value: the instance that a read takes
@@ -285,12 +319,10 @@ class Simulation:
             serving.update((value[i], i) for i in loads)
             reads = [(x, serving[x]) for x in read_indices[read_indptr[node] : read_indptr[node + 1]]]
             makes = range(loads.stop, made_by[step + 1])
-            stores = sorted((i for i in makes if value[i] in stored), key=ends.__getitem__) if stored else ()
-            stored.difference_update(value[i] for i in stores)
             for i in makes:
                 if value[i] not in serving or not graph.output[value[i]]:
                     serving[value[i]] = i
-            yield Step(node, reads, makes, frees, loads, tuple(stores))
+            yield Step(node, reads, makes, frees, loads, tuple(stored_after.get(step, ())))
 
     def frees(self) -> list[list[int]]:
         """Values to free after each step, for callers that execute `actions`.
@@ -374,8 +406,10 @@ def simulate(graph: ComputationGraph, schedule: Order) -> Simulation:
     schedule = as_schedule(graph, schedule)
     if schedule.lingering.size:
         _check_lingering(graph, schedule)
+    if schedule.stores.size:
+        _check_stores(graph, schedule)
     law, step, about, instance_indptr, value, end, trace = instance_lifetimes(
-        graph.arrays, schedule.order, schedule.loads, schedule.lingering
+        graph.arrays, schedule.order, schedule.loads, schedule.lingering, schedule.stores
     )
     if law:
         raise _broken(graph, schedule, law, step, about)
@@ -429,12 +463,13 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
         return error(f"output {output} is never made; run {shortened(graph.labels[node])}", node=node)
     if law == UNKNOWN_VALUE:
         return error(f"a load at step {step} brings back value {about}; values are 0 to {graph.n_values - 1}", node=-1)
-    if law in (UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT):
+    if law in (UNKNOWN_STEP, LOADED_UNMADE, LOADED_OUTPUT, STORED_UNMADE):
         name, node = shortened(graph.value_name(about)), int(graph.producer[about])
         return error(
             {
                 UNKNOWN_STEP: f"{name} is loaded at step {step}; steps are 0 to {len(schedule) - 1}",
                 LOADED_UNMADE: f"step {step} loads {name} before it has been made",
+                STORED_UNMADE: f"{name} is stored before step {step}, where it has not been made; store it later",
                 LOADED_OUTPUT: f"step {step} loads output {name}, which never leaves; take the load out",
             }[law],
             node=node,
@@ -445,16 +480,38 @@ def _broken(graph: ComputationGraph, schedule: Schedule, law: int, step: int, ab
 
 
 def _check_lingering(graph: ComputationGraph, schedule: Schedule) -> None:
-    for value, step in schedule.lingering.tolist():
+    loads = set(map(tuple, schedule.loads.tolist()))
+    for value, step, until in schedule.lingering.tolist():
         if not 0 <= value < graph.n_values:
-            raise ScheduleError(f"value {value} lingers; values are 0 to {graph.n_values - 1}", step, -1)
+            raise ScheduleError(f"value {value} lingers; values are 0 to {graph.n_values - 1}", until, -1)
         node, name = int(graph.producer[value]), shortened(graph.value_name(value))
-        if not 0 <= step <= len(schedule):
-            raise ScheduleError(f"{name} lingers until step {step}; steps are 0 to {len(schedule)}", step, node)
-        if value not in schedule.loads[:, 1]:
+        if not 0 <= until <= len(schedule):
+            raise ScheduleError(f"{name} lingers until step {until}; steps are 0 to {len(schedule)}", until, node)
+        if not 0 <= step < len(schedule) or (schedule.order[step] != node and (step, value) not in loads):
             raise ScheduleError(
-                f"{name} lingers until step {step} but is never loaded; take it out of `lingering`", step, node
+                f"{name} of step {step} lingers, which neither runs {shortened(graph.labels[node])} nor loads it",
+                step,
+                node,
             )
+
+
+def _check_stores(graph: ComputationGraph, schedule: Schedule) -> None:
+    loaded = {value: step for step, value in reversed(schedule.loads.tolist())}  # the first load of each value
+    placed = set[int]()
+    for step, value in schedule.stores.tolist():
+        if not 0 <= value < graph.n_values:
+            raise ScheduleError(f"value {value} is stored; values are 0 to {graph.n_values - 1}", step, -1)
+        error = partial(ScheduleError, step=step, node=int(graph.producer[value]))
+        stored = f"{shortened(graph.value_name(value))} is stored before step {step}"
+        if step < 0:
+            raise error(f"{stored}; steps are 0 to {len(schedule) - 1}")
+        if value in placed:
+            raise error(f"{stored} a second time; store it once")
+        if value not in loaded:
+            raise error(f"{stored}, but never loaded; take it out")
+        if step > loaded[value]:
+            raise error(f"{stored}, but loaded before step {loaded[value]}; store it earlier")
+        placed.add(value)
 
 
 def _check_updates(graph: ComputationGraph, schedule: Schedule) -> None:

@@ -94,12 +94,10 @@ class Timeline:
     def step_begin(self) -> Int64:
         """int64[m]: when the memory of each step is taken: the runs before it are over, what they free is stored."""
         simulation, lives = self.simulation, self.simulation.lifetimes
-        found = np.append(0, self.end)
-        stored = np.zeros(simulation.graph.n_values, np.int64)
-        stored[self.stores] = self.store_end
-        first = simulation.schedule.first_run[lives.made_at] & ~simulation.is_load
-        waits = np.where(first, stored[lives.value], 0)
-        waits[simulation.is_load] = self.load_end
+        found, waits = np.append(0, self.end), np.zeros(lives.value.size, np.int64)
+        if self.stores.size:
+            waits[simulation.store_instances[0]] = self.store_end
+            waits[simulation.is_load] = self.load_end
         np.maximum.at(found, lives.end, waits)
         return np.maximum.accumulate(found)[:-1]
 
@@ -128,8 +126,8 @@ class Timeline:
 def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     """Play a schedule on three engines, or without a link on the first alone.
 
-    Each works in order. A store begins when its value has been made, a load when compute has come to its step and the
-    store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it.
+    Each works in order. A store begins when compute has come to its place, a load when compute has come to its step and
+    the store has ended; a run waits for the loads that it reads, and for stores of memory that is freed before it.
 
     Parameters
     ----------
@@ -158,8 +156,9 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     if link is None:
         return _played_alone(simulation)
     link = get_link(link)
-    begin, load_begin, stores, store_begin, _, _, time = _played(simulation, link, -1)
-    return Timeline(simulation, link, sealed(begin), sealed(load_begin), sealed(stores), sealed(store_begin), time)
+    begin, load_begin, store_begin, _, _, time = _played(simulation, link, -1)
+    stores = sealed(simulation.lifetimes.value[simulation.store_instances[0]])
+    return Timeline(simulation, link, sealed(begin), sealed(load_begin), stores, sealed(store_begin), time)
 
 
 def _played_alone(simulation: Simulation) -> Timeline:
@@ -191,24 +190,29 @@ def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) 
     """
     loads = schedule.loads
     while True:
-        bare = Schedule(schedule.order, loads)
-        *_, lingering, dropped, _ = _played(simulate(graph, bare), link, limit)
+        stores = schedule.stores[np.isin(schedule.stores[:, 1], loads[:, 1])]
+        simulation = simulate(graph, Schedule(schedule.order, loads, stores=stores))
+        *_, lingering, dropped, _ = _played(simulation, link, limit)
         if not dropped.any():
-            return Schedule(schedule.order, loads, lingering)
+            break
         loads = loads[dropped == 0]
+    instances = simulation.store_instances[0][lingering[:, 0]]
+    made = simulation.lifetimes.value[instances], simulation.lifetimes.made_at[instances]
+    return Schedule(schedule.order, loads, np.stack([*made, lingering[:, 1]], axis=1), stores)
 
 
 def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
     graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
-    loaded = np.zeros(graph.n_values, bool)
-    loaded[schedule.loads[:, 1]] = True
-    values = np.flatnonzero(loaded).astype(np.int32)
+    instances, steps = simulation.store_instances
+    values = lives.value[instances]
     out_time, in_time = link.times(graph)
     return play(
         graph.arrays,
         schedule.order,
         schedule.loads,
-        values=values,
+        stores=values,
+        store_step=steps,
+        store_instance=instances,
         out_time=out_time[values],
         in_time=in_time[values],
         instance_indptr=lives.instance_indptr,

@@ -88,15 +88,17 @@ def with_drawn_copies(captured, order, rng):
     """The order with random loads of what may leave, and values that linger beside their copies."""
     graph, schedule = captured.graph, ra.Schedule(order)
     made = {x: s for s, v in reversed(list(enumerate(order))) for x in graph.values(v)}
-    loads, lingering = [], []
+    loads, lingering, stores = [], [], []
     for x in rng.sample(range(graph.n_values), graph.n_values // 3):
         if graph.output[x] or not captured.tensors[x] or made[x] == len(order) - 1:
             continue  # what nothing reads may have no tensor
         steps = [rng.randrange(made[x] + 1, len(order)) for _ in range(rng.choice((1, 1, 2)))]
         loads += [(s, x) for s in steps]
         if rng.random() < 0.4:
-            lingering.append((x, rng.randrange(made[x], len(order) + 1)))
-    return with_copies(graph, schedule, loads, lingering)
+            lingering.append((x, made[x], rng.randrange(made[x], len(order) + 1)))
+        if rng.random() < 0.4:
+            stores.append((rng.randint(made[x] + 1, min(steps)), x))
+    return with_copies(graph, schedule, loads, lingering, stores)
 
 
 def drawn_inputs(captured):

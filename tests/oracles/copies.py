@@ -1,6 +1,7 @@
 """Plans with copies to the host and back, in the most literal way: list of actions, memory, time, and lingering.
 
-Loads are rows (step, value), rows of held memory (value, step). Graphs have neither marks nor updates.
+Loads are rows (step, value), rows of held memory (value, step, until), placed stores (step, value). Graphs have neither
+marks nor updates.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ class Instance:
     read: list[int]  # the steps that read it
 
 
+class Free(tuple):
+    """("free", value), and the place of the action that made what it frees."""
+
+    maker: int
+
+
 @dataclass(frozen=True)
 class Timeline:
     begin: list[int]  # of each action; a free begins and ends when compute has waited for it
@@ -31,32 +38,43 @@ class Timeline:
 # ---------------------------------------------------------------- the list of actions
 
 
-def actions(graph, order, loads, held=()):
+def actions(graph, order, loads, held=(), placed=()):
     """("load", x), ("compute", v), ("store", x) and ("free", x) as the laws order them; no law is checked.
 
     Frees between two runs stand in the order in which their instances were made. Outputs are never freed.
     """
     g, order, loads = plain(graph), [int(v) for v in order], pairs(loads)
-    lives = instances(g, order, loads, held)
-    todo = []
+    lives = instances(g, order, loads, held, placed)
+    todo, maker_of = [], {}
     for step, node in enumerate(order):
-        todo += [("load", x) for at, x in loads if at == step]
+        for i, life in enumerate(lives):
+            if life.made == step and life.loaded:
+                maker_of[i] = len(todo)
+                todo.append(("load", life.value))
+        maker_of |= {i: len(todo) for i, life in enumerate(lives) if life.made == step and not life.loaded}
         todo.append(("compute", node))
-        todo += [("store", x) for x in stores(g, lives, step)]
-        todo += [("free", life.value) for life in lives if life.end == step + 1 and life.value not in g.outputs]
+        todo += [("store", x) for x in stores(g, lives, step, placed)]
+        for i, life in enumerate(lives):
+            if life.end == step + 1 and life.value not in g.outputs:
+                todo.append(Free(("free", life.value)))
+                todo[-1].maker = maker_of[i]
     return todo
 
 
-def stores(g, lives, step):
-    """Values that the first run of a node makes and that are loaded anywhere, the first to be freed first."""
-    loaded = {life.value for life in lives if life.loaded}
+def stores(g, lives, step, placed=()):
+    """Values that are stored after a step: those that it makes first and that are loaded anywhere, the first to be
+    freed first, except for the placed; then those placed before the next step.
+    """
+    placed = pairs(placed)
+    loaded = {life.value for life in lives if life.loaded} - {x for _, x in placed}
     fresh = [life for life in lives if life.first and life.made == step and life.value in loaded]
-    return [life.value for life in sorted(fresh, key=lambda life: (life.end, life.value))]
+    by_default = [life.value for life in sorted(fresh, key=lambda life: (life.end, life.value))]
+    return by_default + [x for at, x in placed if at == step + 1]
 
 
-def instances(graph, order, loads, held=()):
+def instances(graph, order, loads, held=(), placed=()):
     """All instances in the order of making: the loads of a step, then the values that its run makes."""
-    g, order, loads, held = plain(graph), [int(v) for v in order], pairs(loads), pairs(held)
+    g, order, loads = plain(graph), [int(v) for v in order], pairs(loads)
     lives, seen = [], set()
     for step, node in enumerate(order):
         lives += [Instance(x, step, True, False, step + 1, []) for at, x in loads if at == step]
@@ -71,8 +89,12 @@ def instances(graph, order, loads, held=()):
             life.end = life.read[-1] + 1
         if life.first and life.value in g.outputs:
             life.end = len(order)
-        if life.first:
-            life.end = max([life.end, *(step for x, step in held if x == life.value)])
+    for step, x in pairs(placed):
+        copied = [life for life in lives if life.value == x and life.made < step][-1]
+        copied.end = max(copied.end, step)
+    for x, step, until in held:
+        stays = [life for life in lives if life.value == x and life.made == step][-1]
+        stays.end = max(stays.end, until)
     return lives
 
 
@@ -111,25 +133,26 @@ def readers(g, actions, i, value):
 
 
 def freed(g, actions):
-    """For each free the action that made what it frees; Unsound("free of nothing").
+    """For each free the action that made what it frees: the one that it names, else the oldest that is left.
 
-    Instances of a value are equal, so a free names none. All but the first are freed as soon as nothing reads them any
-    more: these are meant, and the first only by one free more than there are such between two runs. The oldest is freed
-    first.
+    Unsound("free of nothing") if there is none.
     """
     found = {}
-    for i, (kind, x) in enumerate(actions):
-        if kind == "free":
-            gone = [found[f] for f in found if actions[f] == ("free", x)]
-            left = [j for j in makers(g, actions, x) if j < i and j not in gone]
+    for i, action in enumerate(actions):
+        if action[0] == "free":
+            x = action[1]
+            left = [
+                j for j in makers(g, actions, x) if j < i and (x, j) not in [(actions[f][1], found[f]) for f in found]
+            ]
             if not left:
                 raise Unsound("free of nothing", step_of(actions, i), g.producer[x])
-            first = makers(g, actions, x)[0]
-            unread = [j for j in left if j != first and max(readers(g, actions, j, x), default=j) < i]
-            end = next((j for j in range(i, len(actions)) if actions[j][0] == "compute"), len(actions))
-            goes_too = actions[i:end].count(("free", x)) > len(unread)
-            found[i] = (left if goes_too else unread)[0]
+            found[i] = action.maker if isinstance(action, Free) else left[0]
     return found
+
+
+def source(g, actions, value):
+    """The action that made what is stored of a value: the newest before its store; None without a store."""
+    return maker(g, actions, actions.index(("store", value)), value) if ("store", value) in actions else None
 
 
 def step_of(actions, i):
@@ -223,8 +246,8 @@ def clock(graph, actions, out_time, in_time):
             start = max(now, stored[at], in_free)
             stop = in_free = start + int(in_time[at])
         else:
-            if meant[i] == makers(g, actions, at)[0]:
-                now = max(now, stored.get(at, 0))
+            if meant[i] == source(g, actions, at):
+                now = max(now, stored[at])
             elif actions[meant[i]][0] == "load":
                 now = max(now, end[meant[i]])
             start = stop = now
@@ -242,26 +265,31 @@ def clock(graph, actions, out_time, in_time):
 # ---------------------------------------------------------------- lingering
 
 
-def linger(graph, order, loads, limit, out_time, in_time):
-    """The loads that stay, and rows of held memory (value, step): what leaves lingers while its store runs and it fits.
+def linger(graph, order, loads, limit, out_time, in_time, placed=()):
+    """The loads and placed stores that stay, and rows of held memory: what leaves lingers while its store runs and it
+    fits.
 
     A load of a value that still lingers is dropped: the value lives on. Then all is computed again, since a value
     without loads is not stored.
     """
-    g, order, loads = plain(graph), [int(v) for v in order], pairs(loads)
+    g, order, loads, placed = plain(graph), [int(v) for v in order], pairs(loads), pairs(placed)
     while True:
-        held, needless = lingered(g, order, loads, limit, out_time, in_time)
+        held, needless = lingered(g, order, loads, limit, out_time, in_time, placed)
         if not needless:
-            return loads, held
+            return loads, held, placed
         for row in needless:
             loads.remove(row)
+        placed = [row for row in placed if row[1] in [x for _, x in loads]]
 
 
-def lingered(g, order, loads, limit, out_time, in_time):
+def lingered(g, order, loads, limit, out_time, in_time, placed):
     """Rows of held memory, and the loads of values that still linger."""
-    lives = instances(g, order, loads)
-    live, _ = play(g, actions(g, order, loads))
-    end = {life.value: life.end for life in lives if life.first}  # of the memory that is stored, without lingering
+    lives = instances(g, order, loads, placed=placed)
+    live, _ = play(g, actions(g, order, loads, placed=placed))
+    copied = {life.value: life for life in lives if life.first}  # what is stored
+    for step, x in placed:
+        copied[x] = [life for life in lives if life.value == x and life.made < step][-1]
+    end = {x: life.end for x, life in copied.items()}  # without lingering
     now = out_free = in_free = 0
     stored, arrived = {}, {}  # value: end of its store; place in lives: end of the load
     lingers, held, needless = set(), [], []
@@ -280,7 +308,7 @@ def lingered(g, order, loads, limit, out_time, in_time):
         while True:
             gone = [x for x in lingers if stored[x] <= now]
             lingers -= set(gone)
-            held += [(x, step) for x in gone if step > end[x]]
+            held += [(x, copied[x].made, step) for x in gone if step > end[x]]
             if not lingers or live[step] + sum(g.memory[x] for x in lingers) <= limit:
                 break
             now = min(stored[x] for x in lingers)
@@ -288,7 +316,7 @@ def lingered(g, order, loads, limit, out_time, in_time):
             in_free = arrived[i] = max(now, stored[lives[i].value], in_free) + int(in_time[lives[i].value])
         now = max([now, *(arrived.get(i, 0) for i, life in enumerate(lives) if step in life.read)])
         now += g.compute[node]
-        for x in stores(g, lives, step):
+        for x in stores(g, lives, step, placed):
             out_free = stored[x] = max(now, out_free) + int(out_time[x])
     return sorted(held), needless
 
@@ -297,9 +325,10 @@ def lingered(g, order, loads, limit, out_time, in_time):
 
 
 def random_copies(random, graph):
-    """A random sound order with loads and held memory, from a `random.Random`: (order, loads, held).
+    """A random sound order with copies and held memory, from a `random.Random`: (order, loads, held, placed).
 
-    Some runs are repeated; some loads serve nobody, some values are loaded often, some steps load several.
+    Some runs are repeated; some loads serve nobody, some values are loaded often, some steps load several; some stores
+    begin later than they could, some after the value has been made again.
     """
     g = plain(graph)
     order = random_order(random, g)
@@ -311,11 +340,17 @@ def random_copies(random, graph):
     for step, x in random.sample(useful, min(len(useful), random.randint(0, 4))):
         loads.append((random.randint(made[x] + 1, step), x))
     loads.sort(key=lambda row: row[0])
-    held = []
-    for life in instances(g, order, loads):
-        if life.first and life.value in [x for _, x in loads] and life.end < len(order) and random.random() < 0.5:
-            held.append((life.value, random.randint(life.end + 1, len(order))))
-    return order, loads, held
+    placed = []
+    for x in sorted({x for _, x in loads}):
+        if random.random() < 0.4:
+            placed.append((random.randint(made[x] + 1, min(step for step, y in loads if x == y)), x))
+    random.shuffle(placed)
+    placed.sort(key=lambda row: row[0])
+    held, lives = [], instances(g, order, loads, placed=placed)
+    for life in {(life.value, life.made): life for life in lives}.values():  # the newest of each step
+        if life.value not in g.outputs and life.end < len(order) and random.random() < 0.2:
+            held.append((life.value, life.made, random.randint(life.end + 1, len(order))))
+    return order, loads, held, placed
 
 
 def random_order(random, g):

@@ -282,6 +282,16 @@ def _fit(limit: int, reserved: Any) -> str:
     return "whether it fits depends on ties" if reserved.least <= limit else "it does not fit"
 
 
+def _late_frees(simulation: Any) -> str:
+    """How many values are freed late, and the peak without that."""
+    from remat_algos.schedule.simulation import simulate
+    from remat_algos.text.units import format_bytes
+
+    rows, order = simulation.schedule.lingering, simulation.schedule.order
+    peak = format_bytes(simulate(simulation.graph, order).peak_memory)
+    return f"{counted(len(rows), 'value')} freed later than after the last read, which would give a peak of {peak}"
+
+
 def _peak_row(simulation: Any) -> tuple[str, str]:
     from remat_algos.text.units import exact_bytes
 
@@ -319,6 +329,8 @@ def _print(
     elif simulation.stores.size:
         loads = counted(len(simulation.schedule.loads), "load")
         rows.append(("copies", f"{loads}; {format_bytes(simulation.host_peak)} on the host at most"))
+    if simulation.schedule.lingering.size and played is None and not simulation.stores.size:
+        rows.append(("late frees", _late_frees(simulation)))
     again = counted(int((simulation.runs > 1).sum()), "node")
     extra = int((~simulation.schedule.first_run).sum())
     more = f" ({counted(extra, 'extra run')})" if extra else ""

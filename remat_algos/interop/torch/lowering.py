@@ -113,6 +113,7 @@ class _Lowering:
         self.node_of = {each: v for v, each in enumerate(captured.operators)}
         self.value: list[int] = simulation.lifetimes.value.tolist()  # of each instance
         self.hosts: dict[int, list[fx.Node]] = {}  # of values, their tensors on the host
+        self.stored: dict[int, int] = {} if earlier is None else earlier.stored  # the instance that is copied of each
         self.arriving: set[int] = set()  # loaded instances that nothing has read
 
     def copy_inputs(self, inputs: Iterable[fx.Node], boundary: Step) -> None:
@@ -206,22 +207,28 @@ class _Lowering:
 
     def _store(self, i: int) -> None:
         """Begin the copy of an instance to the host."""
-        parts = self.captured.tensors[self.value[i]]
-        tensors = [self.copies[part, (i,)] for part in parts if (part, (i,)) in self.copies]
-        self.hosts[self.value[i]] = hosts = []
-        if len(tensors) == len(parts):  # none of them: the state of a draw that does not run again
+        x = self.value[i]
+        parts = self.captured.tensors[x]
+        self.stored[x] = i
+        self.hosts[x] = hosts = []
+        if all(self._is_there(part, i) for part in parts):  # no part is: the state of a draw that does not run again
             check_streams(parts[0].meta["val"].device)
-            stored = self.graph.call_function(store, tuple(tensors))
+            stored = self.graph.call_function(store, tuple(self.copy(part, {x: i}) for part in parts))
             for place, part in enumerate(parts):
                 there = part.meta["val"].to("cpu", copy=True)
                 hosts.append(self._call({"val": there, STORAGES: storages(there)}, operator.getitem, stored, place))
+
+    def _is_there(self, part: fx.Node, i: int) -> bool:
+        """True if this module or the forward one has computed a part of an instance."""
+        modules = (self,) if self.earlier is None else (self, self.earlier)
+        return any((part, (i,)) in module.copies for module in modules)
 
     def _free(self, i: int) -> None:
         """Wait for the copy of an instance that is freed."""
         x = self.value[i]
         if i in self.arriving:
             self._arrive(i)
-        elif self.pinned[x] == i and self._hosts(x):
+        elif self.stored.get(x) == i and self._hosts(x):
             tensor = self.copy(self.captured.tensors[x][0], {x: i})
             self.graph.call_function(leave, (tensor, self._hosts(x)[0]))
 
