@@ -69,6 +69,13 @@ class Entries(list[Entry]):
     __str__ = __repr__
 
 
+def check_brackets(decorator: str, function: object) -> None:
+    """TypeError if a decorator was given the function itself, as one without brackets is."""
+    if function is not None:
+        name = shortened(getattr(function, "__name__", function))
+        raise TypeError(f"@{decorator} above {name} has no brackets; write @{decorator}()")
+
+
 class Registry(Generic[Entry]):
     """Registered functions by name; the files of a package are imported on demand.
 

@@ -61,7 +61,11 @@ def test_svg_is_sound_and_alone_on_its_page(plan):
     assert "@media(prefers-reduced-motion:no-preference)" in text
     assert "prefers-color-scheme:dark" in text
     assert f"budget {plan.limit} B" in text
-    assert ":hover *{animation-play-state:paused}" in text
+    # It wins over every animation's shorthand, which sets it running, whatever its selector.
+    assert re.findall(r"#\w+:hover \*\{[^{}]*\}", text) == [
+        f"#{root.get('id')}:hover *{{animation-play-state:paused!important}}"
+    ]
+    assert text.count("!important") == 1
     name = root.get("id")
     assert all(found.startswith(name) for found in re.findall(r"@keyframes (\w+)", text))
     assert len(keyframes_of(text)) == plan.graph.n_nodes + 3

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from remat_algos.allocate.allocators.registry import allocator
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
@@ -238,8 +239,21 @@ def test_an_unknown_solver_is_told_the_known_ones():
     known = ", ".join(solver.name for solver in SOLVERS)
     with pytest.raises(ValueError, match=f"unknown solver 'nobody'; use auto, .*{known}"):
         solve(chain(3), solver="nobody")
-    with pytest.raises(ValueError, match="unknown solver 'len'"):
+
+
+def test_a_function_that_is_no_registered_solver_is_told_how_to_become_one():
+    with pytest.raises(ValueError, match=r"^len is not registered; register the function with @solver\(\) above it$"):
         solve(chain(3), solver=len)
+
+    def no_remat(graph, task, clock):
+        yield Schedule([])
+
+    with pytest.raises(ValueError, match=r"^no_remat is the name of another solver; register the function with @solve"):
+        solve(chain(3), solver=no_remat)
+    with pytest.raises(TypeError, match=r"^@solver above no_remat has no brackets; write @solver\(\)$"):
+        registry.solver(no_remat)
+    with pytest.raises(TypeError, match=r"^@allocator above no_remat has no brackets; write @allocator\(\)$"):
+        allocator(no_remat)
 
 
 @each_solver

@@ -286,8 +286,31 @@ def test_an_interrupt_of_a_bound_leaves_the_bound_so_far(bounds_asked):
     with pytest.raises(KeyboardInterrupt, match="interrupted while the lower bound was computed"):
         str(plan)
     assert plan.bound.compute >= GRAPH.needed_compute
-    with pytest.raises(AttributeError, match="a plan has no attribute 'bounds'"):
-        _ = plan.bounds
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("bounds", "; did you mean bound?"),
+        ("peak_memry", "; did you mean peak_memory?"),
+        ("compute", "; use plan.simulation.compute"),
+        ("peak", "; use plan.peak_memory"),
+        ("memory", "; use plan.peak_memory"),
+        ("order", "; use plan.schedule.order"),
+        ("runs", "; use plan.simulation.runs"),
+        ("optimal", "; use plan.gap, which is 0.0 for a plan that is proven optimal"),
+        ("zzz", ""),
+    ],
+)
+def test_a_name_that_a_plan_does_not_have_is_told_the_near_one(name, remedy):
+    plan = plan_at_half()
+    with pytest.raises(AttributeError) as error:
+        getattr(plan, name)
+    assert str(error.value) == f"a plan has no attribute {name!r}{remedy}"
+    if "; use plan." in remedy:
+        found = plan
+        for each in re.match(r"; use plan\.([\w.]+)", remedy)[1].split("."):
+            found = getattr(found, each)
 
 
 def test_an_unknown_effort_is_refused():

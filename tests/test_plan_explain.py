@@ -362,6 +362,7 @@ def check_text(plan, decision, head, contrary, share):
     cost = abs(flipped["compute"])
     assert f" {labels.compute(cost)} ({100 * cost / max(1, plan.graph.needed_compute):.1f} % of one pass)" in contrary
     again = len(decision["runs"]) == 1
+    verb = "stay" if flipped["peak_memory"] == plan.peak_memory else "be"
     assert contrary.strip().startswith("recomputing it would " if again else "keeping it would ")
     assert ("cost" if again else "save") in contrary
     freed = re.search(r"free (\d+) B for (\d+) step", contrary)
@@ -369,6 +370,8 @@ def check_text(plan, decision, head, contrary, share):
         assert (freed and (int(freed[1]), int(freed[2]))) == (
             (flipped["freed"], flipped["freed_steps"]) if flipped["freed"] else None
         )
+    # Its peak is that of the simulated schedule, also where it stays.
+    assert contrary.endswith(f"; the peak would {verb} {flipped['peak_memory']} B")
     added = re.search(r"need (\d+) B more for (\d+) step", contrary)
     assert (added and (int(added[1]), int(added[2]))) == (
         (flipped["held"], flipped["held_steps"]) if flipped["held"] else None

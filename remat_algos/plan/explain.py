@@ -282,7 +282,7 @@ class Decision:
         else:
             text = f"keeping it would {added or 'need no more memory'} and save {cost}"
         change = flipped.peak_memory - self.simulation.peak_memory
-        return text + (f"; the peak would be {format_bytes(flipped.peak_memory)}" if change else "")
+        return f"{text}; the peak would {'be' if change else 'stay'} {format_bytes(flipped.peak_memory)}"
 
 
 def _names(graph: ComputationGraph) -> list[str]:
@@ -419,7 +419,8 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     >>> chain = ComputationGraph.from_edges([(i, i + 1) for i in range(8)])
     >>> print(explain(solve(differentiate(chain), 7, solver="chen_greedy"), "6"))
     6  1 B, kept from step 6 to step 12; read by 7 (7), grad(6) (11), grad(5) (12)
-        recomputing it would free 1 B for 3 steps and cost 1 (4.0 % of one pass)
+        recomputing it would free 1 B for 3 steps and cost 1 (4.0 % of one pass);
+            the peak would stay 7 B
         14.3 % of the peak (step 10, 7 B)
     at the peak: 4 1 B (kept), 5 1 B (kept), 6 1 B (kept), ... 4 more
     """

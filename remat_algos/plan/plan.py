@@ -36,7 +36,7 @@ from remat_algos.schedule.timeline import Timeline, timeline
 from remat_algos.solvers.registry import find_solver
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, fine_percent, format_bytes, percent
-from remat_algos.text.wording import counted, one_line, printable, quoted, shortened, shortened_path
+from remat_algos.text.wording import counted, did_you_mean, one_line, printable, quoted, shortened, shortened_path
 
 SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "fixed order": "schedules of the same order",
@@ -48,6 +48,15 @@ FORMS = (*ORDER_FORMS, "trace", "speedscope", "policy")
 SNAPSHOT = "snapshot"  # not text
 OTHER_SHARES = (1.0, 0.8)
 """Shares of a link's rates at which the time of a plan is printed, besides the planned one."""
+# Names that users try first, and the attributes that they mean.
+ELSEWHERE = {
+    "compute": "simulation.compute",
+    "peak": "peak_memory",
+    "memory": "peak_memory",
+    "order": "schedule.order",
+    "runs": "simulation.runs",
+    "optimal": "gap, which is 0.0 for a plan that is proven optimal",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +164,9 @@ class Plan:
 
         def __getattr__(self, name: str) -> ComputeBound:
             if name != "bound":
-                raise AttributeError(f"a plan has no attribute {quoted(name)}")
+                known = [each for each in dir(type(self)) if not each.startswith("_")]
+                near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, known, limit=1)
+                raise AttributeError(f"a plan has no attribute {quoted(name)}{near}")
             search = self.bound_search
             if search is None:  # another thread has computed it since
                 return object.__getattribute__(self, "bound")

@@ -26,6 +26,7 @@ from remat_algos.solvers.registry import (
     Stream,
     any_graph,
     default_solvers,
+    find_solver,
     get_solver,
     list_solvers,
 )
@@ -207,15 +208,21 @@ def check_link_goes_with(
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
     """The solvers that were named; None for "auto"."""
     if solvers is not None:
-        return tuple(get_solver(name) for name in dict.fromkeys(solvers))
+        return tuple(_registered(each) for each in dict.fromkeys(solvers))
+    return None if solver == AUTO else (_registered(solver),)
+
+
+def _registered(solver: str | Callable[..., Any]) -> Solver:
+    """The solver of a name or of a registered function."""
     if isinstance(solver, str):
-        return None if solver == AUTO else (get_solver(solver),)
+        return get_solver(solver)
     if not callable(solver):
         raise TypeError(f"solver is {quoted(solver)}; give the name of one, such as 'echo', or leave it out")
     name = getattr(solver, "__name__", "")
     if not name:
-        raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver and give that")
-    known = get_solver(name)
-    if known.function is not solver:
-        raise ValueError(f"{shortened(name)} is the name of another solver; register the function with @solver")
-    return (known,)
+        raise ValueError(f"a {type(solver).__name__} has no name; register a function with @solver() and give that")
+    known = find_solver(name)
+    if known is None or known.function is not solver:
+        what = "is not registered" if known is None else "is the name of another solver"
+        raise ValueError(f"{shortened(name)} {what}; register the function with @solver() above it")
+    return known

@@ -10,7 +10,7 @@ from remat_algos.bounds.compute import ANY_ORDER
 from remat_algos.context import Clock
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.registry import Entries, Registered, Registry
+from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.task import Task
@@ -138,6 +138,8 @@ def training_graph(graph: ComputationGraph) -> str | None:
 
 
 def solver(
+    function: object = None,
+    /,
     *,
     paper: str = "",
     needs: Callable[[ComputationGraph], str | None] = any_graph,
@@ -150,7 +152,8 @@ def solver(
     min_nodes: int = 0,
     narrow: bool = False,
 ) -> Callable[[Function], Function]:
-    """Register a solver; see `Solver` for the parameters."""
+    """Register a solver: ``@solver()`` above its function; see `Solver` for the parameters."""
+    check_brackets("solver", function)
 
     def register(function: Function) -> Function:
         if optimal_in is not None and optimal_in not in SCOPES:

@@ -9,7 +9,7 @@ from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import Clock
 from remat_algos.errors import AllocationError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.registry import Entries, Registered, Registry
+from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import listed, quoted
@@ -69,9 +69,10 @@ ALLOCATORS = Registry[Allocator](package)
 
 
 def allocator(
-    *, noun: str = "reserved", own_base: bool = True, candidates: int = CANDIDATES
+    function: object = None, /, *, noun: str = "reserved", own_base: bool = True, candidates: int = CANDIDATES
 ) -> Callable[[Function], Function]:
-    """Register an allocator; see `Allocator` for the parameters."""
+    """Register an allocator: ``@allocator()`` above its function; see `Allocator` for the parameters."""
+    check_brackets("allocator", function)
 
     def register(function: Function) -> Function:
         ALLOCATORS.add(Allocator(function, noun, own_base, candidates))

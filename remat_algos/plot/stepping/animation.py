@@ -357,7 +357,8 @@ def _style(root: str, animated: Animation, places: list[str]) -> str:
         moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
         last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
         frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")
-    motion = styled(moves) + f"#{root}:hover *{{animation-play-state:paused}}"
+    # The shorthand of each animation sets it running, and its selector may be more specific than that of the pause.
+    motion = styled(moves) + f"#{root}:hover *{{animation-play-state:paused!important}}"
     return (
         f"{colours('light')}@media(prefers-color-scheme:dark){{{colours('dark')}{dark}}}"
         f"@media(prefers-reduced-motion:no-preference){{{motion}}}{''.join(frames)}"
