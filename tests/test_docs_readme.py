@@ -168,8 +168,10 @@ def test_the_readme_names_every_solver_beside_its_paper():
 
 def test_the_readme_names_what_auto_leaves_out():
     text = README.partition("\n## Solvers\n")[2]
-    left_out = re.search(r"`auto` runs all but (.*?), which", text)[1]
+    left_out = re.search(r"`auto` runs the solvers that serve the graph, except (.*?), which", text)[1]
     assert set(re.findall(r"`(\w+)`", left_out)) == {s.name for s in ra.list_solvers() if not s.portfolio}
+    special = re.search(r"proven optimal; (.*?)\.\n", text, re.DOTALL)[1]
+    assert set(re.findall(r"`(\w+)`", special)) == {s.name for s in ra.list_solvers() if s.narrow or s.min_nodes}
 
 
 @pytest.mark.parametrize("paper", PAPERS)
