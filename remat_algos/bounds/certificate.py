@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.link_bound import TimeBound, time_bounds, time_proof
-from remat_algos.bounds.memory import two_path_bound
+from remat_algos.bounds.memory import forced_bytes, least_peak_bound
 from remat_algos.bounds.moments import PROGRAMS, STOPPED_EARLY, LinkTimes, choose_moments, moment_bound
 from remat_algos.context import WHOLE, Clock
 from remat_algos.effort import DEFAULT, Effort
@@ -57,9 +57,9 @@ def rising_bounds(
     allowed = Effort.of(effort)
     count, seconds = allowed.last_moments if last else allowed.moments, allowed.moment_seconds
     clock = clock or Clock()
-    peak, pair = two_path_bound(graph)
-    if pair and limit is not None and limit < peak:
-        yield ComputeBound(graph.needed_compute, tuple(pair), infeasible=True, forced=peak)
+    peak, nodes = least_peak_bound(graph)
+    if limit is not None and limit < peak and peak > forced_bytes(graph).max(initial=0):
+        yield ComputeBound(graph.needed_compute, tuple(nodes), infeasible=True, forced=peak)
         return
     best = start or closure or ComputeBound(graph.needed_compute)
     yield best

@@ -22,7 +22,7 @@ NEARLY = 1024  # a price that is slightly lower or higher differs by one part of
 ANY_ORDER = "any order"  # the scope of a bound for all schedules
 ONE_PASS = "one pass"  # the source of the bound that running every needed node once gives
 CLOSURE, MOMENTS = PROVEN = ("closure", "moments")
-TWO_PATHS = "two paths"  # the source of a peak above the limit (`two_path_bound`)
+TWO_PATHS, RESULTS = "two paths", "results"  # sources of a peak above the limit (`two_path_bound`, `result_bytes`)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,8 @@ class ComputeBound:
         No schedule of the scope within the limit computes less.
     nodes : tuple of int
         The nodes at whose first runs memory is counted; none for the compute of one pass. If two nodes
-        prove a peak (`two_path_bound`), these: memory is counted at a run of one of them.
+        prove a peak (`two_path_bound`), these: memory is counted at a run of one of them. None either if all results
+        together prove a peak (`result_bytes`).
     price : (int, int), optional
         (p, k): a byte costs p / 2**k at that step. Only a closure bound, which has one node, has a price.
     prices : LinkPrices, optional
@@ -43,7 +44,7 @@ class ComputeBound:
     infeasible : bool
         True if no schedule fits: the bytes that must be live at these runs exceed the limit.
     forced : int
-        These bytes if one node, or one of two, proves it, else 0.
+        These bytes if one node, one of two, or the results prove it, else 0.
     scope : {"any order", "fixed order", "canonical", "chain"}
         The schedules for which it holds.
     solver : str, optional
@@ -71,11 +72,11 @@ class ComputeBound:
 
     @property
     def source(self) -> str:
-        """ "one pass", "closure", "moments", "two paths", or the solver."""
+        """ "one pass", "closure", "moments", "two paths", "results", or the solver."""
         if self.solver is not None:
             return self.solver
         if not self.nodes:
-            return ONE_PASS
+            return RESULTS if self.forced else ONE_PASS
         if self.forced and len(self.nodes) > 1:
             return TWO_PATHS
         return CLOSURE if self.price is not None or self.forced else MOMENTS

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from remat_algos.bounds.certificate import rising_bounds
-from remat_algos.bounds.compute import TWO_PATHS, ComputeBound
+from remat_algos.bounds.compute import RESULTS, TWO_PATHS, ComputeBound
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.units import fine_percent, format_bytes, percent
@@ -48,6 +48,8 @@ class BoundCurve:
         for limit, bound in zip(self.limits, self.bounds, strict=True):
             extra = "no schedule fits" if bound.infeasible else f"+{fine_percent(bound.compute - one_pass, one_pass)}"
             steps = (" or " if bound.source == TWO_PATHS else ", ").join(graph.labels[v] for v in bound.nodes)
+            if bound.source == RESULTS:
+                steps = "the last node that makes a result"
             source = "" if bound.infeasible else bound.source
             yield format_bytes(limit), percent(limit, base), extra, source, steps
 

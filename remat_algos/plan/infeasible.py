@@ -161,9 +161,14 @@ def _named(graph: ComputationGraph, nodes: Sequence[int]) -> str:
 
 
 def forcing_nodes(graph: ComputationGraph, nodes: Sequence[int]) -> str:
-    """The nodes that force a peak, and the largest values that are live while the first of them runs."""
+    """The nodes that force a peak, and the largest values that are live while the first of them runs.
+
+    Without nodes all results together force it.
+    """
+    if not nodes:
+        return "the last node that makes a result runs, with all results live"
     names = listed([graph.labels[v] for v in nodes], FORCING_NODES_NAMED)
-    values = forced_values(graph, nodes[0]) if nodes else []
+    values = forced_values(graph, nodes[0])
     largest = sorted(values, key=lambda x: -graph.memory[x])
     live = listed(
         [f"{graph.value_name(x)} ({format_bytes(int(graph.memory[x]))})" for x in largest[:FORCED_VALUES_NAMED]],

@@ -70,6 +70,16 @@ def two_path_bound(graph):
     return best
 
 
+def result_bytes(graph):
+    """The fewest bytes that are live when the last output is made, over the nodes that may make it; 0 without any."""
+    g = plain(graph)
+    makers = {g.producer[x] for x in g.outputs}
+    last = [v for v in makers if not any(v in ancestors(g, w) for w in makers)]
+    forced = forced_bytes(graph)
+    results = {v: {*g.outputs, *g.values[v], *g.reads[v]} for v in last}
+    return min((max(forced[v], g.workspace[v] + sum(g.memory[x] for x in results[v])) for v in last), default=0)
+
+
 def runs_once(g, v):
     return g.once[v] or g.mark[v] == 1
 

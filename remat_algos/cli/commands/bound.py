@@ -85,7 +85,7 @@ def _limit(text: str, graph: ComputationGraph, base: int) -> int:
 
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Rows for one limit: the bound, and the step that proves the closure bound."""
-    from remat_algos.bounds.compute import TWO_PATHS
+    from remat_algos.bounds.compute import RESULTS, TWO_PATHS
     from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
 
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
@@ -97,6 +97,8 @@ def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
         live = f"{format_bytes(bound.forced)} are" if bound.forced else "more than the limit is"
         if bound.source == TWO_PATHS:
             first = f"a run of {' or '.join(labels[v] for v in bound.nodes)}"
+        elif bound.source == RESULTS:
+            first = "the first run of the last node that makes a result"
         yield "lower bound", f"no schedule fits: {live} live at {first}"
         return
     if bound.compute <= one_pass:

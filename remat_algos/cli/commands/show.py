@@ -145,7 +145,9 @@ def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[i
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))
     forced_by = listed([graph.labels[v] for v in forcing[:NAMED]], NAMED, len(forcing))
-    if two_path_bound(graph)[1]:
+    if not forcing:
+        forced_by = "the last node that makes a result"
+    elif forcing == two_path_bound(graph)[1]:
         forced_by = " or ".join(graph.labels[v] for v in forcing)
     model = record.get("model")
     if model is not None:
