@@ -205,6 +205,14 @@ def test_prices_of_a_slow_link_prove_what_the_closure_does(data, graph):
         assert found.time >= closure.compute - max(1, graph.needed_compute // 10)
 
 
+def test_a_cut_by_hand_pays_for_an_output_that_runs_before_the_moment():
+    """Node 1 runs before the moment of node 0 for 0.5 * 10 and 4 bytes at 0.5, or after it for 10."""
+    graph = ra.ComputationGraph.from_arrays(read_indptr=[0, 0, 0], read_indices=[], memory=[1, 4], compute=10)
+    moment = link_bound._PricedMoment(graph, 1, LinkTimes([1, 1], [1, 1]), 0, np.zeros(2, np.int64))
+    bound, line = moment.cut(LinkPrices(0.5, ((0, 0.5),)))
+    assert (bound, line.before, line.after, line.over) == (17, 10, 0, 4)
+
+
 def test_prices_above_those_of_a_link_are_refused():
     graph = ra.ComputationGraph.from_edges([(0, 1)])
     times = LinkTimes([1, 1], [1, 1])

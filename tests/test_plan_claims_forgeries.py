@@ -86,6 +86,10 @@ TRUE = {
     "milp": record("milp"),
     "arena": record("arena"),
     "arena without addresses": changed(record("arena"), "offsets", MISSING),
+    "arena with a low bound": record("arena") | {"packed_bound": 5},
+    "arena without addresses, with a low bound": changed(record("arena"), "offsets", MISSING) | {"packed_bound": 5},
+    "narrower": changed(record("milp"), "details.narrower_bound.bound", 0),
+    "narrower at one pass": changed(record("milp"), "details.narrower_bound.bound", 13),
     "pool": record("pool"),
     "runs": record("runs"),
     "link": record("link"),
@@ -97,7 +101,14 @@ NOT = "the plan claims"
 def test_the_records_are_true():
     for name, made in TRUE.items():
         verify(GRAPH, made)
-        assert checked(TRAINING, shaped(made)).simulation.compute == made["compute"], name
+        found = checked(TRAINING, shaped(made))
+        assert found.simulation.compute == made["compute"], name
+        if found.bound is not None:
+            source = made.get("bound_source") or "one pass"
+            if source not in ("live_set_search", "one pass"):
+                assert found.bound.source == source
+            assert (found.bound.compute, found.bound.scope) == (made["bound"], made["bound_scope"])
+        assert found.reservation.bound == made.get("packed_bound")
     verify(test_plan_copies.GRAPH, with_copies())
 
 
@@ -228,6 +239,16 @@ FORGED = [
     ("arena", {"offsets": [*record("arena")["offsets"][:-1], True]}, "expected a list of whole numbers"),
     ("arena", {"offsets": 7}, "expected a list of whole numbers"),
     ("arena without addresses", {"packed_bound": 8}, "claims that nothing packs below 8"),
+    (
+        "arena without addresses",
+        {"packed_memory": 9, "reserved_memory": 9, "packed_bound": 8, "limit": 9, "budget": {"memory": 9}},
+        "packed_bound 8; its schedule packs into 7 bytes",
+    ),
+    (
+        "arena without addresses",
+        {"alignment": 4, "packed_memory": 27, "reserved_memory": 27, "limit": 99, "budget": {"memory": 99}},
+        "packed_memory 27; no arena for its schedule is below 28 bytes",
+    ),
 ]
 
 
@@ -329,6 +350,13 @@ def test_a_narrower_bound_is_proven_by_verify_and_claimed_by_a_loaded_plan(monke
             verify(GRAPH, made)
 
 
+def test_a_narrower_bound_of_one_pass_needs_no_prover(monkeypatch):
+    claiming_solver(monkeypatch, None, None, optimal_in="canonical")
+    made = record("search", method="oracle")
+    made["details"]["narrower_bound"] = {"bound": 13, "scope": "canonical"}
+    verify(GRAPH, made)
+
+
 def test_solvers_prove_within_their_time(monkeypatch):
     """A proof that never ends is stopped: its bound stays open."""
 
@@ -356,14 +384,14 @@ def test_a_bound_of_an_arena_is_capped_at_what_is_proven(monkeypatch):
     with pytest.raises(ClaimError, match="packed_bound 8; its schedule packs into 7 bytes"):
         checked(GRAPH, shaped(made))
     reserve = claims.Allocator.reserve
-    for proven in (None, 7, 8, 9):
+    for proven in (None, 7, 8):
 
         def searched(self, simulation, clock=None, bound=proven, **options):
-            return replace(reserve(self, simulation, clock, **options), memory=9, bound=bound)
+            return replace(reserve(self, simulation, clock, **options), memory=8, bound=bound)
 
         monkeypatch.setattr(claims.Allocator, "reserve", searched)
-        assert checked(GRAPH, shaped(made)).reservation.bound == (8 if proven in (8, 9) else 7)
-        if proven in (8, 9):
+        assert checked(GRAPH, shaped(made)).reservation.bound == (8 if proven == 8 else 7)
+        if proven == 8:
             verify(GRAPH, made)
         else:
             with pytest.raises(ClaimError, match="packed_bound 8; 7 was proven here"):

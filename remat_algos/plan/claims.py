@@ -280,7 +280,7 @@ def _prove_by_solver(
             peak, compute = found.figures
             if claim.scope == ANY_ORDER and found.simulation is not None and peak <= limit and compute < bound:
                 refuse(f"{what}; {int(compute)} is reached")
-            if found.scope in (claim.scope, ANY_ORDER) and (found.bound or 0) >= bound:
+            if found.scope in (claim.scope, ANY_ORDER) and found.bound is not None and found.bound >= bound:
                 return True
     if strict:
         refuse(f"{what}; it was not proven here within {seconds:.0f} s")
@@ -397,7 +397,7 @@ def _arena(
         again = allocator.reserve(simulation, Clock(PROVING if strict else PROVING_AGAIN), alignment=alignment)
         if again.memory < bound:
             refuse(f"the plan claims packed_bound {bound}; its schedule packs into {shortened(again.memory)} bytes")
-        found = replace(found, bound=min(bound, max(live, again.bound or 0)))
+        found = replace(found, bound=min(bound, max(live, again.bound or live)))
     return replace(claimed, bound=found.bound, allocation=found)
 
 
