@@ -8,13 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.bounds import link_bound
+from remat_algos.bounds import link_bound, moments
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.link_bound import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import layered_dag
+from remat_algos.models.random import chain, layered_dag
 from remat_algos.schedule.baseline import baseline_peak
 from tests import strategies
 from tests.oracles import copies_exhaustive, live_sets
@@ -203,6 +203,18 @@ def test_prices_of_a_slow_link_prove_what_the_closure_does(data, graph):
     if closure.nodes and not closure.infeasible:
         found = time_bound(graph, limit, slow)
         assert found.time >= closure.compute - max(1, graph.needed_compute // 10)
+
+
+def test_each_start_of_late_stores_raises_the_bound_of_a_moment(monkeypatch):
+    """A chain with large values in the middle, whose stores cannot begin early."""
+    memory, compute = [9, 10, 15, 19, 1, 3, 16, 19], [8, 10, 26, 13, 8, 25, 8, 12]
+    graph = differentiate(chain(8, memory=memory, compute=compute))
+    times, limit = LinkTimes(3 * graph.memory, graph.memory), baseline_peak(graph) // 2
+    found = []
+    for starts in (0, 1, 2, moments.STARTS):
+        monkeypatch.setattr(moments, "STARTS", starts)
+        found.append(moment_bound(graph, limit, [7], times=times).compute)
+    assert found[0] <= found[1] < found[2] <= found[3] == 318
 
 
 def test_a_cut_by_hand_pays_for_an_output_that_runs_before_the_moment():
