@@ -172,6 +172,24 @@ def test_rounded_rows_of_bytes_leave_out_nothing_that_fits(data):
         assert amounts[live].sum() <= 1 + 1e-12
 
 
+@pytest.mark.parametrize(
+    ("memory", "slack", "rounded"),
+    [
+        # Two of three values of 3 bytes fit into 8.
+        ([3, 3, 3], 8, [[0.5, 0.5, 0.5]]),
+        # A value of 4 counts as one unit of 4 and as two of 2; 11 bytes are two units of 4 and five of 2.
+        ([4, 4, 4, 2], 11, [[0.4, 0.4, 0.4, 0.2], [0.5, 0.5, 0.5, 0.0]]),
+        ([5, 3], 7, []),
+        ([3, 3, 3], 9, []),
+    ],
+)
+def test_rounded_rows_of_bytes_by_hand(memory, slack, rounded):
+    first, *rows = [row.tolist() for row in _rows_of_bytes(np.array(memory, np.int64), slack)]
+    assert first == [each / slack for each in memory]
+    assert rows == rounded
+    assert list(_rows_of_bytes(np.array(memory, np.int64), 0)) == []
+
+
 def test_a_choice_finds_the_second_moment_of_a_network():
     graph = ra.differentiate(build("unet").graph)
     *_, found = choose_moments(graph, baseline_peak(graph) // 2, 68, count=2)
