@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.compute import ComputeBound
 from remat_algos.bounds.memory import peak_bound_with_copies
+from remat_algos.context import Stop
 from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.models.random import chain
+from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.eviction import evict
@@ -223,3 +226,34 @@ def test_memory_that_lingers_is_no_reason_for_another_load():
     again = evict(simulate(CHAIN, lingering), limit)
     assert simulate(CHAIN, again).peak_memory <= limit
     assert sorted(again.loads[:, 1]) == sorted(set(bare.loads[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("effort", "near", "first", "bounds"),
+    [
+        ("fast", False, Stop.DONE, 1),
+        ("default", True, Stop.DONE, 1),
+        ("default", False, Stop.DONE, 2),
+        ("default", False, Stop.INTERRUPTED, 1),
+    ],
+)
+@pytest.mark.usefixtures("short_searches")
+def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, effort, near, first, bounds):
+    limit, known, search = baseline_peak(CHAIN) // 2, [], offloading._searched
+    low, high = CHAIN.needed_compute, solve(CHAIN, limit, link=LINK, effort="fast").time + 10**6
+
+    def bounded(request, link, limit, clock, bound=None):
+        known.append(bound)
+        return ComputeBound(high if near else low), Stop.DONE if bound else first
+
+    def searched(*arguments, **options):
+        return search(*arguments, **options)[0], Stop.DEADLINE
+
+    monkeypatch.setattr(offloading, "_bound", bounded)
+    monkeypatch.setattr(offloading, "_searched", searched)
+    plan = solve(CHAIN, limit, link=LINK, effort=effort)
+    assert len(known) == bounds
+    assert known[0] is None
+    assert all(each is not None for each in known[1:])
+    # A time limit of the search, and an interrupt before it, are those of the plan.
+    assert plan.report.stop is (Stop.DEADLINE | first)
