@@ -45,10 +45,12 @@ def compared(seed):
 
     out, into = (random.choice([3e5, 5e5, 1e6, 4e6]) for _ in range(2))
     link = Link(out, into, latency=random.choice([0, 1e-6, 3e-6]))
-    times = [each.tolist() for each in link.times(graph)]
-    clock = copies.clock(graph, actions, *times)
+    ticks = link.refined(graph)
+    times = [each.tolist() for each in link.times(ticks)]
+    clock = copies.clock(ticks, actions, *times)
     line = timeline(simulation, link)
-    assert (line.time, line.waits.tolist()) == (clock.time, clock.waits)
+    assert (line.last, line.waits.tolist()) == (clock.time, clock.waits)
+    assert line.time * ticks.labels.compute_scale == line.last
     for kind, begin, end in (
         ("compute", line.begin, line.end),
         ("store", line.store_begin, line.store_end),
@@ -63,7 +65,7 @@ def compared(seed):
     bare = copies.actions(graph, order, loads, placed=placed)
     limit = max(copies.play(graph, bare)[0]) + random.randint(0, 12)
     schedule = linger(graph, Schedule(order, loads, stores=placed), link, limit)
-    left, lingering, still_placed = copies.linger(graph, order, loads, limit, *times, placed)
+    left, lingering, still_placed = copies.linger(ticks, order, loads, limit, *times, placed)
     assert list(map(tuple, schedule.loads.tolist())) == left
     assert sorted(map(tuple, schedule.lingering.tolist())) == sorted(lingering)
     assert list(map(tuple, schedule.stores.tolist())) == still_placed

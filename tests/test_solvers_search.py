@@ -89,6 +89,12 @@ class FixedTimes:
     def times(self, graph):
         return self.out_time, self.in_time
 
+    def ticks(self, graph):
+        return 1
+
+    def refined(self, graph):
+        return graph
+
 
 @st.composite
 def links(draw, graph):

@@ -87,7 +87,7 @@ def _events(
     """The events, and the buffers that are allocated at the end: outputs."""
     simulation, buffers = played.simulation, allocation.buffers
     pinned = _pinned(simulation, buffers)
-    times = [int(at * played.unit_microseconds) for at in (*played.step_begin.tolist(), played.time)]
+    times = [int(at * played.tick_microseconds) for at in (*played.step_begin.tolist(), played.last)]
     live: set[int] = set()
     events = []
 

@@ -31,8 +31,9 @@ class ComputeBound:
 
     Parameters
     ----------
-    compute : int
-        No schedule of the scope within the limit computes less.
+    compute : int or float
+        No schedule of the scope within the limit computes less. A float for a time that is not a whole number of the
+        unit of the costs.
     nodes : tuple of int
         The nodes at whose first runs memory is counted; none for the compute of one pass. If two nodes
         prove a peak (`two_path_bound`), these: memory is counted at a run of one of them. None either if all results
@@ -60,7 +61,7 @@ class ComputeBound:
     'two paths'
     """
 
-    compute: int
+    compute: int | float
     nodes: tuple[int, ...] = ()
     price: tuple[int, int] | None = None
     prices: LinkPrices | None = None
@@ -82,7 +83,7 @@ class ComputeBound:
         return CLOSURE if self.price is not None or self.forced else MOMENTS
 
     @checked_arguments
-    def gap(self, compute: int) -> float | None:
+    def gap(self, compute: float) -> float | None:
         """(compute - bound) / bound, if the bound holds for schedules of any order; None for a bound of 0."""
         if self.scope != ANY_ORDER:
             return None
@@ -102,7 +103,7 @@ class ComputeBound:
 
     @classmethod
     @checked_arguments
-    def claimed(cls, graph: ComputationGraph, compute: int, record: Any) -> "ComputeBound":
+    def claimed(cls, graph: ComputationGraph, compute: int | float, record: Any) -> "ComputeBound":
         """Read the bound claimed by a record; PlanError for unknown nodes or an invalid price."""
         given = record.get("nodes") if isinstance(record, Mapping) else None
         ids: dict[Any, int] = {v: v for v in range(graph.n_nodes)}

@@ -1,7 +1,7 @@
 """A lower bound on the time of plans that copy values to the host and back, by prices of bytes and of the link."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, frexp, inf
 from typing import Any
@@ -127,7 +127,8 @@ def time_bound(
     Returns
     -------
     TimeBound
-        The highest of the moments tried: those of the most bytes in id order come first.
+        The highest of the moments tried: those of the most bytes in id order come first. Its time is rounded down to
+        whole units of the graph's costs; its prices are per tick (`Link.ticks`).
 
     Raises
     ------
@@ -145,11 +146,17 @@ def time_bound(
     >>> [time_bound(graph, 4, LinkTimes([t] * 4, [t] * 4)).time for t in (5, 11, 16)]
     [40, 41, 44]
     """
-    times = link if isinstance(link, LinkTimes) else LinkTimes(*get_link(link).times(graph))
+    ticks = 1
+    if isinstance(link, LinkTimes):
+        times = link
+    else:
+        link = get_link(link)
+        ticks, graph = link.ticks(graph), link.refined(graph)
+        times = LinkTimes(*link.times(graph, down=True))
     bound = TimeBound(graph.needed_compute)
     for rising in time_bounds(graph, limit, times, look=look):
         bound = rising
-    return bound
+    return replace(bound, time=bound.time // ticks)
 
 
 def time_bounds(
@@ -259,7 +266,7 @@ class _PricedMoment:
     """
 
     def __init__(self, graph: ComputationGraph, limit: int, times: LinkTimes, node: int, begin: Int64) -> None:
-        self.graph, self.times, self.leaving = graph, times, times.leaving(graph)
+        self.graph, self.times, self.leaving, self.divisor = graph, times, times.leaving(graph), times.divisor(graph)
         n, producer, compute, single = graph.n_nodes, graph.producer, graph.compute, runs_once(graph)
         past, future = ancestors(graph, node), descendants(graph, node)
         free = graph.needed & ~past & ~future
@@ -324,7 +331,7 @@ class _PricedMoment:
         paid = ((side[self.tail] == 1) & (side[self.head] == 0))[: amounts.size]
         of_values, of_again, of_free = np.split(paid, [values.size, values.size + self.again.size])
         live = of_values & (keep <= load)
-        return ceil(bound), _CutLine(
+        return ceil(bound / self.divisor) * self.divisor, _CutLine(
             self.before + int(graph.compute[self.free[of_free]].sum()),
             self.after + int(graph.compute[self.again[of_again]].sum()),
             self.over + int(graph.memory[values[live]].sum()) + int(self.pinned[of_free].sum()),

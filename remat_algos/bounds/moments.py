@@ -70,6 +70,17 @@ class LinkTimes:
         for name in ("out_time", "in_time"):
             object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
 
+    def divisor(self, graph: ComputationGraph) -> int:
+        """The greatest common divisor of costs and copies: the time of every plan is a multiple of it.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 1)], compute=[4, 6])
+        >>> LinkTimes([10, 0], [8, 0]).divisor(graph)
+        2
+        """
+        return max(1, int(np.gcd.reduce(np.concatenate([graph.compute, self.out_time, self.in_time]), initial=0)))
+
     def leaving(self, graph: ComputationGraph) -> Bool:
         """bool[n_values]: values that a copy can free bytes of; outputs are pinned.
 
@@ -540,7 +551,8 @@ class _Program:
         place[columns] = np.arange(columns.size)
         cost = np.zeros(state.size, np.int64)
         cost[runs.ravel()] = np.tile(graph.compute, runs.shape[0])
-        step = 1 if self.times else gcd(*graph.compute[self.repeatable & (graph.compute > 0)].tolist())
+        costs = graph.compute[self.repeatable & (graph.compute > 0)]
+        step = self.times.divisor(graph) if self.times else gcd(*costs.tolist())
         unit, margin = objective_unit(cost[columns], needed)
         if not columns.size + n_waits or seconds == 0:
             status = STOPPED_EARLY if columns.size + n_waits else OPTIMAL

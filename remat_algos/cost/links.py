@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import gcd, lcm
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,6 +26,8 @@ PLANNED_SHARE = 0.9
 where it attains 10 % less."""
 
 _MAX_RATE = 1e30  # as of devices
+FINE = 10**9
+"""Ticks in the shortest cost or copy if ticks cannot be exact."""
 PER_SECOND = {"ns": 10**9, "us": 10**6, "ms": 10**3, "s": 1}
 """Units of costs that are times, and how many of each a second has."""
 _KEYS = ("out", "into", "latency", "host", "name", "source", "share")
@@ -153,24 +156,30 @@ class Link:
         return cls(rates[0], rates[-1], name=link.strip())
 
     @checked_arguments
-    def times(self, graph: ComputationGraph) -> tuple[Int64, Int64]:
+    def times(self, graph: ComputationGraph, down: bool = False) -> tuple[Int64, Int64]:
         """How long the copies of each value take, in the compute unit of a graph.
 
         Parameters
         ----------
         graph : ComputationGraph
             Its costs are times.
+        down : bool, optional
+            Round down, as lower bounds need it.
 
         Returns
         -------
         out_time, in_time : int64[n_values]
-            Time of a store and of a load: latency and bytes / rate, exact and rounded up; 0 for values of 0 bytes,
-            which are never copied.
+            Time of a store and of a load: latency and bytes / rate, computed exactly, then rounded up; 0 for values
+            of 0 bytes, which are never copied.
 
         Raises
         ------
         GraphError
             If the costs of the graph are not times, or the sum of the copies is 2**53 units or more.
+
+        See Also
+        --------
+        refined : The graph in a unit so fine that nothing has to be rounded.
 
         Examples
         --------
@@ -182,32 +191,76 @@ class Link:
         >>> out_time.tolist(), in_time.tolist()
         ([2010, 0], [1010, 0])
         """
-        unit = graph.labels.compute_unit
-        if unit not in PER_SECOND:
-            found = f"in {quoted(unit)}" if unit else "without a unit"
-            raise GraphError(
-                f"a link needs costs that are times, and those of this graph are {found}; give costs in "
-                f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
-            )
-        per_second = PER_SECOND[unit] * graph.labels.compute_scale
+        per_second = _per_second(graph)
 
         def both() -> tuple[Int64, Int64]:
-            out_time = self._times(graph.memory, self.out, per_second)
-            return out_time, out_time if self.into == self.out else self._times(graph.memory, self.into, per_second)
+            out_time, in_time = (self._times(graph.memory, rate, per_second, down) for rate in (self.out, self.into))
+            return out_time, in_time
 
-        times: tuple[Int64, Int64] = derived(graph, f"times over {self.figures[:3]}", both)
+        times: tuple[Int64, Int64] = derived(graph, f"times over {self.figures[:3]}, {down}", both)
         return times
 
-    def _times(self, memory: Int64, rate: float, per_second: int) -> Int64:
-        """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""
+    def refined(self, graph: ComputationGraph) -> ComputationGraph:
+        """The graph with costs in ticks: `times` of it are those of the copies, to 1e-9 of the shortest."""
+        return graph.refined(self.ticks(graph))
+
+    def ticks(self, graph: ComputationGraph) -> int:
+        """Ticks of one unit of a graph's costs: every copy takes a whole number of ticks.
+
+        If that needs sums of 2**53 ticks or more, it is the smallest power of ten with at least 1e9 ticks in the
+        shortest cost or copy, or the largest with sums below 2**53; `times` of the refined graph are then rounded.
+
+        Raises
+        ------
+        GraphError
+            As `times`.
+
+        Examples
+        --------
+        >>> from remat_algos.ir.graph import ComputationGraph
+        >>> from remat_algos.ir.labels import Labels
+        >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[10**6, 0], labels=Labels(compute_unit="ms"))
+        >>> link = Link(out=50e9, into=50e9, latency=1e-5)
+        >>> link.ticks(graph), link.times(link.refined(graph))[0].tolist()
+        (100, [3, 0])
+        """
+        found: int = derived(graph, f"ticks over {self.figures[:3]}", lambda: self._ticks(graph))
+        return found
+
+    def _ticks(self, graph: ComputationGraph) -> int:
+        total = int(graph.compute.sum()) + sum(int(each.sum()) for each in self.times(graph))
+        most, exact, shortest = (LARGEST_SUM - 1) // max(1, total), 1, Fraction(LARGEST_SUM)
+        sizes = np.unique(graph.memory[graph.memory > 0]).tolist()
+        for rate in {self.out, self.into}:
+            first, each, whole = self._line(rate, _per_second(graph))
+            for size in sizes:
+                exact = lcm(exact, whole // gcd(whole, first + each * size))
+                if exact > most:
+                    break
+            if sizes:
+                shortest = min(shortest, Fraction(first + each * sizes[0], whole))
+        if exact <= most:
+            return exact
+        ticks, shortest = 1, min(shortest, Fraction(int(graph.compute[graph.compute > 0].min(initial=LARGEST_SUM))))
+        while ticks * shortest < FINE and 10 * ticks <= most:
+            ticks *= 10
+        return ticks
+
+    def _line(self, rate: float, per_second: int) -> tuple[int, int, int]:
+        """(a, b, c): a copy of x bytes takes (a + b x) / c units."""
         start, byte = _exact(self.latency) * per_second, per_second / _exact(rate)
         whole = start.denominator * byte.denominator
-        first, each = start.numerator * byte.denominator, byte.numerator * start.denominator
-        if first + each * int(memory.max(initial=0)) + whole < 2**63:
-            found = np.where(memory > 0, -(-(first + each * memory) // whole), 0)
+        return start.numerator * byte.denominator, byte.numerator * start.denominator, whole
+
+    def _times(self, memory: Int64, rate: float, per_second: int, down: bool) -> Int64:
+        """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""
+        first, each, whole = self._line(rate, per_second)
+        first += 0 if down else whole - 1
+        if first + each * int(memory.max(initial=0)) < 2**63:
+            found = np.where(memory > 0, (first + each * memory) // whole, 0)
         else:
             sizes, place = np.unique(memory, return_inverse=True)
-            times = [min(-(-(first + each * size) // whole), LARGEST_SUM) if size else 0 for size in sizes.tolist()]
+            times = [min((first + each * size) // whole, LARGEST_SUM) if size else 0 for size in sizes.tolist()]
             found = np.array(times, np.int64)[place.reshape(-1)]
         if found.sum(dtype=np.float64) >= LARGEST_SUM:
             raise GraphError(
@@ -242,6 +295,30 @@ class Link:
     def record(self) -> dict[str, Any]:
         """Return the JSON record."""
         return {key: getattr(self, key) for key in _KEYS}
+
+
+def in_units(ticks: int, per_unit: int) -> int | float:
+    """A time in units of `per_unit` ticks: a whole number, or the nearest float, from which the ticks can be told.
+
+    Examples
+    --------
+    >>> in_units(300, 100), in_units(3, 100)
+    (3, 0.03)
+    """
+    whole, rest = divmod(ticks, per_unit)
+    return ticks / per_unit if rest else whole
+
+
+def _per_second(graph: ComputationGraph) -> int:
+    """Units of a graph's costs in a second; GraphError if they are not times."""
+    unit = graph.labels.compute_unit
+    if unit not in PER_SECOND:
+        found = f"in {quoted(unit)}" if unit else "without a unit"
+        raise GraphError(
+            f"a link needs costs that are times, and those of this graph are {found}; give costs in "
+            f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
+        )
+    return PER_SECOND[unit] * graph.labels.compute_scale
 
 
 def _exact(number: float) -> Fraction:

@@ -341,6 +341,29 @@ class ComputationGraph:
             labels=labels,
         )
 
+    def refined(self, scale: int) -> "ComputationGraph":
+        """The graph with the same costs in a unit that is `scale` times finer.
+
+        Raises
+        ------
+        GraphError
+            If the sum of the costs would reach 2**53.
+
+        Examples
+        --------
+        >>> graph = ComputationGraph.from_edges([(0, 1)], compute=[3, 5]).refined(10)
+        >>> graph.compute.tolist(), graph.labels.compute(80)
+        ([30, 50], '8')
+        """
+        if scale == 1:
+            return self
+
+        def finer() -> ComputationGraph:
+            labels, backward = _scaled(self.labels, self.backward, scale)
+            return replace(self, compute=self.compute * scale, backward=backward, labels=labels)
+
+        return derived(self, f"refined {scale}", finer)
+
     # ---------------------------------------------------------------- derived from the arrays
 
     @property

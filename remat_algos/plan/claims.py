@@ -93,7 +93,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     if link is not None:
         found |= {
             "time": played.time,
-            "overhead_in_time": played.time - graph.needed_compute,
+            "overhead_in_time": played.overhead,
             "host_peak": simulation.host_peak,
         }
     bound = _claimed_bound(record)
@@ -210,7 +210,7 @@ def _checked_bound(
     source, one_pass, link = record.get("bound_source"), graph.needed_compute, played.link
     what, does, by_nodes = ("compute", "computes", PROVEN) if link is None else ("time", "takes", TIME_SOURCES)
     claim = f"the plan claims the lower bound {shortened(bound.compute)} on {what}"
-    if bound.compute > played.time:
+    if not bound.compute <= played.time:  # nan is not
         refuse(f"{claim}; it {does} {played.time} itself")
     if bound.compute < one_pass or (source in (None, ONE_PASS) and bound.compute > one_pass):
         whose = ", which names no source" if source is None else ""
@@ -220,8 +220,7 @@ def _checked_bound(
         refuse(f"the plan claims a bound on time by {quoted(source)}, which proves none; bounds are by {known}")
     prover = None if bound.solver is None or source in by_nodes else _prover(graph, bound.solver, bound.scope)
     if source in by_nodes:
-        times = None if link is None else LinkTimes(*link.times(graph))
-        return _prove_by_nodes(graph, record, bound, limit, times, strict)
+        return _prove_by_nodes(record, bound, played, limit, strict)
     if "bound" in record.get("details", {}):
         raise PlanError(BOUND_OF_ANOTHER)
     if prover is None or bound.compute == one_pass:
@@ -311,24 +310,21 @@ def _narrower(
 
 
 def _prove_by_nodes(
-    graph: ComputationGraph,
-    record: Mapping[str, Any],
-    bound: ComputeBound,
-    limit: int,
-    times: LinkTimes | None,
-    strict: bool,
+    record: Mapping[str, Any], bound: ComputeBound, played: Timeline, limit: int, strict: bool
 ) -> ComputeBound:
     """Prove the bound from the nodes and prices in the plan; return it with these."""
-    source = record["bound_source"]
+    source, graph, link = record["bound_source"], played.simulation.graph, played.link
+    in_ticks = graph.refined(played.ticks)
+    times = None if link is None else LinkTimes(*link.times(in_ticks, down=True))
     claim = ComputeBound.claimed(graph, bound.compute, record.get("details", {}).get("bound"))
     priced = (claim.price is not None, claim.prices is not None)
     if priced != (source == CLOSURE, source == LINK_PRICES) or (any(priced) and len(claim.nodes) > 1):
         raise PlanError(BOUND_OF_ANOTHER)
     try:
-        proven, certain = prove(graph, limit, claim, PROVING, times)
+        ticks, certain = prove(in_ticks, limit, claim, PROVING, times)
     except ValueError as error:
         raise ClaimError(f"the plan claims a bound that its nodes cannot prove: {error}") from error
-    claim = replace(claim, scope=bound.scope, solver=bound.solver)
+    claim, proven = replace(claim, scope=bound.scope, solver=bound.solver), played.in_units(ticks)
     if proven >= claim.compute:
         return claim
     names = listed([graph.labels[v] for v in claim.nodes], 4)

@@ -89,7 +89,7 @@ class Criterion:
 
     def goal(self, graph: ComputationGraph, bound: ComputeBound) -> int | None:
         """Compute at which the search may end; None if compute alone does not decide."""
-        return bound.compute + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
+        return int(bound.compute) + (int(TOLERANCE * graph.needed_compute) if bound.source == MOMENTS else 0)
 
     def n_compared(self, graph: ComputationGraph) -> int:
         """The number of best candidates kept for `choose`, dominated ones included."""

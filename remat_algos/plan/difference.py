@@ -197,7 +197,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
     return Difference(plan, other)
 
 
-def _compared(amounts: Sequence[int], shown: Any) -> tuple[str, str, str]:
+def _compared(amounts: Sequence[float], shown: Any) -> tuple[str, str, str]:
     """Both amounts and the increase from the first to the second."""
     change = amounts[1] - amounts[0]
     sign = "+" if change > 0 else "-" if change < 0 else ""

@@ -41,7 +41,7 @@ class Offload(NamedTuple):
         The last step of the instance that is stored.
     loads : list of (int, int)
         The step before whose run each load begins, and the last step of what it brings back.
-    waits : int or None
+    waits : int, float or None
         How long compute waits for its copies; None without a link.
     """
 
@@ -49,7 +49,7 @@ class Offload(NamedTuple):
     stored_at: int
     freed_after: int
     loads: list[tuple[int, int]]
-    waits: int | None
+    waits: int | float | None
 
     def record(self, graph: ComputationGraph) -> dict[str, Any]:
         """The JSON record."""
@@ -106,7 +106,9 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
     return Offload(value, int(before[place]) - 1, int(last[stored]), loads, waits)
 
 
-def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int:
+def _waits(
+    simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline
+) -> int | float:
     """How long compute waits for the store of a value before it frees memory, and for its loads before it reads."""
     ended = np.append(0, played.end)  # the end of the run before each step
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
@@ -123,7 +125,7 @@ def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, playe
         if step < len(simulation.schedule):
             late = min(until - int(ended[step]), int(played.waits[step]))
             waits[step] = max(waits.get(step, 0), late)
-    return sum(waits.values())
+    return played.in_units(sum(waits.values()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -271,7 +271,7 @@ def _refine(request: Request, portfolio: Portfolio, floor: int, clock: Clock) ->
     bounds = bound_curve(graph, limits, clock.share(progress=clock.within_stage(0.1)), effort=FAST)
     portfolio.note(bounds.stop)
     for i, limit in enumerate(limits):
-        part, bound = 1 / (len(limits) - i), bounds.at(limit).compute
+        part, bound = 1 / (len(limits) - i), int(bounds.at(limit).compute)
         own = clock.share(part, clock.within_stage(part))
         best = min((each.figures[1] for each in portfolio.candidates if each.figures[0] <= limit), default=bound)
         if portfolio.stop.complete and best > bound + slack:

@@ -9,14 +9,14 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.link_bound import LINK_PRICES, LINK_RATES
+from remat_algos.bounds.link_bound import LINK_PRICES, LINK_RATES, TimeBound
 from remat_algos.bounds.memory import peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, in_units
 from remat_algos.effort import Effort
 from remat_algos.errors import BudgetError
-from remat_algos.ir.arrays import Bool
+from remat_algos.ir.arrays import LARGEST_SUM, Bool
 from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.plan.infeasible import LATE, forcing_nodes, lowest_plan, marks_kept
 from remat_algos.plan.plan import Plan
@@ -50,7 +50,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     plain : callable
         plain(request, clock) solves without copies.
     """
-    graph, planned = request.graph, link.planned
+    planned = link.planned
+    in_ticks = _in_ticks(request, planned)
+    graph = in_ticks.graph
     failure: BudgetError | None = None
     try:
         alone = tuple(each for each in request.start if not each.stores.size)
@@ -64,9 +66,9 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
     assert limit is not None  # a request with a link has a memory budget
     if peak_bound_with_copies(graph)[0] > limit:
         raise _shortage(request, link, limit, best, Stop.DONE, failure) from failure
-    bound, stop = ComputeBound(graph.needed_compute), best.report.stop
+    bound, stop = TimeBound(graph.needed_compute), best.report.stop
     if stop is not Stop.INTERRUPTED:
-        bound, ended = _bound(request, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
+        bound, ended = _bound(in_ticks, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
         stop |= ended
     starts = [(best.simulation, "the plan without copies")]
     if graph.mark is None or not (graph.mark == RECOMPUTE).any():
@@ -77,35 +79,47 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable
                 starts.append((simulate(graph, evicted), "eviction"))
             stop |= ending.stop
     starts += [(each, "start") for each in _starts(request, link)]
-    found, ended = _searched(request, planned, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
+    found, ended = _searched(in_ticks, planned, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
     stop |= ended
-    near = found.figures[1] <= bound.compute + request.task.slack
+    near = found.figures[1] <= bound.time + in_ticks.task.slack
     if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
-        bound, ended = _bound(request, planned, limit, clock, bound)
+        bound, ended = _bound(in_ticks, planned, limit, clock, bound)
         stop |= ended
     clock.finish()
-    copied = bool(found.simulation.stores.size)
+    simulation = simulate(request.graph, found.simulation.schedule)
+    copied = bool(simulation.stores.size)
     details = {"moves": found.moves, "start": found.start} if copied else best.details
     plan = replace(
         best,
         budget=request.budget,
         limit=limit,
-        simulation=found.simulation,
+        simulation=simulation,
         solver=request.name,
         method=COPIES if copied else best.method,
         seconds=clock.elapsed,
         details=details,
         report=replace(best.report, stop=best.report.stop | stop),
-        reservation=get_allocator(PEAK).reserve(found.simulation),
+        reservation=get_allocator(PEAK).reserve(simulation),
         narrower=None,
         solver_peak_bound=None,
-        bound=bound if found.figures[0] <= limit else None,
+        bound=_in_units(bound, planned.ticks(request.graph)) if found.figures[0] <= limit else None,
         bound_search=None,
         link=link,
     )
     if found.figures[0] > limit or _violation(request, plan):
         raise _shortage(request, link, limit, plan, stop, failure) from failure
     return plan
+
+
+def _in_ticks(request: Request, link: Link) -> Request:
+    """The same request with costs in ticks, of which every copy takes a whole number."""
+    graph, rules, ticks = link.refined(request.graph), request.constraints, link.ticks(request.graph)
+    return replace(
+        request,
+        graph=graph,
+        task=replace(request.task, slack=min(ticks * request.task.slack, LARGEST_SUM)),
+        constraints=None if rules is None else replace(rules, graph=graph),
+    )
 
 
 def _one_pass(request: Request) -> Plan | None:
@@ -127,20 +141,25 @@ def _violation(request: Request, plan: Plan) -> str | None:
     return None if request.constraints is None else request.constraints.violation(plan.simulation)
 
 
+def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
+    """The bound of a plan, in the unit of its costs, from a bound in ticks."""
+    source = LINK_PRICES if bound.prices is not None else LINK_RATES if bound.nodes else None
+    return ComputeBound(
+        in_units(bound.time, ticks), bound.nodes, prices=bound.prices, infeasible=bound.infeasible, solver=source
+    )
+
+
 def _bound(
-    request: Request, link: Link, limit: int, clock: Clock, known: ComputeBound | None = None
-) -> tuple[ComputeBound, Stop]:
-    """A lower bound on the time of all plans with copies, above a known one, and how its search ended."""
+    request: Request, link: Link, limit: int, clock: Clock, known: TimeBound | None = None
+) -> tuple[TimeBound, Stop]:
+    """A lower bound on the time of all plans with copies, in ticks, above a known one, and how its search ended."""
     graph, effort, last = request.graph, request.task.effort, known is not None
-    best = known or ComputeBound(graph.needed_compute)
+    best = known or TimeBound(graph.needed_compute)
     with until_stopped() as ending:
-        times = LinkTimes(*link.times(graph))
+        times = LinkTimes(*link.times(graph, down=True))
         for found in rising_time_bounds(graph, limit, times, effort=effort, last=last, clock=clock):
-            if found.infeasible or found.time > best.compute:
-                source = LINK_PRICES if found.prices is not None else LINK_RATES
-                best = ComputeBound(
-                    found.time, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=source
-                )
+            if found.infeasible or found.time > best.time:
+                best = found
     return best, ending.stop
 
 
@@ -166,7 +185,7 @@ def _searched(
     link: Link,
     limit: int,
     starts: Sequence[tuple[Simulation, str]],
-    bound: ComputeBound,
+    bound: TimeBound,
     clock: Clock,
     *,
     searching: bool,
@@ -188,7 +207,7 @@ def _searched(
         return (_over_host(each, link), *annealer.key(each, limit))
 
     begun = [annealer.annealed(each.schedule, limit, name) for each, name in starts]
-    best, goal = min(begun, key=rank), bound.compute + request.task.slack
+    best, goal = min(begun, key=rank), bound.time + request.task.slack
     work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
     count, over = effort.first_searches, None
     with until_stopped() as ending:

@@ -215,7 +215,7 @@ class Plan:
         return self.timeline or timeline(self.simulation)
 
     @property
-    def time(self) -> int:
+    def time(self) -> int | float:
         """The end of the last run or copy, in the unit of the costs; without a link the compute.
 
         With a link at the planned share of its rates: `timeline(plan.simulation, link).time` is that at others.
@@ -224,9 +224,10 @@ class Plan:
         return self.simulation.compute if played is None else played.time
 
     @property
-    def overhead_in_time(self) -> int:
+    def overhead_in_time(self) -> int | float:
         """Time beyond one pass; without a link the overhead."""
-        return self.time - self.graph.needed_compute
+        played = self.timeline
+        return self.overhead if played is None else played.overhead
 
     @property
     def gap(self) -> float | None:
@@ -514,8 +515,8 @@ def time_rows(played: Timeline, link: Link) -> Iterator[tuple[str, str]]:
     """Rows about the time of a schedule over a link, at other shares of its rates too, and what it copies."""
     simulation = played.simulation
     graph, one_pass = simulation.graph, simulation.graph.needed_compute
-    waits, used = int(played.waits.sum()), played.link.out / link.out if played.link else 1.0
-    waiting = f"; compute waits {percent(waits, one_pass)} of one pass for copies" if waits else ""
+    waits, used = percent(played.waiting, one_pass), played.link.out / link.out if played.link else 1.0
+    waiting = f"; compute waits {waits} of one pass for copies" if played.waiting else ""
     rate = f" at {100 * used:g} % of the rate" if used < 1 else ""
     extra = f"{percent(played.overhead, one_pass)} more than one pass{rate}"
     yield "time", f"{graph.labels.compute(played.time)}, {extra}{waiting}"

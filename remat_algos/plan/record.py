@@ -41,16 +41,18 @@ KINDS: Mapping[str, type | tuple[type, ...]] = {
     "compute_scale": int,
     "seconds": (int, float),
 }
-LINK_KINDS: Mapping[str, type] = {
+LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
     "link": dict,
     "loads": list,
     "lingering": list,
     "stores": list,
-    "time": int,
-    "overhead_in_time": int,
+    "time": (int, float),
+    "overhead_in_time": (int, float),
     "host_peak": int,
 }
 """Entries of a plan with a link, which has all of them; a plan without one has none."""
+TIME_KINDS = {"bound": (int, float, type(None))}
+"""Entries of a plan with a link that are times: of a plan without one compute, which is whole."""
 _KIND_NAMES = {
     str: "text",
     int: "a whole number",
@@ -86,7 +88,7 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         raise PlanError(f"the plan has version {quoted(record.get('version'))}; this release reads version {VERSION}")
-    kinds = {**KINDS, **LINK_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
+    kinds = {**KINDS, **LINK_KINDS, **TIME_KINDS} if LINK_KINDS.keys() & record.keys() else KINDS
     for name, kind in kinds.items():
         if name not in record:
             raise PlanError(f'the plan has no "{name}"')

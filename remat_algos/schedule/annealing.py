@@ -94,7 +94,8 @@ class Annealer:
     part : float
         Share of the remaining progress for all of its stages.
     link : Link, optional
-        Values may be copied over it to the host and back; schedules are compared by their time.
+        Values may be copied over it to the host and back; schedules are compared by their time. The costs of the graph
+        are then in ticks (`Link.refined`).
     leaving : bool[n_values], optional
         The values that may; by default all.
 
@@ -144,7 +145,7 @@ class Annealer:
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
         simulation = simulate(self.graph, linger(self.graph, schedule, self.link, limit))
-        return Annealed(simulation, start, moves, timeline(simulation, self.link).time)
+        return Annealed(simulation, start, moves, timeline(simulation, self.link).last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
         """Sort key: schedules above the limit after those within it, violated constraints last."""

@@ -103,7 +103,7 @@ def _named(what: str, thread: int = 0, **names: Any) -> dict[str, Any]:
 
 def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str, Any]]:
     """A complete event for each span, and one around neighbours of a kind on the engine that computes."""
-    scale = played.unit_microseconds
+    scale = played.tick_microseconds
 
     def event(name: str, kind: str, begin: int, end: int, args: dict[str, Any]) -> dict[str, Any]:
         common = {"ph": "X", "name": name, "cat": kind, "pid": 0, "tid": thread}
@@ -119,8 +119,8 @@ def _slices(played: Timeline, thread: int, row: list[Span]) -> Iterator[dict[str
 
 def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
     """The bytes on the device and the host, at each step and at the end."""
-    simulation, scale = played.simulation, played.unit_microseconds
-    times = [*played.step_begin.tolist(), played.time]
+    simulation, scale = played.simulation, played.tick_microseconds
+    times = [*played.step_begin.tolist(), played.last]
     last = int(simulation.graph.memory[simulation.graph.output].sum())
     counted = [("device", simulation.memory_trace, last)]
     counted += [("host", simulation.host_trace, 0)] if played.link is not None else []
@@ -171,7 +171,7 @@ def speedscope(played: Timeline) -> dict[str, Any]:
 def _evented(played: Timeline, engine: str, row: list[Span], frame: Any) -> dict[str, Any]:
     """Frames that open and close: runs on their part of the schedule, copies alone."""
     times = played.simulation.graph.labels.compute_unit in PER_SECOND
-    scale, turns = played.unit_microseconds, []
+    scale, turns = played.tick_microseconds, []
     for kind, group in groupby(row, key=lambda span: span.kind):
         part = list(group)
         around = [frame(kind)] if engine == "compute" else []
@@ -179,7 +179,7 @@ def _evented(played: Timeline, engine: str, row: list[Span], frame: Any) -> dict
         turns += [(turn, frame(span.name), at) for span in part for turn, at in (("O", span.begin), ("C", span.end))]
         turns += [("C", outer, part[-1].end) for outer in around]
     events = [{"type": turn, "frame": number, "at": at * scale} for turn, number, at in turns]
-    limits = {"startValue": 0, "endValue": played.time * scale}
+    limits = {"startValue": 0, "endValue": played.last * scale}
     unit = "microseconds" if times else "none"
     return {"type": "evented", "name": engine, "unit": unit, **limits, "events": events}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.cost.links import PER_SECOND, Link
+from remat_algos.cost.links import PER_SECOND, Link, in_units
 from remat_algos.errors import ScheduleError
 from remat_algos.ir.arrays import Int32, Int64, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph
@@ -20,7 +20,10 @@ ENGINES = ("compute", "out", "in")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """Begins of all runs and copies of a schedule, in the unit of the graph's costs.
+    """Begins of all runs and copies of a schedule, in ticks.
+
+    Copies rarely take a whole number of units of the graph's costs, so a unit is divided into ticks (`Link.ticks`).
+    `time`, `overhead` and `waiting` are in the unit of the costs.
 
     Parameters
     ----------
@@ -33,8 +36,10 @@ class Timeline:
     stores : int32[s]
         Values that are copied to the host, in this order.
     store_begin : int64[s]
-    time : int
+    last : int
         The end of the last run or copy.
+    ticks : int
+        Ticks of one unit of the graph's costs.
     """
 
     simulation: Simulation
@@ -43,7 +48,8 @@ class Timeline:
     load_begin: Int64
     stores: Int32
     store_begin: Int64
-    time: int
+    last: int
+    ticks: int = 1
 
     __reduce__ = by_fields
 
@@ -53,20 +59,34 @@ class Timeline:
             self,
             f"time {self.time:,}",
             f"overhead in time {percent(self.overhead, needed)}",
-            f"waits {percent(int(self.waits.sum()), needed)}",
+            f"waits {percent(self.waiting, needed)}",
             counted(len(self.stores), "store"),
             counted(len(self.load_begin), "load"),
         )
 
     @property
-    def overhead(self) -> int:
-        """Time beyond running every needed node once."""
-        return self.time - self.simulation.graph.needed_compute
+    def time(self) -> int | float:
+        """The end of the last run or copy, in the unit of the graph's costs."""
+        return self.in_units(self.last)
+
+    @property
+    def overhead(self) -> int | float:
+        """Time beyond running every needed node once, in the unit of the graph's costs."""
+        return self.in_units(self.last - self.ticks * self.simulation.graph.needed_compute)
+
+    @property
+    def waiting(self) -> int | float:
+        """How long compute waits for copies in all, in the unit of the graph's costs."""
+        return self.in_units(int(self.waits.sum()))
+
+    def in_units(self, ticks: int) -> int | float:
+        """A time in the unit of the graph's costs."""
+        return in_units(ticks, self.ticks)
 
     @property
     def end(self) -> Int64:
         """int64[m]: the end of each step's run."""
-        return self.begin + self.simulation.graph.compute[self.simulation.schedule.order]
+        return self.begin + self.ticks * self.simulation.graph.compute[self.simulation.schedule.order]
 
     @property
     def waits(self) -> Int64:
@@ -88,7 +108,7 @@ class Timeline:
         """int64[n_values] each: the time of a store and of a load."""
         graph = self.simulation.graph
         none = np.zeros(graph.n_values, np.int64)
-        return (none, none) if self.link is None else self.link.times(graph)
+        return (none, none) if self.link is None else self.link.times(graph.refined(self.ticks))
 
     @property
     def step_begin(self) -> Int64:
@@ -103,24 +123,24 @@ class Timeline:
 
     @property
     def per_second(self) -> int:
-        """Units of time in a second; costs that are no times, which have no link, count as microseconds."""
+        """Ticks in a second; costs that are no times, which have no link, count as microseconds."""
         labels = self.simulation.graph.labels
-        return PER_SECOND.get(labels.compute_unit, 10**6) * labels.compute_scale
+        return PER_SECOND.get(labels.compute_unit, 10**6) * labels.compute_scale * self.ticks
 
     @property
-    def unit_microseconds(self) -> float:
-        """Microseconds in one unit of time."""
+    def tick_microseconds(self) -> float:
+        """Microseconds in one tick."""
         return 1e6 / self.per_second
 
     @property
     def busy(self) -> dict[str, float]:
         """The share of the time that each of `ENGINES` works."""
         busy = (
-            self.simulation.compute,
+            self.ticks * self.simulation.compute,
             int((self.store_end - self.store_begin).sum()),
             int((self.load_end - self.load_begin).sum()),
         )
-        return {engine: amount / self.time if self.time else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
+        return {engine: amount / self.last if self.last else 0.0 for engine, amount in zip(ENGINES, busy, strict=True)}
 
 
 def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
@@ -156,9 +176,10 @@ def timeline(simulation: Simulation, link: AnyLink | None = None) -> Timeline:
     if link is None:
         return _played_alone(simulation)
     link = get_link(link)
-    begin, load_begin, store_begin, _, _, time = _played(simulation, link, -1)
-    stores = sealed(simulation.lifetimes.value[simulation.store_instances[0]])
-    return Timeline(simulation, link, sealed(begin), sealed(load_begin), stores, sealed(store_begin), time)
+    ticks, stores = link.ticks(simulation.graph), simulation.lifetimes.value[simulation.store_instances[0]]
+    begin, load_begin, store_begin, _, _, last = _played(simulation, link, -1)
+    begin, load_begin, stores, store_begin = map(sealed, (begin, load_begin, stores, store_begin))
+    return Timeline(simulation, link, begin, load_begin, stores, store_begin, last, ticks)
 
 
 def _played_alone(simulation: Simulation) -> Timeline:
@@ -202,7 +223,8 @@ def linger(graph: ComputationGraph, schedule: Schedule, link: Link, limit: int) 
 
 
 def _played(simulation: Simulation, link: Link, limit: int) -> tuple:
-    graph, schedule, lives = simulation.graph, simulation.schedule, simulation.lifetimes
+    schedule, lives = simulation.schedule, simulation.lifetimes
+    graph = link.refined(simulation.graph)
     instances, steps = simulation.store_instances
     values = lives.value[instances]
     out_time, in_time = link.times(graph)

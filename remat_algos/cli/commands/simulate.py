@@ -264,11 +264,10 @@ def _copies(simulation: Any, played: Any, link: Any) -> dict[str, Any]:
     """Keys of a plan with a link, or of actions with loads."""
     if played is None:
         return {"host_peak": simulation.host_peak} if simulation.stores.size else {}
-    waits = int(played.waits.sum())
     return {
         "time": played.time,
         "overhead_in_time": played.overhead,
-        "waits": waits,
+        "waits": played.waiting,
         "host_peak": simulation.host_peak,
         "link": link.record(),
         "share": played.link.out / link.out,

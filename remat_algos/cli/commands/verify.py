@@ -96,7 +96,7 @@ def _print(plan: "Plan") -> None:
         f"at step {simulation.peak_step}{packs}{together}, overhead {overhead}"
     )
     if plan.timeline is not None:
-        waits = plan.graph.labels.compute(int(plan.timeline.waits.sum()))
+        waits = plan.graph.labels.compute(plan.timeline.waiting)
         print_text(
             f"time {plan.graph.labels.compute(plan.time)} over {plan.link}, of which compute waits {waits} for copies; "
             f"{format_bytes(simulation.host_peak)} on the host at most"

@@ -50,7 +50,7 @@ class References:
             Bytes; None to minimize the peak.
         """
 
-        def rank(peak: int, overhead: int) -> tuple[int, int]:
+        def rank(peak: int, overhead: float) -> tuple[int, float]:
             return peak if limit is None else max(peak - limit, 0), overhead
 
         best = min(self.as_is, self.one_pass, key=lambda each: rank(each.peak_memory, each.overhead))

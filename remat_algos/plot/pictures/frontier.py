@@ -223,7 +223,7 @@ def trade(plan: Plan, frontier: Frontier) -> str:
     return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
 
 
-def overhead_bound_of(plan: Plan, frontier: Frontier) -> int:
+def overhead_bound_of(plan: Plan, frontier: Frontier) -> int | float:
     """The proven lower bound on the overhead of every order within the memory of a plan; 0 if nothing is proven."""
     return plan.bound.compute - frontier.bound_compute if plan.bound is not None and plan.bound.proven else 0
 

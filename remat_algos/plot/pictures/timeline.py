@@ -76,10 +76,10 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
 
     played, budget = _played(subject)
     limit = budget if limit is None else limit
-    simulation, time = played.simulation, max(1, played.time)
+    simulation, time = played.simulation, max(1, played.last)
     ax = axes_or_new(ax, 10, 6)
     edges, shown = columns(simulation, MAX_COLUMNS)
-    at = np.append(played.step_begin, played.time)[edges]
+    at = np.append(played.step_begin, played.last)[edges]
     rows: list[tuple[Any, str]] = []
     near = 0 if limit is None or limit > NEAR * simulation.peak_memory else limit
     if near:
@@ -121,9 +121,9 @@ def _played(subject: Plan | Timeline) -> tuple[Timeline, int | None]:
 def _sentences(played: Timeline, limit: int | None) -> list[str]:
     """Time, peak and size."""
     simulation, one_pass = played.simulation, played.simulation.graph.needed_compute
-    time = f"time {format_seconds(played.time / played.per_second)}"
+    time = f"time {format_seconds(played.last / played.per_second)}"
     time += f", {percent(played.overhead, one_pass)} more than one pass"
-    time += f"; compute waits {percent(int(played.waits.sum()), one_pass)} of one pass"
+    time += f"; compute waits {percent(played.waiting, one_pass)} of one pass"
     peak = f"peak {format_bytes(simulation.peak_memory)}"
     return [time, peak if limit is None else f"{peak}; budget {format_bytes(limit)}", size_of(simulation)]
 
@@ -146,7 +146,7 @@ def _lanes(ax: Axes, played: Timeline) -> list[Style]:
     """Draw the spans of each engine; those closer than a column are one. Returns the styles."""
     styles = []
     for lane, style, begin, end in _work(played):
-        apart = np.flatnonzero(begin[1:] - end[:-1] > played.time / MAX_COLUMNS) + 1
+        apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / MAX_COLUMNS) + 1
         begin, end = begin[np.append(0, apart)], end[np.append(apart - 1, -1)]
         ax.broken_barh(
             np.stack([begin, end - begin], axis=1).tolist(),
@@ -169,7 +169,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
     """Ticks in the unit that suits the time; the data stay in the unit of the costs."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    seconds = played.time / played.per_second
+    seconds = played.last / played.per_second
     name, scale = next(((n, s) for n, s in (("s", 1), ("ms", 1e3), ("us", 1e6)) if seconds * s >= 1), ("ns", 1e9))
     ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda t, _: f"{t / played.per_second * scale:g}"))
@@ -238,15 +238,15 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
     width, simulation = max(width, MIN_WIDTH), played.simulation
     lines = wrapped_all(_sentences(played, limit), width)
     count = width - GUTTER
-    edges = np.linspace(0, played.time, count + 1)
+    edges = np.linspace(0, played.last, count + 1)
     shown = _highest(played, edges) if len(simulation.schedule) else np.zeros(0, np.int64)
     lines += bars(simulation, limit, max(height, 4), shown, 1, count)
     lines.append(f"{'0':>{GUTTER - 2}} └{'─' * count}")
-    last = format_seconds(played.time / played.per_second)
+    last = format_seconds(played.last / played.per_second)
     lines.append(f"{'time':>{GUTTER - 2}}  0{last:>{count - 1}}")
     for lane, engine in enumerate(ENGINES):
         spans = [(begin, end) for at, _, begin, end in _work(played) if at == 2 - lane]
-        work = np.zeros(count) if not spans or not played.time else sum(_shares(*span, edges) for span in spans)
+        work = np.zeros(count) if not spans or not played.last else sum(_shares(*span, edges) for span in spans)
         level = np.ceil(np.clip(work, 0, 1) * (len(SHARES) - 1) - 1e-6).astype(int)
         lines.append(f"{engine:>{GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
     busy = [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]

@@ -148,13 +148,13 @@ def _engines(simulation: Simulation, played: Timeline, texts: Texts) -> dict[str
     loads = simulation.schedule.loads
     return {
         "names": list(ENGINES),
-        "time": played.time,
+        "time": played.last,
         "begin": [played.begin.tolist(), played.store_begin.tolist(), played.load_begin.tolist()],
         "end": [played.end.tolist(), played.store_end.tolist(), played.load_end.tolist()],
         "stores": played.stores.tolist(),
         "loads": loads[:, 1].tolist(),
         "load_step": loads[:, 0].tolist(),
-        "waits": [texts(simulation.graph.labels.compute(wait)) for wait in played.waits.tolist()],
+        "waits": [texts(simulation.graph.labels.compute(played.in_units(wait))) for wait in played.waits.tolist()],
         "host": texts.of_bytes(simulation.host_trace.tolist()),
         "host_trace": simulation.host_trace.tolist(),
     }

@@ -173,7 +173,7 @@ class _Searches:
         else:
             result = self._search(limit, ceiling, max_states, lowest=False)
         bound = graph.needed_compute + (ceiling if result.proven else min(ceiling, result.key))
-        bound = max(bound, closure.compute)
+        bound = max(bound, int(closure.compute))
         if result.schedule is not None:
             best = evaluated(graph, result.schedule)
             self.candidates.append(best)
