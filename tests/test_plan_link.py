@@ -342,7 +342,7 @@ def test_a_plan_prints_its_share_and_its_time_at_others(said):
     assert "more than one pass at" not in text
     assert "% at 80 % of the rate copies" in text
     small = timed("us")
-    text = " ".join(str(ra.solve(small, "60%", link="1MB/s", effort="fast")).split())
+    text = " ".join(str(ra.solve(small, "60%", link="1MB/s")).split())
     assert "takes less time at 90 % of the rate" in text
     text = " ".join(str(ra.solve(small, "100%", link="1MB/s", effort="fast")).split())
     assert "optimal: no schedule takes less time" in text

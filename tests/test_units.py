@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from remat_algos import differentiate, solve, verify
 from remat_algos.cost.links import FINE, PER_SECOND, Link, in_units
-from remat_algos.errors import BudgetError
+from remat_algos.errors import BudgetError, ClaimError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
@@ -112,9 +112,8 @@ def test_a_time_that_is_not_whole_is_verified_and_a_higher_bound_is_not():
     plan = solve(graph, "60%", link=Link(23.456e9, 23.456e9, 0), effort="fast")
     assert plan.time != int(plan.time)
     verify(graph, plan)
-    again, doubts = plan_of(plan.record(), graph)
-    assert (again.time, again.bound.compute, dict(doubts)) == (plan.time, plan.bound.compute, {})
+    again = plan_of(plan.record(), graph)
+    assert (again.time, again.bound.compute, again.bound.proven) == (plan.time, plan.bound.compute, True)
     above = plan.bound.compute + 1 / plan.timeline.ticks
-    gap = (plan.time - above) / above
-    _, doubts = plan_of(plan.record() | {"bound": above, "gap": gap}, graph)
-    assert doubts or above > plan.time
+    with pytest.raises(ClaimError):
+        plan_of(plan.record() | {"bound": above, "gap": (plan.time - above) / above}, graph, strict=True)

@@ -152,7 +152,7 @@ def prove(
 ) -> tuple[int, bool]:
     """The compute, with times of copies the time, that nodes and prices prove; False if the seconds were too few."""
     if claim.prices is not None and times is not None:
-        return time_proof(graph, limit, times, TimeBound(claim.compute, claim.nodes, claim.prices)), True
+        return time_proof(graph, limit, times, TimeBound(int(claim.compute), claim.nodes, claim.prices)), True
     if claim.price is not None:
         return closure_proof(graph, limit, claim.nodes[0], claim.price), True
     found = moment_bound(graph, limit, claim.nodes, times=times, seconds=seconds)
