@@ -106,9 +106,7 @@ def offload_of(simulation: Simulation, value: int, played: Timeline | None) -> O
     return Offload(value, int(before[place]) - 1, int(last[stored]), loads, waits)
 
 
-def _waits(
-    simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline
-) -> int | float:
+def _waits(simulation: Simulation, value: int, stored: int, loaded: Int64, played: Timeline) -> int | float:
     """How long compute waits for the store of a value before it frees memory, and for its loads before it reads."""
     ended = np.append(0, played.end)  # the end of the run before each step
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
