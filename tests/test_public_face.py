@@ -193,6 +193,8 @@ SPECIAL = {
     ("lower_set_family", "family"): None,
     ("UndirectedGraph.from_edges", "n_vertices"): None,
     ("Link.times", "graph"): None,
+    ("Link.ticks", "graph"): None,
+    ("Link.refined", "graph"): None,
     ("frontier", "graph"): BOUND["graph"],
 }
 """The same of single functions, where the name alone does not tell."""
@@ -201,8 +203,8 @@ NEEDS_UNDIRECTED = {"PathDecomposition.of", "PathDecomposition.verify", "TreeDec
 
 FREE = """
     alignment allocator alone also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by
-    cap capacities capacity checking compute cost_noise data depth digraph down dpi dropped dtype edges effort encode exact
-    factor first form frees given height i keep keep_last look max_moves search
+    cap capacities capacity checking compute cost_noise data depth digraph dpi dropped dtype edges effort encode exact
+    down factor first form frees given height i keep keep_last look max_moves search
     keep_outputs key last lazy learning_rate least limit link liveness loss match_range max_split_size memory method
     mode most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak
