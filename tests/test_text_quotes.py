@@ -20,6 +20,7 @@ QUOTING = {
     "quoted",
     "shortened",
     "shortened_path",
+    "typed",
     "listed",
     "counted",
     "did_you_mean",

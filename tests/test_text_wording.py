@@ -1,11 +1,17 @@
 """Names and arguments in messages: quoted in part where they are long, in print where they cannot be printed."""
 
+import ast
+import re
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.formats.graphs.json_text import from_json
-from remat_algos.text.wording import LONGEST_NAME, shortened
+from remat_algos.interop.open_dims import missing_lengths
+from remat_algos.text.wording import LONGEST_NAME, did_you_mean, shortened
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -158,3 +164,18 @@ def test_errors_quote_any_argument_in_part_and_in_print(argument, value, tmp_pat
     message = str(caught.value)
     assert message.isprintable()
     assert len(message) < 600
+
+
+@given(
+    names=st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=100), min_size=1, max_size=3, unique=True)
+)
+def test_a_remedy_with_names_of_dimensions_can_be_copied(names):
+    text = str(missing_lengths(1, "x", [4], names, "model.onnx")).partition("dims=")[2]
+    end = re.match(r'\{("([^"\\]|\\.)*": 1(, )?)+\}', text).end()
+    assert ast.literal_eval(text[:end]) == dict.fromkeys(names, 1)
+    assert text[end:] in ("", " or model.onnx?" + "&".join(f"{name}=1" for name in names))
+
+
+def test_names_to_choose_from_are_whole():
+    name = "encoder.layers.0.self_attention.scores_after_masking.softmax"
+    assert did_you_mean(name[:-1] + "X", [name]) == f"; did you mean {name}?"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.text.wording import counted, did_you_mean, listed, quoted, shortened
+from remat_algos.text.wording import LONGEST_TYPED, counted, did_you_mean, listed, quoted, shortened, typed
 
 LONGEST = 2**63  # a dimension is shorter
 MAX_NAMED = 3  # dimensions in a message
@@ -99,11 +99,13 @@ def missing_lengths(number: int, first: str, shape: Sequence[object], names: Seq
     "2 tensors have no size, the first is 'x' (batch x 4)"
     """
     named = list(dict.fromkeys(names))[:MAX_NAMED]
-    lengths = ", ".join(f'"{shortened(name)}": 1' for name in named)
-    behind = "&".join(f"{shortened(name)}=1" for name in named)
+    lengths = ", ".join(f"{typed(name)}: 1" for name in named)
+    behind = "&".join(f"{shortened(name, LONGEST_TYPED)}=1" for name in named)
     fault = f"{counted(number, 'tensor')} {'has' if number == 1 else 'have'} no size"
     place = f"the first is {quoted(first)} ({shortened(' x '.join(map(str, shape)))})"
-    remedy = f"give their lengths, as in dims={{{lengths}}} or {shortened(file)}?{behind}"
+    remedy = f"give their lengths, as in dims={{{lengths}}}"
+    if all(name.isprintable() and not set(name) & set("&=?") for name in named):
+        remedy += f" or {shortened(file)}?{behind}"
     return GraphError(f"{fault}, {place}; {remedy}")
 
 

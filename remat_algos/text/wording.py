@@ -1,11 +1,13 @@
 """Words that go with numbers, and words between commas."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 LONGEST_NAME = 40  # characters of a name in a message
 LONGEST_PATH = 200  # of a path
+LONGEST_TYPED = 1000  # of a name that the reader is to type
 MAX_LISTED = 40  # names in a list
 LONGEST_COMPARED = 200  # characters of a name that may be a misspelling of another
 _LAYOUT = re.compile(r"\n +")
@@ -107,6 +109,17 @@ def quoted(value: object, limit: int = LONGEST_NAME) -> str:
     return shortened(spelled(value, repr), limit)
 
 
+def typed(name: str) -> str:
+    """A name in a remedy, in double quotes, to be copied as it is printed: whole, up to 1,000 characters.
+
+    Examples
+    --------
+    >>> typed("x[0]"), len(typed("layer." * 100))
+    ('"x[0]"', 602)
+    """
+    return shortened(json.dumps(name, ensure_ascii=False), LONGEST_TYPED)
+
+
 def shortened_path(path: object) -> str:
     """A path as messages give it: printable and of at most 200 characters.
 
@@ -154,5 +167,5 @@ def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: flo
     if len(text) > LONGEST_COMPARED:
         return ""
     by_spelling = {each.lower(): each for each in known}
-    near = [shortened(by_spelling[match]) for match in get_close_matches(text, by_spelling, limit, cutoff)]
+    near = [shortened(by_spelling[match], LONGEST_TYPED) for match in get_close_matches(text, by_spelling, limit, cutoff)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
