@@ -187,10 +187,10 @@ class GraphWarning(UserWarning):
     """Something was ignored or rounded, or counts as 1 since no size or cost was found."""
 
 
-def warn(message: str, category: type[Warning] = GraphWarning) -> None:
-    """Warn at the line that called the package, from any depth."""
-    package = __name__.partition(".")[0]
+def warn(message: str, category: type[Warning] = GraphWarning, skipped: Sequence[str] = ()) -> None:
+    """Warn at the line that called the package, from any depth; lines of skipped packages count as its own."""
+    packages = (__name__.partition(".")[0], *skipped)
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

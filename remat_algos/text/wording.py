@@ -167,5 +167,7 @@ def did_you_mean(name: object, known: Iterable[str], limit: int = 2, cutoff: flo
     if len(text) > LONGEST_COMPARED:
         return ""
     by_spelling = {each.lower(): each for each in known}
-    near = [shortened(by_spelling[match], LONGEST_TYPED) for match in get_close_matches(text, by_spelling, limit, cutoff)]
+    near = [
+        shortened(by_spelling[match], LONGEST_TYPED) for match in get_close_matches(text, by_spelling, limit, cutoff)
+    ]
     return f"; did you mean {' or '.join(near)}?" if near else ""

@@ -29,7 +29,9 @@ from tests.interop.test_torch import assert_equal, check, peaks_of, two_steps  #
 from tests.interop.test_torch_lowering import Drawn, drawn_inputs, drawn_order, with_drawn_copies  # noqa: E402
 from tests.interop.torch_models import make  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:torch", "ignore::UserWarning:torch", "ignore:.*the plan of least peak runs"
+)
 FAST = Link(out=1e15, into=1e15, latency=0)  # nothing waits, so that small models have plans with copies
 COUNT = 8  # bytes of the count of batches, which its buffer has taken over
 LOSS = 4  # bytes of the gradient of the loss, which `backward` holds

@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra tor
 from docs import notebooks  # noqa: E402
 from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning:torch", "ignore::UserWarning:torch", "ignore:.*the plan of least peak runs"
+)
 
 
 def printed(outputs):

@@ -13,22 +13,21 @@ from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
-    CAPTURE_RECURRENT,
     DataDependent,
-    allow_recurrent_layers,
     aot_autograd,
+    at_compiled_calls,
     checkpoint_regions,
     export_joint,
     n_forward,
-    not_captured,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
-from remat_algos.text.wording import LONGEST_PATH, listed, quoted, shortened
+from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
+BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
-_latest: list["TorchBackend"] = []  # the last model for which `remat` was called
+_latest: list["TorchBackend"] = []  # the model of the backend "remat" that was called last
 
 
 class TorchBackend:
@@ -46,23 +45,22 @@ class TorchBackend:
     """
 
     def __init__(self, request: TrainingRequest) -> None:
-        self._partitioner = Partitioner(request)
+        self.partitioner = Partitioner(request)
         self.__name__ = "remat"  # its name in PyTorch's messages
 
     def __repr__(self) -> str:
-        return f"backend({str(self._partitioner.request.budget)!r}; {len(self.reports)} graphs)"
+        return f"backend({str(self.partitioner.request.budget)!r}; {len(self.reports)} graphs)"
 
     @property
     def reports(self) -> list[GraphReport]:
         """One per graph and shape, in the order of compilation."""
-        return self._partitioner.reports
+        return self.partitioner.reports
 
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
-        partitioner = self._partitioner
-        partitioner.prepare(module, inputs)
+        partitioner = self.partitioner
         partitioner.reread = {}
-        with recurrent_layers(), checkpoint_regions():
+        with partitioner.compiling(module, inputs), recurrent_layers(), checkpoint_regions():
             forward = partitioner.compile_forward
             call = aot_autograd(fw_compiler=forward, bw_compiler=box, partition_fn=partitioner)(module, inputs)
         names = [node.name for node in module.graph.find_nodes(op="placeholder")]
@@ -79,7 +77,7 @@ class TorchBackend:
 
 
 @checked_arguments
-def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool = False, **options: Any) -> Any:
+def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
     """A backend of torch.compile that keeps training within a budget.
 
     Parameters
@@ -89,11 +87,9 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
         buffers and inputs are not counted. Bytes are for all graphs of the model together.
     compiler : {"eager", "inductor"}
         Compiler of the modules. Inductor fuses and reorders: the prediction is not a bound there, and `fit` measures.
-    recurrent : bool
-        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, from now on for every model (its setting `allow_rnn`).
     **options
-        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`, `link`: see
-        `TrainingRequest`.
+        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`, `link`,
+        `recurrent`: see `TrainingRequest`.
 
     Returns
     -------
@@ -114,8 +110,6 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", recurrent: bool
     >>> len(planned.reports)
     1
     """
-    if recurrent:
-        allow_recurrent_layers()
     if compiler == "inductor":
         from remat_algos.interop.torch.inductor import InductorBackend
 
@@ -137,29 +131,54 @@ def remat(
     TypeError, ValueError
         If an option is unknown or missing.
     """
+    return _backend_by(options)(module, inputs)
+
+
+def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
+    """The backend of these options: the same for the same object."""
     known = _partitioners.get(id(options))
     if known is None:
         known = (options or {}, _backend_of(dict(options or {})))
         _partitioners[id(options)] = known  # it keeps the options alive, so that their id stays unique
         if len(_partitioners) > REMEMBERED:
             _partitioners.popitem(last=False)
-    _latest[:] = [known[1]]
-    return known[1](module, inputs)
+    return known[1]
+
+
+def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
+    """The function that watches calls of a model compiled by a backend; None for backends without our plans."""
+    named = _backend_by(options) if called is remat else None
+    plans = getattr(named or called, "partitioner", None) or getattr(called, "kwargs", {}).get("partition_fn")
+    partitioner = getattr(plans, "partitioner", plans)  # of inductor
+    if not isinstance(partitioner, Partitioner):
+        return None
+
+    def watch() -> Callable[[], None]:
+        if named is not None:
+            _latest[:] = [named]
+        return partitioner.watch(model)
+
+    return watch
+
+
+at_compiled_calls(_watcher)
 
 
 def reports() -> list[GraphReport]:
-    """Reports on the graphs of the model that `torch.compile(model, backend="remat")` compiled last.
+    """Reports on the graphs of the model of `torch.compile(model, backend="remat")` that was called last.
 
     Raises
     ------
     GraphError
-        If it compiled none: it compiles at the first call, and some models have no graph that it captures.
+        If there is none: torch.compile captures graphs at the first call, and nothing of some models.
     """
-    if not _latest:
-        missed = listed([shortened(what, LONGEST_PATH) for what in not_captured()])
-        why = f"; it could not capture: {missed} ({CAPTURE_RECURRENT}, or use rematerialize)" if missed else ""
+    planned = [] if not _latest else _latest[0].reports
+    if not planned:
+        parts = [] if not _latest else _latest[0].partitioner.parts.values()
+        missed = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts)
+        why = f"; it left out: {missed}" if missed else ""
         raise GraphError(f'torch.compile has given no graph to the backend "remat"; call the model first{why}')
-    return _latest[0].reports
+    return planned
 
 
 def _backend_of(options: dict[str, Any]) -> Any:
@@ -239,7 +258,4 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
         with recurrent_layers():
             return export_joint(stack, model, tuple(inputs), dict(keywords))
     except DataDependent as error:
-        raise GraphError(
-            "the model's Python depends on data, so it is not one graph; use "
-            "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
-        ) from error
+        raise GraphError(f"the model's Python depends on data, so it is not one graph; use {BY_NAME}") from error

@@ -104,8 +104,8 @@ class InductorBackend:
     def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
         """Compile a graph that torch.compile has captured."""
         compile_fx, config = inductor()
-        self.partitioner.partitioner.prepare(module, inputs)
         with (
+            self.partitioner.partitioner.compiling(module, inputs),
             recurrent_layers(),
             checkpoint_regions(),
             config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),

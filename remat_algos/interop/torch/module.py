@@ -9,9 +9,10 @@ from torch import nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
-from remat_algos.interop.torch.compiled import export
+from remat_algos.interop.torch.compiled import BY_NAME, export
 from remat_algos.interop.torch.draws import is_draw
 from remat_algos.interop.torch.guards import check_before_backward
+from remat_algos.interop.torch.outside import hooked_modules
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
     FakeTensor,
@@ -232,6 +233,10 @@ def rematerialize(
     416
     """
     args, kwargs = tuple(inputs), dict(keywords or {})
+    if hooked := hooked_modules(model):
+        warn(
+            f"full backward hooks of {hooked} do not run in the planned model; watch gradients by Tensor.register_hook"
+        )
     planned = Rematerialized(model, TrainingRequest.of(budget, **options), describe(args, kwargs), check)
     if planned.plan_mode(args, kwargs) is None:
         raise GraphError("nothing of the model has a gradient; there is nothing to plan")
@@ -285,8 +290,7 @@ def _check_pass(
     if difference:
         raise GraphError(
             f"the planned model differs from the model in {shortened(difference, LONGEST_DIFFERENCE)}: the capture "
-            "left something out, or the model's Python depends on more than its inputs; use torch.compile(model, "
-            "backend='remat'), or check=False"
+            f"left something out, or the model's Python depends on more than its inputs; use {BY_NAME}, or check=False"
         )
 
 

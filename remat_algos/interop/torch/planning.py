@@ -1,9 +1,10 @@
 """Planning of joint graphs: captured, solved within a budget, and split into the two modules that run the plan."""
 
+import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,26 +15,27 @@ from torch import fx
 from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.roofline import Cost
-from remat_algos.errors import BudgetError, warn
+from remat_algos.errors import BudgetError
 from remat_algos.interop.torch.costs import check_times, price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.modules import ModuleTable
+from remat_algos.interop.torch.outside import Part, warn_of, warn_user
 from remat_algos.interop.torch.pictures import draw_step
 from remat_algos.interop.torch.private import (
-    CAPTURE_RECURRENT,
     COMPILE_MORE,
     ONE_GRAPH_OF_DDP,
     BoxedCode,
+    Break,
     Saved,
     SavedUnchecked,
     compile_id,
-    graph_break,
-    not_captured,
+    inner_gradient,
     parallel_gradients,
     recompile_limit,
+    record_breaks,
     specialize_sizes,
 )
 from remat_algos.interop.torch.references import References
@@ -87,6 +89,8 @@ class TrainingRequest:
     link : Link, Device, str, path or mapping, optional
         Values may also be stored on the host over this link and loaded back, as for `remat_algos.solve`: "pcie5",
         "50GB/s", or {"out": "50GB/s", "into": "50GB/s", "host": "64GiB"}, which limits the bytes on the host.
+    recurrent : bool
+        Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, step by step; it leaves them out by default.
     """
 
     budget: Budget | Amount
@@ -100,6 +104,7 @@ class TrainingRequest:
     accumulate: bool = False
     reserve: Amount = 0
     link: AnyLink | None = None
+    recurrent: bool = False
 
     def __post_init__(self) -> None:
         if not self.as_today:
@@ -155,8 +160,8 @@ class TrainingRequest:
             tidy(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
         )
 
-    def plan(self, graph: ComputationGraph, references: References) -> Plan:
-        """A plan within the budget or, with a warning, the one with the lowest peak.
+    def plan(self, graph: ComputationGraph, references: References, above: list[str]) -> Plan:
+        """A plan within the budget or, with a message added to `above`, the one with the lowest peak.
 
         With the solver "auto" it is no worse than a reference that fits.
         """
@@ -176,7 +181,7 @@ class TrainingRequest:
             return plan
         if self.infeasible == "raise" or plan is None:
             raise failed
-        warn(f"{failed}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}")
+        above.append(f"{failed}; the plan of least peak runs: {exact_bytes(plan.peak_memory)}")
         return plan
 
     def _in_bytes(self, references: References) -> Budget:
@@ -217,8 +222,8 @@ class GraphReport:
         Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
         captured graphs. In DDP with the gradient buckets, which are made again in the second step.
     graph_breaks : tuple of str
-        Lines of the model so far at which torch.compile breaks the graph, or reasons why a whole frame could not be
-        captured: nothing of such a frame is planned.
+        Parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's reason: they run
+        outside every plan.
     """
 
     plan: Plan
@@ -307,12 +312,15 @@ class Partitioner:
         self.request = request
         self.reports: list[GraphReport] = []
         self.reread: Reread = {}  # of the graph that was planned last
-        self.graph_breaks: dict[str, None] = {}
+        self.parts: dict[str, Part] = {}  # that run outside all graphs, by what reports say of them
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
-        self._not_captured = not_captured()
-        self._warned_above = False
+        self._n_graphs = 0  # that torch.compile has captured, with gradients or without
+        self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
+        self._watched = 0  # calls of the model that run now
+        self._infeasible: list[str] = []  # messages of graphs without a plan within their budget
+        self._warned_above = self._warned_nothing = self._warned_infeasible = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
@@ -327,8 +335,10 @@ class Partitioner:
         known = time.perf_counter()
         references = References.of(model)
         plan = replace(self.request, budget=self._left(model.graph), reserve=0, accumulate=False).plan(
-            model.graph, references
+            model.graph, references, self._infeasible
         )
+        if not self._watched:
+            self._warn_infeasible()
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
         self.reread = recomputed_from_inputs(model, plan.simulation)
@@ -359,39 +369,55 @@ class Partitioner:
         if self.reports:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
-            warn(
+            warn_user(
                 "the model runs again before the backward part of its previous call, so its saved tensors are held "
                 "more than once, and the budget is for one call; lower the budget, or batch the inputs into one call "
                 "(reports[-1].whole counts every call)"
             )
 
-    def prepare(self, module: fx.GraphModule, inputs: Any) -> None:
-        """Warn once each about graph breaks and the last compilation of a frame, and specialize the sizes."""
+    def watch(self, model: Any) -> Callable[[], None]:
+        """Begin a call of the model; the result ends it, and warns of parts that were found to run outside its graphs.
+
+        Each is mentioned once. Without any, the first call of which torch.compile captures nothing is.
+        """
+        end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
+        self._inner, self._watched, first = [], self._watched + 1, len(self.reports)
+
+        def leave() -> None:
+            self._watched -= 1
+            parts = [part for each in end() + self._inner if (part := Part.of(each, model)) is not None]
+            new = {str(part): part for part in parts if str(part) not in self.parts}
+            self.parts |= new
+            for i in range(first, len(self.reports)):
+                self.reports[i] = replace(self.reports[i], graph_breaks=tuple(self.parts))
+            if new or (trains and not self._n_graphs and not self.parts and not self._warned_nothing):
+                self._warned_nothing = not new
+                warn_of([*new.values()], bool(self.reports))
+            if not self._watched:
+                self._warn_infeasible()
+
+        return leave
+
+    @contextlib.contextmanager
+    def compiling(self, module: fx.GraphModule, inputs: Any) -> Iterator[None]:
+        """Context in which a graph of torch.compile is compiled, for its own sizes.
+
+        Warns at the last compilation of a frame.
+        """
         compiled = compile_id()
-        for what in self._left_out(module):
-            if what not in self.graph_breaks:
-                self.graph_breaks[what] = None
-                warn(
-                    f"graph break of torch.compile at {shortened(what, LONGEST_PATH)}: what this calls runs outside "
-                    f"the plan and the budget, maybe all that follows too ({CAPTURE_RECURRENT}, or use rematerialize)"
-                )
+        self._n_graphs += 1
         if compiled is not None and compiled[1] + 1 == recompile_limit() and compiled not in self._last_compilations:
             self._last_compilations.add(compiled)
-            warn(
+            warn_user(
                 f"PyTorch compiles this part of the model the last of {recompile_limit()} times: with another shape, "
                 "number or mode it runs uncompiled, without plan and budget; pad batches to fewer shapes, give what "
                 f"changes from step to step as tensors, or {COMPILE_MORE}"
             )
         specialize_sizes(inputs)
-
-    def _left_out(self, module: fx.GraphModule) -> list[str]:
-        """Lines of graph breaks since the last graph, and reasons why whole frames were left out."""
-        broken, line = graph_break(module)
-        before, self._not_captured = self._not_captured, not_captured()
-        new = [what for what, times in self._not_captured.items() if times > before.get(what, 0)]
-        if parallel_gradients():  # DDP breaks graphs on its own
-            new = []
-        return [*new[: -1 if broken else None], *([] if line is None else [line])]
+        n_planned = len(self.reports)
+        yield
+        if len(self.reports) == n_planned and (found := inner_gradient(module)) is not None:
+            self._inner.append(found)
 
     def _next_place(self) -> tuple[int, int]:
         """Frame and part of the current graph."""
@@ -436,12 +462,21 @@ class Partitioner:
             saved=saved_bytes(simulation),
             beside=self.request.beside(graph),
             whole=0,
-            graph_breaks=tuple(self.graph_breaks),
+            graph_breaks=tuple(self.parts),
         )
         self.reports.append(report)
         self.reports[-1] = replace(report, whole=self._whole())
         LOG.info("%s", self.reports[-1].summary())
         self._warn_above()
+
+    def _warn_infeasible(self) -> None:
+        """Warn once if graphs have no plan within the budget."""
+        if not self._infeasible or self._warned_infeasible:
+            return
+        self._warned_infeasible = True
+        n_others = len(self._infeasible) - 1
+        others = f"; {counted(n_others, 'other graph')} of the model likewise" if n_others else ""
+        warn_user(f"{self._infeasible[0]}{others}")
 
     def _warn_above(self) -> None:
         """Warn if graphs within their limits exceed the budget together."""
@@ -456,7 +491,7 @@ class Partitioner:
             return
         self._warned_above = True
         remedy = ONE_GRAPH_OF_DDP if self._buckets else "lower the budget, or give a share such as 50%, for each graph"
-        warn(
+        warn_user(
             f"the graphs of the model together peak at {exact_bytes(whole)}, above {format_bytes(limit)}, since they "
             f"are planned one after the other; {remedy}"
         )

@@ -4,11 +4,10 @@ import contextlib
 import importlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.fx import traceback
@@ -20,7 +19,6 @@ from torch.utils import checkpoint
 TESTED = "2.13"
 """Versions of PyTorch whose private names are known to be these."""
 
-CAPTURE_RECURRENT = "for nn.LSTM, nn.GRU and nn.RNN set torch._dynamo.config.allow_rnn = True"
 COMPILE_MORE = "raise torch._dynamo.config.recompile_limit"
 ONE_GRAPH_OF_DDP = "torch._dynamo.config.optimize_ddp = False makes one graph of them"
 """Settings of PyTorch that messages name."""
@@ -30,7 +28,7 @@ RECOMPUTE, REGION = "recompute", "ac_graph_id"
 
 CALLERS = "nn_module_stack"
 """Key in `meta`: the modules that call a node, as PyTorch names them."""
-_MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+"), re.compile(r"\._modules\['([^']*)'\]")
+_MODEL, _SLOT = re.compile(r"^[LG](\[[^\]]*\])+(\.__self__)?"), re.compile(r"\._modules\['([^']*)'\]")
 
 _moved: list[str] = []
 
@@ -77,7 +75,13 @@ _ATTENTION: Any = (
     _find("torch._higher_order_ops.flex_attention", "flex_attention_backward"),
 )
 
-_find("torch._dynamo.utils", "counters")
+for _name in ("counters", "graph_break_reasons"):
+    _find("torch._dynamo.utils", _name)
+_compiled_calls: Any = _find("torch._dynamo.eval_frame", "OptimizeContext")
+_innermost_backend: Any = _find("torch._dynamo.eval_frame", "innermost_backend")
+_dynamo_state: Any = _find("torch._dynamo.eval_frame", "dynamo_tls")
+_is_skipped: Any = _find("torch._dynamo.trace_rules", "check")
+_in_frame: Any = _find("torch._dynamo.external_utils", "wrap_inline")
 _find("torch.compiler", "_is_compiling_flag")
 _rnn_layers: Any = _find(_DECOMPOSITIONS, "_rnn_helper")
 _lstm_layer: Any = _find(_DECOMPOSITIONS, "one_layer_lstm")
@@ -387,39 +391,123 @@ def compile_id() -> tuple[int, int] | None:
     return compiled.frame_id, compiled.frame_compile_id
 
 
-def graph_break(module: Any) -> tuple[bool, str | None]:
-    """True if torch.compile ended a graph because something cannot be captured, and the line that calls it.
+class Break(NamedTuple):
+    """A place at which torch.compile could not go on, as PyTorch records it.
 
-    There is no line if Python only decides on a number: nothing is left out then.
+    `frames` are (file, line number, function, source line) from the outer to the inner call, with an empty source line
+    for a function that is left out as a whole. Without any, `reason` is one of code that was left out.
     """
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break or reason.reason.startswith("DDPOptimizer"):
-        return False, None
-    if reason.reason.startswith("generic_jump"):
-        return True, None
-    if not reason.user_stack:
-        return True, str(reason.reason)
-    frame = reason.user_stack[-1]
-    return True, f"{frame.line} ({Path(frame.filename).name}, line {frame.lineno})"
+
+    reason: str
+    frames: list[tuple[str, int, str, str]]
 
 
-def not_captured() -> dict[str, int]:
-    """PyTorch's reasons for code that torch.compile could not capture since its start or reset, with counts."""
-    counters = importlib.import_module("torch._dynamo.utils").counters
-    found: dict[str, int] = {}
-    for kind in ("graph_break", "unimplemented"):
-        for text, times in counters[kind].items():
-            what, _, rest = text.partition("\n")
-            context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
-            told = f"{what} ({context})" if context else what
-            found[told] = found.get(told, 0) + times
-    return found
+def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
+    """Begin to record what torch.compile leaves out on this thread; the result gives it and ends the recording.
 
-
-def allow_recurrent_layers() -> None:
-    """Let torch.compile capture nn.LSTM, nn.GRU and nn.RNN, which it skips by default."""
+    With `recurrent` nn.LSTM, nn.GRU and nn.RNN, which torch.compile leaves out by default, are captured until then.
+    """
+    utils: Any = importlib.import_module("torch._dynamo.utils")
     config: Any = importlib.import_module("torch._dynamo.config")
-    config.allow_rnn = True
+    allow = config.allow_rnn
+    config.allow_rnn = allow or recurrent
+    is_outer = _dynamo_state.skip_reasons is None
+    if is_outer:
+        _dynamo_state.skip_reasons = []
+    n_skipped, n_broken = len(_dynamo_state.skip_reasons), len(utils.graph_break_reasons)
+    before = dict(utils.counters["unimplemented"])
+
+    def end() -> list[Break]:
+        config.allow_rnn = allow
+        skipped = (_dynamo_state.skip_reasons or [])[n_skipped:]
+        if is_outer:
+            _dynamo_state.skip_reasons = None
+        broken = utils.graph_break_reasons[n_broken:]
+        breaks = [_break(each) for each in broken if each.graph_break and not _only_decides(each.reason)]
+        frames = [[_skipped_frame(text)] for text in skipped if _SUPPRESSED in text]
+        reasons = [text for text, n in utils.counters["unimplemented"].items() if n > before.get(text, 0)]
+        named = [each for each in breaks if each.reason == _STEP] + [Break("", each) for each in frames]
+        unnamed = [each for each in breaks if each.reason != _STEP]
+        # a reason without a place belongs to a place without a reason, in order
+        named = [
+            each._replace(reason=reasons[min(place, len(reasons) - 1)]) if reasons else each
+            for place, each in enumerate(named)
+        ]
+        return [*unnamed, *named]
+
+    return end
+
+
+_STEP, _SUPPRESSED = "step_unsupported", "an error was suppressed during compilation"
+_SKIPPED = re.compile(r"^(.*) \((.*):(\d+)\): ")
+_TRACED = re.compile(r'File "(.*)", line (\d+), in (.*)\n *(.*)')
+
+
+def _break(reason: Any) -> Break:
+    frames = [(each.filename, each.lineno, each.name, each.line) for each in reason.user_stack]
+    return Break(str(reason.reason), frames)
+
+
+def _only_decides(reason: str) -> bool:
+    """True if Python only decides on a number, which leaves nothing out, or if DDP splits a graph for its buckets."""
+    return reason.startswith(("generic_jump", "DDPOptimizer"))
+
+
+def _skipped_frame(text: str) -> tuple[str, int, str, str]:
+    found = _SKIPPED.match(text)
+    return (found[2], int(found[3]), found[1], "") if found else ("", 0, text, "")
+
+
+def inner_gradient(module: Any) -> Break | None:
+    """The call of torch.func in a captured graph that computes gradients within it."""
+    nodes = list(module.graph.nodes)
+    begins = (i for i, node in enumerate(nodes) if getattr(node.target, "__name__", "") == "_grad_increment_nesting")
+    if (first := next(begins, None)) is None:
+        return None
+    traces = [node.meta["stack_trace"] for node in nodes[first:] if node.meta.get("stack_trace")]
+    found = _TRACED.findall(traces[0]) if traces else []
+    return Break("torch.func.grad", [(file, int(line), name, code) for file, line, name, code in found])
+
+
+def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
+    """From now on, watch the calls of models that are given to torch.compile.
+
+    Parameters
+    ----------
+    watcher_of : callable
+        Takes the backend, its options, and the module or function, and returns None, or a function to be called at each
+        call of the model, whose result is called after it.
+    """
+    original = _compiled_calls.__call__
+
+    def attach(context: Any, function: Any) -> Any:
+        backend = _innermost_backend(context.callback)
+        options = getattr(backend, "kwargs", {}).get("options")
+        watcher = watcher_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
+        if watcher is None:
+            return original(context, function)
+        if not getattr(context, "_remat", False):  # a module is given twice: itself, and its call
+            context._remat = True
+            context.enter_exit_hooks.append(watcher)
+        return original(context, _captured_whole(function))
+
+    _compiled_calls.__call__ = attach
+
+
+def _captured_whole(function: Any) -> Any:
+    """A function in a frame that torch.compile captures, if it would skip all of its own.
+
+    Classes of torch.nn are skipped where `net.compile` calls them. PyTorch puts them into a frame where
+    `torch.compile(net)` does, one for all of them, whose compilations are limited together; here each has its own.
+    """
+    module, code = getattr(function, "__self__", None), getattr(function, "__code__", None)
+    skipped = isinstance(module, torch.nn.Module) and function.__name__ == "_call_impl" and _is_skipped(module.forward)
+    shared = _in_frame(len).__code__
+    if not skipped and code is not shared:
+        return function
+    framed = _in_frame(function) if skipped else function
+    framed.__code__ = framed.__code__.replace(co_varnames=framed.__code__.co_varnames)
+    return framed
 
 
 def recompile_limit() -> int:

@@ -1,0 +1,100 @@
+"""Parts of a model that torch.compile leaves out of its graphs, so that they run outside every plan."""
+
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from remat_algos.errors import warn
+from remat_algos.interop.torch.private import Break
+from remat_algos.text.wording import LONGEST_PATH, listed, shortened
+
+NAMED = 3  # parts that one warning describes
+warn_user = partial(warn, skipped=("torch", "contextlib"))
+"""Warn at the user's line, outside of PyTorch."""
+_TORCH, _PYTHON = str(Path(torch.__file__).parent), sysconfig.get_path("stdlib")
+_CALLED = str(Path(_TORCH, "_dynamo", "external_utils.py"))
+_PARALLEL = tuple(str(Path(_TORCH, *each)) for each in (("nn", "parallel"), ("distributed",)))
+
+HOOKS = "Module-level backwards hooks"
+REMEDIES = {
+    "Attempted to wrap RNN, GRU, or LSTM": "give the backend's option recurrent=True",
+    HOOKS: "remove the hook, or watch gradients of parameters by Tensor.register_hook",
+    "Module-level forward hooks": "remove the hook",
+    "torch.func.grad": "return the loss, and compute gradients by loss.backward() outside the compiled function",
+    "using `torch.autograd.grad`": "compute gradients outside the compiled function",
+    "Unsupported Tensor.backward() call": "call backward outside the compiled function",
+    "Unsupported Tensor.item() call": "compute with the tensor, not with its number",
+    "Data dependent operator": "compute with the tensor, not with its number",
+    "Dynamic shape operator": "use operators whose sizes do not depend on data",
+}
+"""What helps, by the beginning of PyTorch's reason; for other reasons it is PyTorch's own hint."""
+NO_HINT = (
+    "Please report",
+    "It may be possible to write",
+    "This graph break is fundamental",
+    "Enable compiled autograd",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a model that runs outside every plan: its place, PyTorch's reason, and a remedy."""
+
+    place: str
+    reason: str
+    remedy: str
+
+    @classmethod
+    def of(cls, found: Break, model: Any) -> "Part | None":
+        """The part of a break; None if DDP or FSDP breaks graphs on its own, or it is in a function of PyTorch."""
+        reason, _, rest = found.reason.partition("\n")
+        context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
+        reason = reason.rstrip(".")
+        if reason.startswith(HOOKS):
+            context = hooked_modules(model)
+        parallel = [frame[0].startswith(_PARALLEL) for frame in found.frames]
+        users = [frame for frame in found.frames if not frame[0].startswith((_TORCH, _PYTHON, "<"))]
+        if any(parallel[-1:] if users else parallel):
+            return None
+        if users:
+            file, number, function, line = users[-1]
+            place = f"{line or function} ({Path(file).name}, line {number})"
+        elif found.frames and found.frames[0][0] == _CALLED:  # by the line at which the warning is
+            place = ""
+        else:
+            return None
+        known = next((remedy for start, remedy in REMEDIES.items() if reason.startswith(start)), None)
+        hints = [each.strip() for each in rest.split("Hint: ")[1:]]
+        useful = [each.partition("\n")[0].rstrip(".") for each in hints if not each.startswith(NO_HINT)]
+        remedy = known or (useful[0] if useful else "leave it out of the model that is compiled")
+        return cls(place, f"{reason} ({context})" if context else reason, remedy)
+
+    def __str__(self) -> str:
+        return ": ".join(shortened(each, LONGEST_PATH) for each in (self.place, self.reason) if each)
+
+
+def hooked_modules(model: Any) -> str:
+    """Names of the submodules that have full backward hooks."""
+    modules = model.named_modules() if isinstance(model, nn.Module) else ()
+    return listed([name or type(each).__name__ for name, each in modules if each._backward_hooks], NAMED)
+
+
+def warn_of(parts: Sequence[Part], planned: bool) -> None:
+    """Warn of parts that run outside every plan, with what helps for each; without any, of a whole call."""
+    if not parts:
+        warn_user(
+            "remat plans nothing of the model, since torch.compile has captured nothing of its first call; enable it, "
+            "and make that call outside of dispatch modes and other compiled functions"
+        )
+        return
+    run = "1 part of the model runs" if len(parts) == 1 else f"{len(parts):,} parts of the model run"
+    subject = f"{run} outside the plans and the budget of remat" if planned else "remat plans nothing of the model"
+    told = "; ".join(f"{part} ({shortened(part.remedy, LONGEST_PATH)})" for part in parts[:NAMED])
+    more = f"; and {len(parts) - NAMED:,} more, in reports[-1].graph_breaks" if len(parts) > NAMED else ""
+    warn_user(f"{subject}: {told}{more}")

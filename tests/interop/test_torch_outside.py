@@ -1,0 +1,143 @@
+"""Parts of a model that run outside every plan are said at the first call, once, with what helps."""
+
+import copy
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra torch)")
+
+from torch import nn  # noqa: E402
+
+from remat_algos.errors import GraphWarning  # noqa: E402
+from remat_algos.interop import torch as remat  # noqa: E402
+
+X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
+
+
+def told_by(call, *shapes):
+    """Our warnings of calls with as many rows."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for rows in shapes:
+            call(X[:rows])
+    return [each for each in told if issubclass(each.category, GraphWarning)]
+
+
+class Model(nn.Module):
+    """A layer between two others."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.first, self.between, self.last = nn.Linear(16, 16), between, nn.Linear(16, 16)
+
+    def forward(self, x):
+        h = self.between(self.first(x))
+        return self.last(h[0] if isinstance(h, tuple) else h).square().mean()
+
+
+def hooked():
+    model = Model(nn.Sequential(nn.Linear(16, 16), nn.Tanh()))
+    model.between.register_full_backward_hook(lambda module, inputs, outputs: None)
+    return model
+
+
+def steps_in_a_row(x):
+    weight = torch.ones(16, 16)
+    return weight - torch.func.grad(lambda weight: (x @ weight).square().mean())(weight)
+
+
+class Logging(nn.Module):
+    """Several lines that PyTorch does not capture."""
+
+    def forward(self, x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        x = x.cos()
+        print(end="")
+        return x * 2
+
+
+CASES = {
+    "rnn": (lambda: Model(nn.RNN(16, 16)), r"RNN\(16, 16\).*recurrent=True"),
+    "only a GRU": (lambda: nn.Sequential(nn.GRU(16, 16)), r"plans nothing.*GRU\(16, 16\).*recurrent=True"),
+    "hook": (hooked, r"backwards hooks.*\(between\).*remove the hook"),
+    "inner gradient": (lambda: steps_in_a_row, r"torch.func.grad.*loss.backward\(\)"),
+    "two lines": (lambda: Model(Logging()), r"2 parts.*graph_break.*print"),
+}
+
+
+@pytest.mark.parametrize(("make", "match"), CASES.values(), ids=CASES)
+def test_each_part_outside_is_said_once_at_the_users_line(make, match):
+    torch.compiler.reset()
+    call = torch.compile(make(), backend=remat.backend("100%"), dynamic=False)
+    (told,) = told_by(call, 8, 8, 4)  # another shape is compiled again
+    assert told.filename == __file__
+    with pytest.warns(GraphWarning, match=match):
+        warnings.warn(told.message, stacklevel=1)
+
+
+@torch.compiler.set_stance("force_eager")
+def test_a_call_of_which_nothing_is_captured_is_said():
+    call = torch.compile(Model(nn.Tanh()), backend=remat.backend("100%"), dynamic=False)
+    (told,) = told_by(call, 8, 8)
+    assert "captured nothing of its first call" in str(told.message)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_model_without_anything_outside_warns_of_nothing(frozen):
+    torch.compiler.reset()
+    model = Model(nn.Tanh()).requires_grad_(not frozen)
+    call = torch.compile(model, backend=remat.backend("100%"), dynamic=False)
+    assert told_by(call, 8, 4) == []
+    with torch.no_grad():
+        assert told_by(call, 8) == []
+
+
+def test_graphs_above_the_budget_are_said_once():
+    torch.compiler.reset()
+    call = torch.compile(Model(nn.Tanh()), backend=remat.backend("1KiB"), dynamic=False)
+    (told,) = told_by(call, 8, 4, 2)
+    assert "no schedule within 1 KiB" in str(told.message)
+    assert told.filename == __file__
+
+
+BLOCKS = {
+    "Sequential": lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16)),
+    "encoder": lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0),
+    "Linear": lambda: nn.Linear(16, 16),
+}
+
+
+@pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
+def test_classes_of_torch_are_planned_by_their_method_compile(make):
+    torch.compiler.reset()
+    net, planned = make(), remat.backend("100%")
+    eager = copy.deepcopy(net)
+    net.compile(backend=planned, dynamic=False)
+    for each in (net, eager):
+        each(X).square().mean().backward()
+    for one, other in zip(net.parameters(), eager.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad)
+    (report,) = planned.reports
+    assert not [name for name in report.plan.graph.labels.names if "__self__" in name]
+
+
+def test_more_classes_of_torch_are_planned_than_a_frame_is_compiled():
+    torch.compiler.reset()
+    net, planned = (
+        nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(10))),
+        remat.backend("100%"),
+    )
+    for i, block in enumerate(net):
+        if i % 2:
+            block.compile(backend=planned, dynamic=False)
+        else:
+            net[i] = torch.compile(block, backend=planned, dynamic=False)
+    assert told_by(net, 8) == []
+    assert len(planned.reports) == 10
+
+
+def test_hooks_that_a_planned_module_does_not_run_are_said():
+    with pytest.warns(GraphWarning, match="full backward hooks of between do not run"):
+        remat.rematerialize(hooked(), (X,), "100%")
