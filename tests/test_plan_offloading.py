@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -257,3 +258,37 @@ def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, ef
     assert all(each is not None for each in known[1:])
     # A time limit of the search, and an interrupt before it, are those of the plan.
     assert plan.report.stop is (Stop.DEADLINE | first)
+
+
+@pytest.mark.usefixtures("short_searches")
+def test_a_search_ends_within_the_gap_above_its_bound():
+    limit = baseline_peak(CHAIN) // 2
+    plans = [solve(CHAIN, limit, link=LINK, effort="fast", gap=gap) for gap in (0, 1000)]
+    assert [each.simulation.stores.size > 0 for each in plans] == [True, False]
+    assert plans[0].time < plans[1].time
+
+
+def test_eviction_begins_at_the_lowest_limit_of_a_region():
+    def lowest(regions):
+        constraints = None if regions is None else SimpleNamespace(regions=regions)
+        return offloading._lowest_limit(SimpleNamespace(constraints=constraints), 9)
+
+    assert lowest(None) == lowest({}) == 9
+    assert lowest({"one": ((0,), 7), "other": ((1,), 5)}) == 5
+    assert lowest({"one": ((0,), 12)}) == 9
+
+
+def test_starts_with_loads_keep_to_the_host_and_the_constraints():
+    fits, large, wrong, alone = (
+        SimpleNamespace(stores=np.arange(count), host_peak=peak, name=name)
+        for count, peak, name in ((1, 5, "fits"), (1, 6, "large"), (1, 1, "wrong"), (0, 0, "alone"))
+    )
+    constraints = SimpleNamespace(violation=lambda each: "too often" if each.name == "wrong" else None)
+
+    def starts(host, limits):
+        request = SimpleNamespace(start=(fits, large, wrong, alone), constraints=limits)
+        return [each.name for each in offloading._starts(request, replace(LINK, host=host))]
+
+    assert starts(None, None) == ["fits", "large", "wrong"]
+    assert starts(5, None) == ["fits", "wrong"]
+    assert starts(5, constraints) == ["fits"]
