@@ -526,12 +526,9 @@ def test_costs_of_gradients_are_scaled_with_the_others(read):
     assert graph.backward.grad_compute.tolist() == [5, -1]
 
 
-def test_costs_finer_than_a_millionth_are_rounded_with_one_notice(tmp_path):
-    file = written(tmp_path, nodes="name,compute a,0.00000049 b,0.0000015 c,0.0000025")
-    with notices() as seen:
-        graph = read_graph(file)
-    assert (graph.compute.tolist(), graph.labels.compute_scale) == ([0, 2, 2], 10**6)
-    assert seen == ["X.nodes.csv: costs were rounded to 1/1000000 of their unit"]
+def test_costs_far_below_their_unit_are_exact(read):
+    graph = read(nodes="name,compute a,0.00000049 b,0.0000015 c,0.0000025")
+    assert (graph.compute.tolist(), graph.labels.compute_scale) == ([49, 150, 250], 10**8)
 
 
 def test_parts_of_a_byte_round_up_with_one_notice(tmp_path):

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from remat_algos.kernels.search import BLOCK, MOVES
 
 from remat_algos.context import Clock, OutOfTime, until_stopped
-from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -80,15 +79,15 @@ def constraints(draw, graph):
     return Constraints.of(graph, rules)
 
 
-class FixedTimes(Link):
+@dataclass(frozen=True)
+class FixedTimes:
     """A link whose copies take given times."""
 
-    def __init__(self, out_time, in_time):
-        super().__init__(1, 1, 0)
-        object.__setattr__(self, "copy_times", (out_time, in_time))
+    out_time: np.ndarray
+    in_time: np.ndarray
 
     def times(self, graph):
-        return self.copy_times
+        return self.out_time, self.in_time
 
     def ticks(self, graph):
         return 1

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from remat_algos import differentiate, solve, verify
 from remat_algos.cost.links import FINE, PER_SECOND, Link, in_units
-from remat_algos.errors import BudgetError, ClaimError
+from remat_algos.errors import BudgetError, ClaimError, GraphError
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.plan import plan_of
 
-TIMES = ("ms", "us", "ns")
+TIMES = ("s", "ms", "us", "ns")
+FINER = {**{unit: PER_SECOND["ns"] // PER_SECOND[unit] for unit in TIMES}, "FLOPs": 1, "GFLOPs": 10**9}
+"""How many ns, or FLOPs, make one of each unit."""
 
 
 @st.composite
@@ -30,33 +32,80 @@ def training_graphs(draw):
 
 
 def in_unit(arguments, unit):
-    """The training graph with its costs, in ns, written in another unit."""
+    """The training graph with its costs, in ns or FLOPs, written in another unit."""
     edges, memory, compute = arguments
-    costs = compute if unit == "ns" else [cost / (10**9 // PER_SECOND[unit]) for cost in compute]
+    costs = compute if FINER[unit] == 1 else [cost / FINER[unit] for cost in compute]
     graph = ComputationGraph.from_edges(edges, memory=memory, compute=costs, labels=Labels(compute_unit=unit))
     return differentiate(graph)
 
 
 def same(plan, other):
-    """Assert that two plans do and claim the same, their times in seconds."""
+    """Assert that two plans do and claim the same."""
     for one, two in zip(claims(plan), claims(other), strict=True):
         assert one == (pytest.approx(two, rel=1e-9) if isinstance(two, float) else two)
 
 
 def claims(plan):
-    """What a plan does and claims, its times in seconds."""
+    """What a plan does and claims, in ns or FLOPs."""
     labels, bound, schedule = plan.graph.labels, plan.bound, plan.schedule
-    second = PER_SECOND[labels.compute_unit] * labels.compute_scale
+    scale = labels.compute_scale / FINER[labels.compute_unit]
     yield from (schedule.order.tolist(), schedule.loads.tolist(), schedule.lingering.tolist())
-    yield from (plan.time / second, bound.compute / second, float(plan.gap))
+    yield from (plan.time / scale, bound.compute / scale, float(plan.gap))
     yield from (bound.source, bound.proven, bound.nodes, plan.gap == 0)
 
 
-def solved(graph, **options):
+def solved(graph, share="60%", **options):
     try:
-        return solve(graph, "60%", effort="fast", **options)
+        return solve(graph, share, effort="fast", **options)
     except BudgetError as error:
         return error.plan
+
+
+@settings(max_examples=25)
+@given(arguments=training_graphs(), share=st.sampled_from(["60%", "80%"]))
+def test_a_plan_is_the_same_in_every_unit(arguments, share):
+    plans = [solved(in_unit(arguments, unit), share) for unit in FINER]
+    for plan in plans[1:]:
+        same(plan, plans[0])
+
+
+@pytest.mark.parametrize(
+    ("costs", "compute", "scale"),
+    [
+        ([4.8e-07, 2.4e-06], [48, 240], 10**8),
+        ([1e-12, 3e-12], [1, 3], 10**12),
+        ([1e-9, 1e6], [1, 10**15], 10**9),
+        ([1e15, 2e15], [10**15, 2 * 10**15], 1),
+        # 4.8e-07 and 0.1 with the noise of floats: rounded, since exact sums would be too large.
+        ([480 * 1e-9 * 1.0000000000000002, 2.4e-6], [4_800_000_000, 24_000_000_000], 10**16),
+        ([0.1, 0.30000000000000004], [10**9, 3 * 10**9], 10**10),
+        ([1 / 3, 2 / 3], [3_333_333_333, 6_666_666_667], 10**10),
+    ],
+)
+def test_the_scale_of_costs_follows_from_the_numbers(costs, compute, scale):
+    graph = ComputationGraph.from_edges([(0, 1)], compute=costs)
+    assert (graph.compute.tolist(), graph.labels.compute_scale) == (compute, scale)
+
+
+@given(st.lists(st.floats(1e-12, 1e15) | st.just(0.0), min_size=2, max_size=6))
+def test_costs_are_kept_to_a_billionth_of_themselves_or_refused(costs):
+    edges, positive = [(i, i + 1) for i in range(len(costs) - 1)], [cost for cost in costs if cost]
+    near = not positive or (sum(positive) < 10**5 * min(positive) and sum(positive) < 2**51)
+    try:
+        graph = ComputationGraph.from_edges(edges, compute=costs)
+    except GraphError:
+        if near:
+            raise
+        return
+    for cost, kept in zip(costs, graph.compute.tolist(), strict=True):
+        exact = Fraction(repr(cost)) * graph.labels.compute_scale
+        assert abs(kept - exact) * 10**9 <= exact
+
+
+@pytest.mark.parametrize("costs", [[5e-324, 1.0], [1.5e-9, 1e8], [1e-310, 3e-310]])
+def test_costs_that_no_scale_keeps_are_refused(costs):
+    with pytest.raises(GraphError, match="cannot be kept to 9 digits"):
+        ComputationGraph.from_edges([(0, 1)], compute=costs)
 
 
 rates = st.sampled_from([1e9, 50e9, 23.456e9, 7e9 / 3, 24_873_512_345.678])

@@ -5,10 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 from remat_algos.ir.tables import NodeRow, Number, Tables
+from remat_algos.text.decimals import MOST_PLACES
 
 MARK_WORDS = ("", "keep", "recompute")
-POWERS = [10**k for k in range(1, 7)]
-"""Scales that decimals lead to (decimals.py)."""
+POWERS = [10**k for k in range(1, MOST_PLACES + 1)]
+"""Scales that decimals lead to."""
 
 Record = dict[str, Any]
 """Text or number by column; "" is empty."""

@@ -16,4 +16,4 @@ def cost_per_byte(graph: ComputationGraph) -> NDArray[np.float64]:
     """
     memory = graph.node_memory
     cost = np.full(graph.n_nodes, np.inf)
-    return np.divide(graph.compute / graph.labels.compute_scale, memory, out=cost, where=memory > 0)
+    return np.divide(graph.compute / float(graph.labels.compute_scale), memory, out=cost, where=memory > 0)

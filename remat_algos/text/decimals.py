@@ -4,10 +4,16 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
-from remat_algos.errors import warn
+from remat_algos.errors import GraphError, warn
 from remat_algos.text.wording import quoted
 
-FINEST_SCALE = 10**6
+DIGITS = 9
+"""Decimal digits to which the smallest cost is kept if costs have no common unit."""
+LARGEST_SCALED = 2**51
+"""Sums of costs that are scaled and rounded stay below it, so that those of gradients can stay below 2**53."""
+LARGEST_SUM = 2**53
+MOST_PLACES = 300
+"""Decimals of scaled costs; floats of scaled costs and their scale stay far from overflow."""
 ABSURD = 2**63
 """Largest number, so that 1e999999 does not become a million digits; checks of sums refuse it."""
 
@@ -33,14 +39,26 @@ def whole_bytes(amounts: Sequence[int | Decimal], source: str) -> list[int]:
 
 
 def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int], int]:
-    """Costs times the smallest power of ten, up to 1e6, that makes all integers, and that power.
+    """Costs times a power of ten, as integers, and that power. A cost of -1 (unknown) stays.
 
-    Finer costs are rounded, with one notice. A cost of -1 (unknown) stays.
+    It is the smallest power that makes all costs whole. If their sum is then 2**53 or more, it is the smallest at which
+    every cost that is not 0 is rounded by less than 1e-9 of itself. GraphError if the sum is 2**51 or more at that one.
     """
-    places = [-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a]
-    scale = min(10 ** min(max([0, *places]), 9), FINEST_SCALE)
-    scaled = amounts if scale == 1 else [a if a == -1 else a * scale for a in amounts]
-    return _whole(scaled, ROUND_HALF_EVEN, f"{source}: costs were rounded to 1/{scale} of their unit"), scale
+    places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
+    costs = [Decimal(a) for a in amounts if a > 0]
+    total = sum(costs)
+    # Checks of sums refuse what is too large without any scale.
+    if places == 0 or total >= LARGEST_SUM:
+        return [int(a) for a in amounts], 1
+    if places > MOST_PLACES or total.scaleb(places) >= LARGEST_SUM:
+        places = max(0, DIGITS - min(costs).adjusted())
+        if places > MOST_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
+            raise GraphError(
+                f"{source}: costs from {min(costs):.3g} to {max(costs):.3g} cannot be kept to 9 digits each; "
+                "round them to fewer decimals, or write 0 for those that do not count"
+            )
+    whole = [a if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
+    return whole, 10**places
 
 
 def _whole(amounts: Sequence[int | Decimal], rounding: str, notice: str) -> list[int]:
