@@ -9,20 +9,21 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.compute import ComputeBound
-from tests.fuzz import api, files, graphs, portfolio, signals
+from tests.fuzz import api, files, graphs, portfolio, seeds, signals
 from tests.fuzz.__main__ import DRIVERS
 from tests.fuzz.campaign import Campaign, Report, run_case
 from tests.fuzz.mutations import mutated
 from tests.fuzz.random_graphs import random_graph
 
 ROOT = Path(__file__).parent.parent
-SHORT = {"graphs": 60, "bounds": 3, "portfolio": 1, "files": 100, "api": 40, "signals": 2}
+SHORT = {"graphs": 60, "bounds": 3, "portfolio": 1, "files": 100, "api": 40, "seeds": 1, "signals": 2}
 real_solve = ra.solve
 
 
@@ -222,6 +223,18 @@ def boastful(graph, budget, **options):
 def test_an_auto_that_does_less_or_claims_more_is_found(monkeypatch, solve, cases, found):
     monkeypatch.setattr(ra, "solve", solve)
     assert set().union(*(kinds(run_case(portfolio.case, 1, number)) for number in cases)) >= found
+
+
+def contrary(graph, budget, *, seed, **options):
+    """Costs rise with the budget and the seed, and "least" costs most."""
+    costs = 10**30 if budget == "least" else 10**6 * budget + 10**9 * seed
+    return SimpleNamespace(peak_memory=1, overhead=costs)
+
+
+def test_a_question_put_another_way_that_costs_more_is_found(monkeypatch):
+    monkeypatch.setattr(ra, "solve", contrary)
+    found = set().union(*(kinds(run_case(seeds.case, 1, number)) for number in range(5)))
+    assert found == {"least costs more than its bytes", "a looser budget costs more", "seeds differ"}
 
 
 def raising(error):
