@@ -438,3 +438,15 @@ def test_a_table_knows_what_it_has():
     assert table.bound(20) == graph.needed_compute
     assert table.bound(2) is None
     assert table.points().tolist() == sorted(table.points().tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [2, 3])
+def test_auto_plans_a_recurrence_as_a_chain_of_states(order):
+    graph, costs = recurrence_of_order(order, 40), []
+    for limit in range(64 + 16 * (order - 2), 104, 12):
+        plans = [solve(graph, limit, seed=seed) for seed in range(3)]
+        chain_alone = solve(graph, limit, solver="chain_dp")
+        costs.append(min(plan.overhead for plan in plans))
+        assert max(plan.overhead for plan in plans) <= 1.02 * min(chain_alone.overhead, costs[-1])
+    assert costs == sorted(costs, reverse=True)
