@@ -949,3 +949,19 @@ def test_islands_get_a_new_executor_where_one_breaks(monkeypatch):
 def test_islands_refuse_what_they_cannot_do(change, said):
     with pytest.raises(ValueError, match=said):
         ra.sweeps.search_islands(NETWORK, **({"budget": "60%"} | change))
+
+
+@pytest.mark.parametrize("budget", ["100%", "least"])
+def test_a_solver_that_yields_nothing_has_failed(budget, tmp_path):
+    @solver(paper="chen2016")
+    def without_schedules(graph, limit, context):
+        yield from ()
+
+    file = tmp_path / "chain.npz"
+    ra.write_graph(CHAIN, file)
+    job = {"file": file, "solver": "without_schedules", "effort": "fast", "seed": 0, "options": {}}
+    figures, plan = worker_module.answered(job | {"budget": {"memory": budget}})
+    assert (figures["outcome"], plan) == ("failed", "")
+    assert "without_schedules yielded no schedule" in figures["reason"]
+    figures, _ = worker_module.answered(job | {"budget": {"memory": budget}, "solver": "no_remat"})
+    assert figures["outcome"] == "planned"

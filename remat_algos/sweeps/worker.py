@@ -129,6 +129,8 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     named = {name: record[name] for name in ("solver", "effort", "seed")}
     plan = solve(graph, Budget(**record["budget"]), **named, **record["options"])
+    if plan.report.simulated == 0 and plan.method == "no_remat" != plan.solver:
+        raise RuntimeError(f"{shortened(plan.solver)} yielded no schedule, and no_remat took its place")
     record = plan.record()
     shown = ("method", "limit", "peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_source", "gap")
     figures = {name: record[name] for name in shown}

@@ -738,3 +738,19 @@ def test_what_a_policy_cannot_say_is_refused_in_a_sentence():
     early = ra.simulate(graph, ra.Schedule(order, [(reader, value)]))
     with pytest.raises(PlanError, match=r"a policy of jax.checkpoint can only send a value of the forward part"):
         apply(deep, replace(plan, simulation=early, limit=None, bound=None), *arguments)
+
+
+@pytest.mark.parametrize("kind", ["shard_map", "pmap"])
+def test_functions_mapped_over_devices_are_one_node_each_and_said(kind):
+    mesh, spec = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("x",)), jax.sharding.PartitionSpec("x")
+
+    def body(x):
+        return jnp.tanh(jnp.tanh(x))
+
+    mapped = jax.pmap(body) if kind == "pmap" else jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec)
+    x = jnp.ones((1, 4))
+    with pytest.warns(GraphWarning, match=r"shard_map\.0, shard_map\.1: .* one node, .* capture the function that"):
+        capture(jax.grad(lambda x: mapped(x).sum()), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        capture(jax.grad(lambda x: body(x).sum()), x)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (extra tor
 
 from torch import nn  # noqa: E402
 
-from remat_algos.errors import GraphWarning  # noqa: E402
+from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
@@ -141,3 +141,47 @@ def test_more_classes_of_torch_are_planned_than_a_frame_is_compiled():
 def test_hooks_that_a_planned_module_does_not_run_are_said():
     with pytest.warns(GraphWarning, match="full backward hooks of between do not run"):
         remat.rematerialize(hooked(), (X,), "100%")
+
+
+LOSSES = {
+    "cross_entropy": lambda out, y: nn.functional.cross_entropy(out, y),
+    "nll_loss": lambda out, y: nn.functional.nll_loss(out.log_softmax(-1), y),
+    "mse_loss": lambda out, y: nn.functional.mse_loss(out, y[:, None].expand_as(out).float()),
+    "multi_margin_loss": lambda out, y: nn.functional.multi_margin_loss(out, y),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_a_model_on_meta_has_the_graph_that_it_has_on_the_cpu(loss):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16)
+            self.last.weight = self.first.weight
+
+        def forward(self, x, y):
+            return loss(self.last(self.norm(self.first(x)).relu()), y)
+
+    def captured(device):
+        with torch.device(device):
+            model, inputs = Tied(), (torch.zeros(8, 16), torch.zeros(8, dtype=torch.long))
+        graph = remat.capture(model, inputs).graph
+        assert {each.device.type for each in model.parameters()} == {device}
+        assert model.first.weight is model.last.weight
+        return graph
+
+    assert captured("meta").hash == captured("cpu").hash
+
+
+def test_a_gradient_that_pytorch_does_not_have_is_an_error():
+    library = torch.library.Library("remat_outside", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x + x, "CPU")
+    library.impl("twice", torch.empty_like, "Meta")
+
+    class Model(nn.Linear):
+        def forward(self, x):
+            return torch.ops.remat_outside.twice(super().forward(x)).sum()
+
+    with pytest.raises(GraphError, match="PyTorch has no gradient of remat_outside::twice, so parameters"):
+        remat.capture(Model(16, 16), (X,))

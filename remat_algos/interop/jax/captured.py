@@ -12,7 +12,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import Cost, operator_costs
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, warn
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.jax.program import Equation, FlatJaxpr, array_bytes, cost_of_bodies
 from remat_algos.interop.optional import require
@@ -24,7 +24,7 @@ from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes
-from remat_algos.text.wording import counted, one_line, shortened
+from remat_algos.text.wording import counted, listed, one_line, shortened
 
 jax = require("jax", "jax")
 
@@ -112,6 +112,10 @@ class CapturedFunction:
             )
 
 
+MAPPED = ("shard_map", "xla_pmap")
+"""Operations that run a function on several devices: its equations are not those of one program."""
+
+
 @checked_arguments
 def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> CapturedFunction:
     """The graph of a function, traced with these arguments; nothing is computed.
@@ -121,6 +125,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
 
     - Calls (`jax.jit`, `jax.custom_jvp`, `jax.custom_vjp`, `jax.checkpoint`) are inlined; `scan`, `while` and `cond`
       are one node each, with the cost of their bodies and the memory of one iteration as workspace.
+    - A function that `jax.shard_map` or `jax.pmap` maps over devices is one node, with a warning.
     - Equal equations are one node, and equations that no result needs are left out.
     - Arguments and constants are residents of role "input".
     - An equation with an effect, such as `jax.debug.print`, runs once; effects keep their order.
@@ -167,6 +172,13 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
         raise GraphError("the function computes nothing: its results are arguments or constants; capture another one")
     paths, in_tree = jax.tree_util.tree_flatten_with_path(args)
     graph = _graph(program, [f"args{jax.tree_util.keystr(path)}" for path, _ in paths], cost)
+    names = graph.node_names()
+    mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
+    if mapped:
+        warn(
+            f"{listed(mapped, 3)}: each function that shard_map or pmap maps over devices is one node, whose inside is "
+            "neither planned nor in the peak; capture the function that is mapped, with the arguments of one device"
+        )
     arguments = tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in closed.in_avals)
     return CapturedFunction(graph, program, arguments, in_tree, jax.tree_util.tree_structure(shapes))
 

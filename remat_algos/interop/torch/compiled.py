@@ -14,6 +14,7 @@ from remat_algos.interop.torch.joint import Captured
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
     DataDependent,
+    NoGradient,
     aot_autograd,
     at_compiled_calls,
     checkpoint_regions,
@@ -257,5 +258,10 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
     try:
         with recurrent_layers():
             return export_joint(stack, model, tuple(inputs), dict(keywords))
+    except NoGradient as error:
+        raise GraphError(
+            f"PyTorch has no gradient of {shortened(error)}, so parameters before it would have none; use an operator "
+            "with a gradient, or register one (torch.library.register_autograd)"
+        ) from None
     except DataDependent as error:
         raise GraphError(f"the model's Python depends on data, so it is not one graph; use {BY_NAME}") from error

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import re
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -70,6 +71,8 @@ tree_leaves: Any = _find("torch.utils._pytree", "tree_leaves")
 leaves_with_paths: Any = _find("torch.utils._pytree", "tree_flatten_with_path")
 path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
+FakeTensorMode: Any = _find("torch._subclasses.fake_tensor", "FakeTensorMode")
+tree_map: Any = _find("torch.utils._pytree", "tree_map")
 _ATTENTION: Any = (
     _find("torch._higher_order_ops.flex_attention", "flex_attention"),
     _find("torch._higher_order_ops.flex_attention", "flex_attention_backward"),
@@ -171,8 +174,49 @@ def writes_into_arguments(operator: Any) -> bool:
 
 def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords: Any) -> Any:
     """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
-    with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
-        return _export_joint(stack, model, inputs, keywords)
+    with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
+            joint = _export_joint(stack, model, args, kwargs)
+    for each in told:
+        if _NO_AUTOGRAD in str(each.message):
+            raise NoGradient(str(each.message).partition(":  ")[0].partition(f": {_NO_AUTOGRAD}")[0])
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return joint
+
+
+_NO_AUTOGRAD = "an autograd kernel was not registered"
+
+
+class NoGradient(Exception):
+    """An operator, named by the message, whose gradient PyTorch does not have, so that its inputs would have none."""
+
+
+@contextlib.contextmanager
+def _meta_on_cpu(model: Any, inputs: Any) -> Iterator[Any]:
+    """Context in which tensors on "meta", where some operators have no gradient, are fake tensors on the CPU."""
+    slots = [slot for module in model.modules() for slot in (module._parameters, module._buffers)]
+    before = [dict(slot) for slot in slots]
+    mode, copies = FakeTensorMode(allow_non_fake_inputs=True), dict[int, Any]()
+
+    def on_cpu(each: Any) -> Any:
+        if not isinstance(each, torch.Tensor) or each.device.type != "meta" or isinstance(each, FakeTensor):
+            return each
+        if id(each) not in copies:
+            with mode:
+                copy = torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="cpu")
+            is_parameter = isinstance(each, torch.nn.Parameter)
+            copy = torch.nn.Parameter(copy, each.requires_grad) if is_parameter else copy
+            copies[id(each)] = copy.requires_grad_(each.requires_grad)
+        return copies[id(each)]
+
+    try:
+        for slot in slots:
+            slot.update({name: on_cpu(each) for name, each in slot.items()})
+        yield tree_map(on_cpu, inputs)
+    finally:
+        for slot, contents in zip(slots, before, strict=True):
+            slot.update(contents)
 
 
 @contextlib.contextmanager
