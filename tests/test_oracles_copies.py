@@ -93,6 +93,21 @@ def test_stores_and_loads_queue():
     assert (line.waits, line.time) == ([0, 0, 0, 12], 52)
 
 
+def test_a_late_store_lets_an_urgent_one_pass():
+    """A and B leave; D needs the room of B, F that of A. A is stored 10 to 30, B 30 to 40, and D waits for 10.
+
+    With A behind B, B is stored 20 to 30, A 30 to 50, and nothing waits.
+    """
+    graph = graph_of([[], [], [1], [2], [0, 3], [0, 1, 4]], memory=[4, 2, 2, 1, 1, 1])
+    loads, out = [(5, 1), (5, 0)], [20, 10, 0, 0, 0, 0]
+    early, late = (actions(graph, range(6), loads, placed=placed) for placed in ([], [(2, 0)]))
+    assert early[:3] == [("compute", 0), ("store", 0), ("compute", 1)]
+    assert late[:4] == [("compute", 0), ("compute", 1), ("store", 1), ("store", 0)]
+    times = [clock(graph, todo, out, [0] * 6) for todo in (early, late)]
+    assert [[*line.waits, line.time] for line in times] == [[0, 0, 0, 10, 0, 0, 70], [0, 0, 0, 0, 0, 0, 60]]
+    assert play(graph, early)[0] == play(graph, late)[0]
+
+
 def test_copies_that_end_last_are_in_the_time():
     """Three runs end at 30; A is held to the end, its store ends at 35 and the load that nothing reads at 43."""
     graph = graph_of([[], [0], []])

@@ -22,8 +22,9 @@ from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.timeline import linger
+from remat_algos.schedule.timeline import linger, timeline
 from tests.oracles.copies import random_copies
+from tests.oracles.copies_exhaustive import least_time
 from tests.small_graphs import small_graphs
 
 LINK = Link(out=2e9, into=1e9, latency=0, share=1)  # a byte takes half a nanosecond out, one back
@@ -84,6 +85,27 @@ def test_host_bytes_are_within_their_limit():
     bound = solve(CHAIN, limit, link=replace(LINK, host=3), effort="fast")
     assert bound.simulation.host_peak <= 3
     assert bound.time >= free.time
+
+
+# sizes, costs in us, limit, and pairs of nodes beside each and the next
+URGENT = [
+    ([16, 8, 2, 8, 2, 20, 1, 1, 1, 1], [10, 10, 8, 16, 4, 10, 10, 30, 5, 5], 27, [(0, 4), (1, 8), (0, 9)]),
+    ([18, 6, 2, 8, 2, 22, 1, 1, 1, 1], [9, 12, 7, 20, 6, 10, 9, 30, 5, 5], 28, [(0, 4), (1, 8), (0, 9)]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "costs", "limit", "skips"), URGENT)
+@pytest.mark.parametrize("effort", ["fast", "default", "best"])
+def test_a_store_that_can_wait_lets_an_urgent_one_pass(effort, sizes, costs, limit, skips):
+    """Exhaustive search over all places of stores finds no wait, which there is if values leave as they are made."""
+    n, labels = len(sizes), Labels(compute_unit="us")
+    edges = [*((i, i + 1) for i in range(n - 1)), *skips]
+    graph = ra.ComputationGraph.from_edges(edges, memory=sizes, compute=costs, labels=labels)
+    plan = solve(graph, limit, link=Link(1e6, 1e6, 0, share=1), effort=effort)
+    assert plan.time == sum(costs) == least_time(graph, limit, sizes, sizes)
+    assert plan.schedule.stores.size
+    early = Schedule(plan.schedule.order, plan.schedule.loads)
+    assert timeline(simulate(graph, linger(graph, early, plan.link, limit)), plan.link).time > plan.time
 
 
 def test_a_mark_to_recompute_goes_with_a_link():

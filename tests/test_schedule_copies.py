@@ -1,5 +1,6 @@
 """Simulator, timeline and lingering against their oracle, on random schedules with copies."""
 
+import itertools
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.store_order import with_late_stores
 from remat_algos.schedule.timeline import linger, timeline
 from tests.oracles import copies
 from tests.strategies import rows
@@ -78,6 +80,55 @@ def test_figures_are_those_of_the_oracle():
     assert sum(lingers) > 20
     assert sum(drops) > 20
     assert sum(placed) > 50
+
+
+def queued_copies(random):
+    """A chain of which two values leave, the later one first, and come back; (graph, order, loads)."""
+    n = random.randint(9, 12)
+    edges = [(i, i + 1) for i in range(n - 1)] + [(0, random.randint(3, 5)), *((i, n - 1 - i) for i in range(2))]
+    memory, compute = ([random.randint(1, 12) for _ in range(n)] for _ in ("memory", "compute"))
+    graph = ComputationGraph.from_edges(edges, memory=memory, compute=compute, labels=Labels(compute_unit="us"))
+    return graph, list(range(n)), [(n - 2, 1), (n - 1, 0)]
+
+
+def compared_late_stores(graph, order, loads, random):
+    """Compare stores that wait with those that begin at once; return whether the former take less time."""
+    link, schedule = Link(*random.choices([3e5, 5e5, 1e6, 4e6], k=2), latency=0, share=1), Schedule(order, loads)
+    limit = simulate(graph, schedule).peak_memory + random.randint(0, 6)
+    early = timeline(simulate(graph, linger(graph, schedule, link, limit)), link)
+    found = with_late_stores(graph, schedule, link, limit)
+    assert found.time == timeline(simulate(graph, found.simulation.schedule), link).time <= early.time
+    assert found.simulation.peak_memory <= limit
+    assert found.simulation.schedule.order.tolist() == order
+    return found.time < early.time
+
+
+def test_late_stores_fit_and_take_no_more_time():
+    for seed in range(100):
+        graph = random_graph(random := Random(seed))
+        compared_late_stores(graph, *copies.random_copies(random, graph)[:2], random)
+    assert sum(compared_late_stores(*queued_copies(random), random) for random in map(Random, range(300))) > 10
+
+
+def all_late_stores(loads, order):
+    """Rows of stores at all places of the values that are loaded, in all orders at one place."""
+    first = {x: order.index(x) + 1 for _, x in loads}
+    last = {x: step for step, x in reversed(loads)}
+    for steps in itertools.product(*(range(first[x], last[x] + 1) for x in first)):
+        rows = list(zip(steps, first, strict=True))
+        yield from {tuple(sorted(each, key=lambda row: row[0])) for each in itertools.permutations(rows)}
+
+
+def test_late_stores_are_the_best_of_all_places():
+    for seed in range(10):
+        graph, order, loads = queued_copies(Random(seed))
+        link, schedule = Link(1e6, 1e6, 0, share=1), Schedule(order, loads)
+        limit = simulate(graph, schedule).peak_memory
+        found = with_late_stores(graph, schedule, link, limit)
+        for stores in all_late_stores(loads, order):
+            placed = simulate(graph, linger(graph, Schedule(order, loads, stores=stores), link, limit))
+            if placed.peak_memory <= limit and len(placed.schedule.loads) == len(loads):
+                assert found.time <= timeline(placed, link).time
 
 
 def test_times_of_copies_are_computed_once_for_each_link():

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from remat_algos.kernels.search import BLOCK, MOVES
 
 from remat_algos.context import Clock, OutOfTime, until_stopped
+from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
@@ -79,15 +80,15 @@ def constraints(draw, graph):
     return Constraints.of(graph, rules)
 
 
-@dataclass(frozen=True)
-class FixedTimes:
+class FixedTimes(Link):
     """A link whose copies take given times."""
 
-    out_time: np.ndarray
-    in_time: np.ndarray
+    def __init__(self, out_time, in_time):
+        super().__init__(1, 1, 0)
+        object.__setattr__(self, "copy_times", (out_time, in_time))
 
     def times(self, graph):
-        return self.out_time, self.in_time
+        return self.copy_times
 
     def ticks(self, graph):
         return 1

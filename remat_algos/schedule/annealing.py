@@ -17,7 +17,7 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.schedule.timeline import linger, timeline
+from remat_algos.schedule.store_order import with_late_stores
 
 WORK_OF_MOVE = 30  # work of a typical move
 FIRST_WORK = 4_000  # work for each node in a search of the first round
@@ -141,11 +141,11 @@ class Annealer:
         )
 
     def annealed(self, schedule: Schedule, limit: int, start: str, moves: int = 0) -> Annealed:
-        """A schedule, simulated; with a link, memory lingers while its store runs, as far as it fits."""
+        """A schedule, simulated; with a link, memory lingers and stores wait, as far as that is good."""
         if self.link is None:
             return Annealed(simulate(self.graph, schedule), start, moves)
-        simulation = simulate(self.graph, linger(self.graph, schedule, self.link, limit))
-        return Annealed(simulation, start, moves, timeline(simulation, self.link).last)
+        played = with_late_stores(self.graph, schedule, self.link, limit)
+        return Annealed(played.simulation, start, moves, played.last)
 
     def key(self, annealed: Annealed, limit: int) -> tuple[bool, bool, int, int]:
         """Sort key: schedules above the limit after those within it, violated constraints last."""

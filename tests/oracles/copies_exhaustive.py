@@ -1,7 +1,7 @@
 """The least time of small graphs over all orders, all runs and all copies to the host and back.
 
-Best first over what is on the device and on the host. An action frees, loads or runs; which values of a node are
-stored, and in which order, is chosen when it runs first. Between two runs frees come before loads. Of two ways to the
+Best first over what is on the device and on the host. An action stores, frees, loads or runs; a store may come after
+any run while its value is there. Between two runs stores come before frees, and these before loads. Of two ways to the
 same place one is left out if no engine and no copy is earlier in it. Also left out are frees where all fits, and runs
 and loads on which no missing output rests. No simulator is used.
 
@@ -15,6 +15,7 @@ import itertools
 from tests.oracles.plain import plain
 
 OUT, IN = "out", "in"
+STORING, FREEING, LOADING = range(3)  # what may still come before the next run
 
 
 def least_time(graph, limit, out_time=None, in_time=None, most=10**9):
@@ -59,12 +60,12 @@ def least_time(graph, limit, out_time=None, in_time=None, most=10**9):
         total = max(times[1], times[2], clock + estimates[place])
         heapq.heappush(queue, (total, -next(count), place, times))
 
-    push((frozenset(), frozenset(), frozenset(), False), (0, 0, 0, {}))
+    push((frozenset(), frozenset(), frozenset(), STORING), (0, 0, 0, {}))
     while queue:
         total, _, place, times = heapq.heappop(queue)
         if not any(times is other for other in labels[place]):
             continue
-        live, made, stored, loading = place
+        live, made, stored, phase = place
         clock, out_free, in_free, ends = times
         missing = g.outputs - live
         if not missing:
@@ -82,19 +83,17 @@ def least_time(graph, limit, out_time=None, in_time=None, most=10**9):
             if not reads <= live or live & own - g.outputs or weigh(live) + weigh(own) + g.workspace[v] > limit:
                 continue
             end = max([clock, *(ends.get((IN, x), 0) for x in reads)]) + g.compute[v]
-            for copied in sequences(own & allowed) if v not in made else [()]:
-                engine, after = max(out_free, end) if copied else out_free, dict(ends)
-                for x in copied:
-                    engine += out_time[x]
-                    after[OUT, x] = engine
-                push((live | own, made | {v}, stored | set(copied), False), (end, engine, in_free, after))
-        for x in live - g.outputs if tight and not loading else ():
+            push((live | own, made | {v}, stored, STORING), (end, out_free, in_free, ends))
+        for x in (live & allowed) - stored if phase == STORING else ():
+            end = max(clock, out_free) + out_time[x]
+            push((live, made, stored | {x}, STORING), (clock, end, in_free, ends | {(OUT, x): end}))
+        for x in live - g.outputs if tight and phase <= FREEING else ():
             until = max(clock, ends.get((OUT, x), 0), ends.get((IN, x), 0))
-            push((live - {x}, made, stored, False), (until, out_free, in_free, ends))
+            push((live - {x}, made, stored, FREEING), (until, out_free, in_free, ends))
         for x in stored - live:
             if any(x in g.reads[v] and rests[v] & missing for v in needed):
                 end = in_free + in_time[x]
-                push((live | {x}, made, stored, True), (clock, out_free, end, ends | {(IN, x): end}))
+                push((live | {x}, made, stored, LOADING), (clock, out_free, end, ends | {(IN, x): end}))
     return None
 
 
@@ -113,8 +112,3 @@ def no_later(times, other):
     return all(times[i] <= other[i] for i in range(3)) and all(
         end <= ends.get(copy, other[0]) for copy, end in times[3].items()
     )
-
-
-def sequences(values):
-    """All sequences of some of the values."""
-    return (each for size in range(len(values) + 1) for each in itertools.permutations(sorted(values), size))
