@@ -17,6 +17,10 @@ READ_LIMIT = 2**29
 """Maximum decompressed bytes of a file; `LIMIT_VARIABLE` in the environment overrides it."""
 LIMIT_VARIABLE = "REMAT_READ_LIMIT"
 
+MAX_EXPANSION = 200
+"""Decompressed bytes per compressed byte: rows of a table are 20 to 50, zeros 1,000."""
+_ALWAYS_EXPANDED = 2**22
+
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _PIECE = 2**20
@@ -80,7 +84,10 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     except (OSError, ValueError) as error:  # ValueError: an impossible file name
         raise unreadable(path, error) from error
     if data is not None and data[:2] == _GZIP:
-        data = _decompressed(data, limit, shown)
+        packed = len(data)
+        data = _decompressed(data, min(limit, expanded_limit(packed)), shown)
+        if data is None and expanded_limit(packed) < limit:
+            raise GraphError(f"{shown}: {packed:,} bytes of gzip hold over {MAX_EXPANSION} times as much; unpack them")
     if data is None:
         raise too_large(shown)
     return data
@@ -133,6 +140,17 @@ def read_limit() -> int:
         return parse_bytes(wanted) if wanted else READ_LIMIT
     except ValueError as error:
         raise GraphError(f"the environment variable {LIMIT_VARIABLE}: {error}") from error
+
+
+def expanded_limit(packed: int) -> int:
+    """Maximum number of bytes that so many compressed ones are expanded to.
+
+    Examples
+    --------
+    >>> expanded_limit(10), expanded_limit(10**6)
+    (4194304, 200000000)
+    """
+    return max(_ALWAYS_EXPANDED, MAX_EXPANSION * packed)
 
 
 def too_large(what: str) -> GraphError:

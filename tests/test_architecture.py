@@ -21,6 +21,7 @@ PACKAGE = "remat_algos"
 ROOMS = (
     *(
         "namespace",
+        "forks",
         "cache_folder",
         "kernels",
         "errors",

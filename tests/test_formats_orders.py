@@ -296,7 +296,7 @@ FAULTS = {
     "JSON with true": ('["A", true]', "neither the name nor the id of a node"),
     "JSON with a list": ("[[0, 1]]", "neither the name nor the id of a node"),
     "JSON that ends early": ('["A", "B"', "not valid JSON"),
-    "JSON that is very deep": ("[" * 100_000, "not valid JSON"),
+    "JSON that is very deep": ("[" * 100_000, "objects and lists are nested deeper than 64 levels"),
     # plans and graphs
     "a graph as JSON": (to_json(ABC), 'not a plan: it has no "format": "remat-plan" with a "schedule"'),
     "a plan without a schedule": (

@@ -1,6 +1,8 @@
 """Sweeps: jobs and their files, results that survive workers and drivers, and jobs that go wrong."""
 
+import csv
 import errno
+import io
 import json
 import os
 import re
@@ -168,7 +170,7 @@ def test_jobs_are_read_from_lines_and_from_a_table(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("jobs.jsonl", '{"graph": "a"}\n{"graph": \n', "jobs.jsonl, line 2: it is not JSON"),
+        ("jobs.jsonl", '{"graph": "a"}\n{"graph": \n', "jobs.jsonl, line 2: not valid JSON"),
         ("jobs.jsonl", '{"graph": "a"}\n[1]\n', "jobs.jsonl, line 2: it is [1]; give an object with a graph"),
         ("jobs.jsonl", "", "jobs.jsonl holds no jobs"),
         ("jobs.csv", "graph,budget\na,50%,1\n", "jobs.csv, line 2: it has more cells than the first line has names"),
@@ -629,6 +631,28 @@ def test_a_driver_that_ends_leaves_the_claims_and_signs_of_others(tmp_path):
     assert not Claims(store).claim("job")
 
 
+def test_other_files_among_the_claims_are_left_alone(tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    claims = Claims(store)
+    for name in ("README", ".DS_Store", "notes.txt", "job.x", "job.1.swp", f"job.{'9' * 200}", "other.0"):
+        (claims.claims / name).write_bytes(b"\xff\0 is no driver")
+    (claims.claims / "folder.0").mkdir()
+    assert claims.claim("job")
+    assert claims.claim("other")
+    assert claims.claim("folder")
+    claims.close()
+    assert {"README", ".DS_Store", "notes.txt", "job.x", "folder.0"} <= {file.name for file in claims.claims.iterdir()}
+
+
+def test_texts_of_a_table_are_no_formulas_for_a_spreadsheet(swept):
+    texts = {"graph": "=cmd|' /C calc'!A0", "reason": "+1+1", "host": "@SUM(1)", "solver": "-x", "method": "\tx"}
+    row = swept[0] | texts | {"seed": -5}
+    table = SweepResults(swept.folder, (row,)).csv()
+    (cells,) = csv.DictReader(io.StringIO(table))
+    assert {name: cells[name] for name in texts} == {name: f"'{text}" for name, text in texts.items()}
+    assert cells["seed"] == "-5"
+
+
 def test_a_claim_is_for_one_driver_and_goes_on_to_the_next_when_that_dies(tmp_path):
     store = SweepFolder(tmp_path / "results")
     first, second = Claims(store), Claims(store)
@@ -695,6 +719,15 @@ DAMAGE = {
     "other types": lambda line, plan: b'{"job": 1, "name": 2, "request": 3, "outcome": 4}\n' + plan,
     "no number": lambda line, plan: line.replace(b'"compute": ', b'"compute": null, "was": ') + plan,
     "another job": lambda line, plan: line.replace(b'"job": "', b'"job": "0') + plan,
+    "more than a float": lambda line, plan: line.replace(b'"cpu_seconds": ', b'"cpu_seconds": 1e400, "was": ') + plan,
+    "a huge number": lambda line, plan: line.replace(b'"compute": ', b'"compute": 1%s, "was": ' % (b"0" * 99)) + plan,
+    "not a number": lambda line, plan: line.replace(b'"gap": ', b'"gap": NaN, "was": ') + plan,
+    "no time": lambda line, plan: line.replace(b'"seconds": ', b'"seconds": -Infinity, "was": ') + plan,
+    "a flag": lambda line, plan: line.replace(b'"peak_memory": ', b'"peak_memory": true, "was": ') + plan,
+    "deep": lambda line, plan: line.replace(b'"stop": ', b'"stop": %s, "was": ' % (b"[" * 9999 + b"]" * 9999)) + plan,
+    "a list for a reason": lambda line, plan: line.replace(b'"stop": ', b'"reason": [], "stop": ') + plan,
+    "a list for a seed": lambda line, plan: line.replace(b'"seed": ', b'"seed": [], "was": ') + plan,
+    "no text": lambda line, plan: line.replace(b'"name": "', b'"name": "\xff') + plan,
     "text for a time": lambda line, plan: line.replace(b'"cpu_seconds": ', b'"cpu_seconds": "long", "was": ') + plan,
 }
 

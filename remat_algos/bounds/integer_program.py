@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from remat_algos.forks import release_after_fork
 from remat_algos.ir.arrays import Int64
 
 SOLVED, STOPPED, INFEASIBLE = 0, 1, 2  # status of a result
@@ -167,6 +168,17 @@ def _without_debug_lines() -> Iterator[None]:
             state.users -= 1
             if state.users == 0:
                 _restore(state, *c)
+
+
+def _in_child() -> None:
+    """Give C its stream back in a process that was forked while threads were in HiGHS; the file is the parent's."""
+    state, c = _Diversion, _c_library()
+    if state.usual is not None and c is not None:
+        c[1].value = state.usual
+    state.users, state.usual, state.stream = 0, None, None
+
+
+release_after_fork(_Diversion.lock, _in_child)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MARGIN = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
+NARROWEST = 20  # columns for which text is laid out
 PROGRESS_COLUMNS = 120  # of the progress line
 LOG_COLUMNS = 1000  # of one in a file
 LISTING = 25  # column of the summaries in a list of solvers or allocators
@@ -33,10 +34,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
     """List registered functions below the options, each with its summary and its options after their flag."""
-    from shutil import get_terminal_size
     from textwrap import fill
 
-    width, indent = get_terminal_size().columns - 2, " " * LISTING
+    width, indent = terminal_columns() - 2, " " * LISTING
     lines = [f"{title}:"]
     for entry in entries:
         lines.append(fill(f"  {entry.name:<{LISTING - 3}} {entry.summary}", width, subsequent_indent=indent))
@@ -71,6 +71,13 @@ def print_error(text: str) -> None:
     words = printable(" ".join(text.split()))
     width = _columns(sys.stderr)
     print("\n".join(wrapped(words, width, indent="  ") if width else [words]), file=sys.stderr)
+
+
+def terminal_columns() -> int:
+    """Columns of the terminal, or of COLUMNS, at least `NARROWEST`."""
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns, NARROWEST)
 
 
 def _columns(file: TextIO) -> int:
@@ -161,7 +168,7 @@ def progress_line(
     with console.status("searching") as status:
 
         def show(done: int, total: int, what: str) -> None:
-            width = min(PROGRESS_COLUMNS, console.width) - SPINNER
+            width = min(PROGRESS_COLUMNS, max(console.width, NARROWEST)) - SPINNER
             text = progress_text(done, total, what, time.monotonic() - begun, width, keeps=keeps)
             status.update(text.replace("[", r"\["))
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from remat_algos.cli.output import print_picture, print_row, writable
+from remat_algos.cli.output import print_picture, print_row, terminal_columns, writable
 from remat_algos.text.wording import shortened, shortened_path
 
 PICTURES = ("memory", "schedule", "graph", "matrix")
@@ -47,9 +47,7 @@ def draw(
 
     if plot == TEXT:
         if sys.stdout.isatty():
-            from shutil import get_terminal_size
-
-            options["width"] = min(WIDEST, get_terminal_size().columns)
+            options["width"] = min(WIDEST, terminal_columns())
         print_picture(getattr(pictures, f"{picture}_text")(subject, **options))
         return
 

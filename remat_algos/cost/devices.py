@@ -15,7 +15,8 @@ from remat_algos.errors import GraphError
 from remat_algos.files import read_text
 from remat_algos.ir.arrays import brief, by_fields
 from remat_algos.text.units import parse_bytes
-from remat_algos.text.wording import first_line, quoted, shortened_path
+from remat_algos.text.untrusted_json import json_of
+from remat_algos.text.wording import quoted, shortened_path
 
 FORMAT, VERSION = "remat-device", 1
 LAUNCH = 5e-6
@@ -338,11 +339,11 @@ def _plain(name: str) -> str:
 
 def _read(file: Path, remedy: str = _MISSING) -> Device:
     try:
-        record = json.loads(read_text(file))
+        record = json_of(read_text(file))
     except GraphError as error:
         raise GraphError(f"{error}{'' if file.exists() else remedy}") from error
-    except (ValueError, RecursionError) as error:
-        raise GraphError(f"{shortened_path(file)}: not valid JSON ({first_line(error)}); is the file whole?") from error
+    except ValueError as error:
+        raise GraphError(f"{shortened_path(file)}: {error}; is the file whole?") from error
     try:
         return _device(record)
     except GraphError as error:
@@ -352,7 +353,7 @@ def _read(file: Path, remedy: str = _MISSING) -> Device:
 def _device(record: Any) -> Device:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise GraphError(f'not a device: expected "format": "{FORMAT}"')
-    if type(record.get("version")) is not int or record["version"] != VERSION:
+    if isinstance(record.get("version"), bool) or record.get("version") != VERSION:
         raise GraphError(
             f"version {quoted(record.get('version'))} is not supported; this release reads version {VERSION}"
         )

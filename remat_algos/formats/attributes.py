@@ -14,6 +14,7 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS, OF_NODES,
 from remat_algos.formats.row_writer import Record, records_of, scale_shows
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.tables import Tables
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import quoted, shortened
 
 NODE_ATTRIBUTES: Known = {
@@ -163,7 +164,7 @@ def _add_graph_attributes(tables: Tables, graph: Texts) -> None:
         tables.compute_scale = int(graph["compute_scale"])
     if graph.get("derivation"):
         try:
-            derivation = json.loads(graph["derivation"])
+            derivation = json_of(graph["derivation"])
         except (ValueError, RecursionError) as error:
             raise GraphError(f"{source}: derivation is not valid JSON; leave it out") from error
         tables.derivation = Derivation.of(derivation, source).record()

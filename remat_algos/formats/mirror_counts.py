@@ -17,7 +17,8 @@ from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
 from remat_algos.plan.record import FORMAT
-from remat_algos.text.wording import first_line, shortened, shortened_path
+from remat_algos.text.untrusted_json import json_of
+from remat_algos.text.wording import shortened, shortened_path
 
 COLUMNS: Known = {"node": ("name", "id"), "count": ("mirror_count",)}
 FORMS = "a table with the columns node and count, or a JSON object of names and counts"
@@ -75,14 +76,14 @@ def _of_table(text: str, source: str) -> list[Row]:
 
 def _of_json(text: str, source: str) -> list[Row]:
     try:
-        found = json.loads(text, object_pairs_hook=tuple)  # so that a repeated name is noticed
-    except (ValueError, RecursionError) as error:
-        raise GraphError(f"{source}: not valid JSON ({first_line(error)}); give {FORMS}") from error
-    if not isinstance(found, tuple):
+        found = json_of(text)
+    except ValueError as error:
+        raise GraphError(f"{source}: {error}; give {FORMS}") from error
+    if not isinstance(found, dict):
         raise GraphError(f"{source}: not a JSON object; give {FORMS}")
-    if ("format", FORMAT) in found:
+    if found.get("format") == FORMAT:
         raise GraphError(f"{source}: a plan, not mirror counts; give {FORMS}")
-    return [(source, name, count) for name, count in found]
+    return [(source, name, count) for name, count in found.items()]
 
 
 def _counts(graph: ComputationGraph, rows: Iterable[Row]) -> Int64:

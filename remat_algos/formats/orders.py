@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +24,8 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiated, link_of
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.text.wording import first_line, shortened, shortened_path
+from remat_algos.text.untrusted_json import json_of
+from remat_algos.text.wording import shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -296,9 +296,9 @@ def _node(graph: ComputationGraph, ids: Mapping[str, int], step: str | int, plac
 
 def _json(text: str, source: str) -> Order:
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"{source}: not valid JSON ({first_line(error)}); give {FORMS}") from error
+        content = json_of(text)
+    except ValueError as error:
+        raise PlanError(f"{source}: {error}; give {FORMS}") from error
     if isinstance(content, dict):
         if content.get("format") != FORMAT or not isinstance(content.get("schedule"), list):
             raise PlanError(f'{source}: not a plan: it has no "format": "{FORMAT}" with a "schedule"; give {FORMS}')

@@ -171,14 +171,14 @@ def _check_limits(
         raise PlanError(f'"budget" of the plan has {listed(unknown, 3)}; it may have {listed(known)}')
     try:
         budget = Budget(**given)
+        limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
+        most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     except (TypeError, ValueError) as error:
         raise PlanError(f'"budget" of the plan is invalid: {error}') from error
-    limit = budget.memory_limit(allocator.base(graph), graph.resident_memory)
     if limit != record["limit"]:
         refuse(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
         refuse(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
-    most = budget.overhead_limit(graph.needed_compute, graph.labels.compute_scale)
     if most is not None and simulation.overhead > most:
         refuse(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
     constraints = Constraints.claimed(graph, record.get("constraints"))

@@ -402,7 +402,8 @@ def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: boo
 
 def plan_of(record: Mapping[str, Any], graph: ComputationGraph, strict: bool = False) -> Plan:
     """Verify the record of a plan; `strict` as in `checked`."""
-    found = checked(graph, shaped(record), strict)
+    record = shaped(record)
+    found = checked(graph, record, strict)
     details = record.get("details", {})
     return Plan(
         graph=found.graph,

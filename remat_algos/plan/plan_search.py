@@ -4,12 +4,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
 from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
+from remat_algos.forks import cached_property
 from remat_algos.plan.infeasible import budget_error, lowest_plan
 from remat_algos.plan.portfolio import Portfolio, lowest_run
 from remat_algos.plan.problem import Problem

@@ -17,6 +17,7 @@ from remat_algos.ir.differentiate import differentiate_as
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.search_report import COUNT, DETAILS
 from remat_algos.schedule.schedule import Copies
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import quoted, shortened, shortened_path
 
 FORMAT, VERSION = "remat-plan", 1
@@ -53,6 +54,9 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
 """Entries of a plan with a link, which has all of them; a plan without one has none."""
 TIME_KINDS = {"bound": (int, float, type(None))}
 """Entries of a plan with a link that are times: of a plan without one compute, which is whole."""
+WHOLE = {name for name, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
+WHOLE |= {"version", "schedule", "loads", "lingering", "offsets", "peak_bound"}
+"""Entries of whole numbers, which JSON may write as 1.0."""
 _KIND_NAMES = {
     str: "text",
     int: "a whole number",
@@ -67,16 +71,12 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object in a file; PlanError, with line and column, for anything else."""
     file = Path(path)
     try:
-        record = json.loads(read_text(file))
+        record = json_of(read_text(file))
     except GraphError as error:
         raise PlanError(str(error)) from error
-    except json.JSONDecodeError as error:
-        fault = f"not valid JSON at line {error.lineno}, column {error.colno} ({shortened(error.msg)})"
-        raise PlanError(
-            f"{shortened_path(file.name)}: {fault}; give the whole of what `remat solve -o` wrote"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"{shortened_path(file.name)}: not a plan: it cannot be read as JSON") from error
+    except ValueError as error:
+        remedy = "give the whole of what `remat solve -o` wrote"
+        raise PlanError(f"{shortened_path(file.name)}: {error}; {remedy}") from error
     if not isinstance(record, dict):
         raise PlanError(f"{shortened_path(file.name)}: not a plan: it is not a JSON object")
     return record
@@ -84,6 +84,8 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record, if every entry is present and of its type."""
+    whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
+    record = {name: _whole(entry) if name in whole else entry for name, entry in record.items()}
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:
@@ -99,6 +101,13 @@ def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
         raise PlanError(f'"bound_source" of the plan is {quoted(record["bound_source"])}; expected a text or null')
     _check_figures(record)
     return record
+
+
+def _whole(entry: Any) -> Any:
+    """An entry of whole numbers, with those that are written as 1.0 as int."""
+    if isinstance(entry, list):
+        return [_whole(each) for each in entry]
+    return int(entry) if isinstance(entry, float) and entry.is_integer() else entry
 
 
 def _check_figures(record: Mapping[str, Any]) -> None:

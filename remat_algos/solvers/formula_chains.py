@@ -6,7 +6,6 @@ completely, with or without a limit, so that on small graphs a larger limit neve
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.context import Clock
 from remat_algos.errors import BudgetError
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import is_count
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph

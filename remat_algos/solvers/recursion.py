@@ -2,12 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
 
 from remat_algos.context import Clock
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Bool, Int32, as_whole
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph

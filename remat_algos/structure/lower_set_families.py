@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import as_list, check_fields, checked_arguments
 from remat_algos.errors import GraphError
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32, Int64, by_fields, check_place, frozen, sealed
 from remat_algos.ir.csr import check_indptr, gather_rows, row_of, select_entries
 from remat_algos.ir.graph import ComputationGraph

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -25,10 +26,14 @@ from remat_algos.files import make_folder, write_whole
 from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import shortened, shortened_path
 
 FORMAT, VERSION = "remat-sweep", 1
 NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
+COUNTS = ("limit", "resident_memory", "host_peak", "bound", "steps", "reached", "least", "tries")
+TEXTS = ("reason", "method", "bound_source", "stop", "host")
+TEXTS_ASKED = ("graph", "version", "solver", "effort")
 MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # of a result, if they are known
 OWN = ("sweep.json", "graphs", "sources.json", "results", "claims", "drivers")
 LEASE = 120.0
@@ -61,7 +66,7 @@ class SweepFolder:
         self.path, shown = path, shortened_path(path)
         mark = path / "sweep.json"
         try:
-            record = json.loads(mark.read_bytes())
+            record = json_of(mark.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
             if not create:
                 raise SweepError(f"{shown} is not the folder of a sweep; name that of `remat sweep -o`") from None
@@ -115,7 +120,7 @@ class SweepFolder:
     def sources(self) -> dict[str, str]:
         """Ids of graphs by what they came from; those whose file is missing are left out."""
         try:
-            known = json.loads((self.path / "sources.json").read_bytes())
+            known = json_of((self.path / "sources.json").read_bytes())
         except (OSError, ValueError):
             return {}
         there = {file.stem for file in (self.path / "graphs").glob("*.npz")}
@@ -143,13 +148,16 @@ class SweepFolder:
         try:
             with open(self.result_file(job), "rb") as file:
                 return _figures(file.readline(), job)
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
     def figures(self) -> Iterator[dict[str, Any] | None]:
         """The first line of each result; None for a file that is damaged, or under the name of another job."""
         for part, entry in self._files():
             job = entry.name.removesuffix(".json")
+            if not entry.is_file():  # a folder, a pipe, a link to nothing
+                yield None
+                continue
             with open(entry.path, "rb") as file:
                 yield _figures(file.readline(), job) if job[:2] == part else None
 
@@ -179,21 +187,35 @@ def _id(data: bytes) -> str:
 def _figures(line: bytes, job: str) -> dict[str, Any] | None:
     """The figures of a line; None if it holds none of this job."""
     try:
-        figures = json.loads(line)
+        figures = json_of(line)
         request = figures["request"]
         asked = {"graph", "version", "budget", "solver", "effort", "seed", "options"} <= request.keys()
         budgets = {"memory", "overhead", "device"} <= request["budget"].keys()
-        texts = all(isinstance(each, str) for each in (figures["name"], request["graph"], request["solver"]))
-        numbers = all(isinstance(figures[name], int) for name in NUMBERS if figures["outcome"] == PLANNED)
-        measured = all(isinstance(figures.get(name), int | float | None) for name in MEASURED)
+        texts = all(isinstance(each, str) for each in (figures["name"], *(request[name] for name in TEXTS_ASKED)))
+        texts = texts and all(isinstance(figures.get(name), str | None) for name in TEXTS)
+        numbers = all(type(figures[name]) is int for name in NUMBERS if figures["outcome"] == PLANNED)
+        numbers = numbers and all(_is_whole(figures.get(name)) for name in (*NUMBERS, *COUNTS))
+        measured = all(_is_number(figures.get(name)) for name in MEASURED)
+        simple = all(isinstance(each, str | int | None) for each in (*request["budget"].values(), request["seed"]))
         versions = isinstance(figures.get("versions", {}), dict)
-        whole = asked and budgets and texts and numbers and measured and versions
+        whole = asked and budgets and texts and numbers and measured and simple and versions
         return figures if whole and figures["job"] == job and figures["outcome"] in OUTCOMES else None
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
+def _is_whole(entry: Any) -> bool:
+    return entry is None or type(entry) is int
+
+
+def _is_number(entry: Any) -> bool:
+    return entry is None or type(entry) is int or type(entry) is float
+
+
 # ---------------------------------------------------------------- several drivers
+
+_CLAIM = re.compile(r".+\.[0-9]{1,9}")
+_TOKEN = re.compile(rb"[0-9a-f]+-[0-9a-f]+")
 
 _LIVE = set[str]()
 """Drivers of this process: it may have had others, which ended without removing their signs."""
@@ -262,7 +284,8 @@ class Claims:
         for job in list(self.owned):
             self.leave(job)
         with contextlib.suppress(OSError):
-            for claim in sorted(self.claims.iterdir(), reverse=True):
+            claims = (claim for claim in self.claims.iterdir() if _CLAIM.fullmatch(claim.name))
+            for claim in sorted(claims, reverse=True):
                 above = claim.with_suffix(f".{int(claim.suffix[1:]) + 1}")
                 if self.folder.result_file(claim.stem).exists() and not self._lives(claim) and not above.exists():
                     claim.unlink(missing_ok=True)
@@ -278,19 +301,21 @@ class Claims:
     def _lives(self, claim: Path) -> bool:
         """True if the driver that made a claim lives; a claim that has gone meanwhile is tried again later."""
         try:
-            token = claim.read_text()
+            token = claim.read_bytes()
             if not token:  # being written
                 return self._now() - claim.stat().st_mtime < self.lease
         except FileNotFoundError:
             return True
-        if token == self.token:
+        except OSError:  # a folder, for example
             return False
-        return self._shows_life(self.drivers / f"{token}.json")
+        if token == self.token.encode():
+            return False
+        return _TOKEN.fullmatch(token) is not None and self._shows_life(self.drivers / f"{token.decode()}.json")
 
     def _shows_life(self, sign: Path) -> bool:
         """True if the driver of a sign lives, as far as can be known here."""
         try:
-            record = self._signs.get(sign) or self._signs.setdefault(sign, json.loads(sign.read_bytes()))
+            record = self._signs.get(sign) or self._signs.setdefault(sign, json_of(sign.read_bytes()))
             if record["machine"] == _machine():
                 if record["process"] == _process(os.getpid()):
                     return sign.stem in _LIVE

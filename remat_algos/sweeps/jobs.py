@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
 from importlib.metadata import version
@@ -30,6 +30,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.request import Request
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import AUTO, list_solvers
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import did_you_mean, listed, quoted, shortened, shortened_path
 
 VERSION = version("remat_algos")
@@ -310,18 +311,9 @@ def _lines(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
 
 def _line(line: str) -> Any:
     try:
-        return json.loads(line, object_pairs_hook=_object)
-    except SweepError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise SweepError("it is not JSON; write an object, or leave the line empty") from error
-
-
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object none of whose keys stands there twice."""
-    if twice := [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]:
-        raise SweepError(f"key {quoted(twice[0])} is given twice; keep one")
-    return dict(pairs)
+        return json_of(line)
+    except ValueError as error:
+        raise SweepError(f"{error}; write an object, or leave the line empty") from error
 
 
 def _rows(text: str) -> Iterator[tuple[int, Callable[[], Any]]]:
@@ -353,8 +345,8 @@ def _cell(name: str, cell: str) -> Any:
     if cell.lower() in ("true", "false"):  # as spreadsheets write them
         return cell.lower() == "true"
     try:
-        return json.loads(cell)
-    except (ValueError, RecursionError):
+        return json_of(cell)
+    except ValueError:
         return cell
 
 

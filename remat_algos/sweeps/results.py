@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import io
 import json
@@ -19,12 +18,14 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
 from remat_algos.files import write_whole
+from remat_algos.formats.csv_tables import table_text
 from remat_algos.ir.arrays import by_fields
 from remat_algos.plan.plan import Plan, plan_of
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.sweeps.worker import FAILED, OUTCOMES, PLANNED
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import fine_percent, format_seconds
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import counted, one_line, shortened, shortened_path
 
 COLUMNS = (
@@ -186,7 +187,7 @@ class SweepResults(Sequence[dict[str, Any]]):
             reason = shortened(self.rows[i]["reason"], LONGEST)
             raise PlanError(f"row {shortened(i)} has no plan: {shortened(outcome)}, {reason}")
         try:
-            record = json.loads(store.plan_text(job))
+            record = json_of(store.plan_text(job))
         except (OSError, ValueError):
             record = None
         if not isinstance(record, dict):
@@ -195,12 +196,8 @@ class SweepResults(Sequence[dict[str, Any]]):
         return plan_of(record, store.read_graph(self.rows[i]["graph_id"]))
 
     def csv(self) -> str:
-        """The table as CSV."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([row[name] for name in COLUMNS] for row in self.rows)
-        return text.getvalue()
+        """The table as CSV; a text that a spreadsheet would take for a formula has `'` before it."""
+        return table_text(COLUMNS, ([row[name] for name in COLUMNS] for row in self.rows))
 
     @checked_arguments
     def save(self, path: str | os.PathLike[str]) -> None:

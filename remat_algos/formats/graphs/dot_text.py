@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import IO, Any, NoReturn
 
 from remat_algos.errors import GraphError, warn
+from remat_algos.forks import release_after_fork
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
 from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.registry import GraphFormat
@@ -39,6 +40,9 @@ MAX_NESTED = 4
 MAX_REPEATED = 500
 """Statements of one node: pydot looks at all earlier ones for each."""
 
+MAX_EDGES = 100_000
+"""Edges: `{a b} -> {c d}` is four, so a short text may have millions."""
+
 _NO_STATEMENT = frozenset(("->", "--", "=", ":"))
 """What stands before or behind a name that is not a statement of its own."""
 
@@ -47,6 +51,7 @@ _END = "the_end_of_the_file"
 
 _LOCK = threading.Lock()
 """pydot reads one text at a time."""
+release_after_fork(_LOCK)
 
 Texts = dict[str, str]
 
@@ -137,6 +142,7 @@ class _DotReader:
             kind = part.obj_dict["type"]
             if kind == "edge":
                 tails, heads = (self._end(end, node, edge) for end in part.obj_dict["points"])
+                self._count_edges(len(tails) * len(heads))
                 self.drawing.edges += [(u, v, {**edge, **attributes}) for u in tails for v in heads]
                 named += [*tails, *heads]
             elif kind == "subgraph":
@@ -151,6 +157,11 @@ class _DotReader:
             elif graph.get_type() == "digraph":
                 self.drawing.graph.update(attributes)
         return list(dict.fromkeys(named))
+
+    def _count_edges(self, number: int) -> None:
+        """Refuse more edges between braces than a text of the longest length can list."""
+        if len(self.drawing.edges) + number > MAX_EDGES:
+            _fail(self.source, f"there are more than {MAX_EDGES:,} edges between braces; give the graph as JSON or npz")
 
     def _end(self, end: Any, node: Texts, edge: Texts) -> list[str]:
         """The nodes at one end of an arrow: a name, perhaps with a port, or the inside of braces."""

@@ -20,7 +20,7 @@ from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.decimals import decimal
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import quoted, shortened
 
 _START = re.compile(r"\s*([{[])")
@@ -119,18 +119,9 @@ def _parse(text: str, source: str) -> Tables:
 def _load(text: str, source: str) -> Any:
     """The parsed text, decimals exact; GraphError with line and column if it is not JSON."""
     try:
-        return json.loads(
-            text, parse_float=decimal, parse_constant=lambda name: _fail(source, f"{name} is not a number")
-        )
-    except json.JSONDecodeError as error:
-        _fail(
-            source,
-            f"not valid JSON at line {error.lineno}, column {error.colno} ({shortened(error.msg)}); is the file whole?",
-        )
+        return json_of(text, exact=True)
     except ValueError as error:
-        _fail(source, f"a number in it cannot be read ({str(error).split(';')[0]})")
-    except RecursionError:
-        _fail(source, "nested too deeply to be a graph")
+        _fail(source, f"{error}; is the file whole?")
 
 
 def _tables(record: Any, source: str) -> Tables:

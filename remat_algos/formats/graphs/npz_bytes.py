@@ -13,13 +13,14 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.files import read_limit, too_large
+from remat_algos.files import MAX_EXPANSION, expanded_limit, read_limit, too_large
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
+from remat_algos.text.untrusted_json import json_of
 from remat_algos.text.wording import first_line, quoted, shortened
 
 VERSION = 1
@@ -81,7 +82,11 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
     Broken archives raise errors of many kinds.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        if sum(member.file_size for member in archive.infolist()) > read_limit():
+        members = archive.infolist()
+        texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory
+        if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
+            raise GraphError(f"{source}: names hold over {MAX_EXPANSION} times their packed bytes; write it anew")
+        if sum(member.file_size for member in members) > read_limit():
             raise too_large(source)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: np.asarray(arrays[name]) for name in arrays.files if names is None or name in names}
@@ -118,7 +123,7 @@ def _parse(data: bytes, source: str) -> dict[str, Any]:
     """Arguments for `ComputationGraph.from_arrays`."""
     try:
         stored = load_arrays(data, source)
-        rest = json.loads(bytes(stored.pop("remat_graph")))
+        rest = json_of(bytes(stored.pop("remat_graph")))
         return _arguments(stored, rest, source)
     except GraphError:
         raise

@@ -2,12 +2,12 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
 
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.layered_layout import LayeredLayout, layout
 from remat_algos.schedule.simulation import Simulation

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.context import Clock, Progress
+from remat_algos.forks import cached_property
 from remat_algos.ir.arrays import Int32
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.reproduce.echo2020.networks import Workload, inputs_kept, weights, without_inputs

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from remat_algos.context import Clock, Progress
+from remat_algos.forks import cached_property
 from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph

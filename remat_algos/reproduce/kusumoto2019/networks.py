@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from remat_algos.context import Progress
+from remat_algos.forks import cached_property
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.reproduce.kusumoto2019.canonical_plans import (
     CanonicalPlan,
