@@ -4,10 +4,16 @@ import json
 import os
 
 import pytest
+from hypothesis import given
 
 from remat_algos.cli.main import main
-from remat_algos.formats.graph_files import read_graph
+from remat_algos.errors import GraphError
+from remat_algos.formats.graph_files import read_graph, write_graph
+from remat_algos.formats.graphs import edge_list, pace_text
+from remat_algos.ir.csr import row
 from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from tests.strategies import graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 
@@ -64,6 +70,47 @@ def test_tables_are_several_files_and_have_no_place_for_the_unit(convert):
     assert read_graph("new.nodes.csv").hash == read_graph("net.dot").hash
 
 
+@pytest.mark.parametrize("output", ["new.txt", "new.edges", "new.gr"])
+def test_edges_alone_are_written_and_what_is_left_out_is_told(convert, output):
+    code, out, err = convert("net.dot", output)
+    names = "names, " if output == "new.gr" else ""
+    missing = f"left out     {names}sizes, costs, several values of a node: the format cannot represent it"
+    assert (code, err) == (0, "")
+    assert " ".join(out.split()) == " ".join(f"net.dot: 3 nodes written {output} {missing}".split())
+    graph, again = read_graph("net.dot"), read_graph(output)
+    assert [row.tolist() for row in again.predecessors] == [row.tolist() for row in graph.predecessors]
+    assert output == "new.gr" or again.node_names() == graph.node_names()
+
+
+@given(graph=graphs(min_nodes=1))
+def test_edges_that_are_written_are_read_again(graph):
+    for form in (edge_list.GRAPH_FORMAT, pace_text.GRAPH_FORMAT):
+        if form is edge_list.GRAPH_FORMAT and graph.n_nodes > 1 and not graph.read_indices.size:
+            with pytest.raises(GraphError, match="the graph has no edges"):
+                form.write(graph)
+            continue
+        again = ComputationGraph.from_tables(form.read(form.write(graph), "it"))
+        edges = [
+            {(names[u], names[v]) for v in range(each.n_nodes) for u in row(*each.predecessors, v, "node")}
+            for each, names in ((graph, graph.node_names()), (again, again.node_names()))
+        ]
+        if form is edge_list.GRAPH_FORMAT:
+            assert edges[0] == edges[1]
+        assert (len(edges[0]), graph.n_nodes) == (len(edges[1]), again.n_nodes)
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a->b", "key:", "{", "-", "=", "(x", "a = b"])
+def test_names_that_no_word_may_be_are_quoted(tmp_path, name):
+    graph = ComputationGraph.from_edges([("u", name), (name, "v")])
+    write_graph(graph, tmp_path / "g.txt")
+    assert read_graph(tmp_path / "g.txt").hash == graph.hash
+
+
+def test_a_name_that_quotes_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(GraphError, match="an edge list has no place for the name"):
+        write_graph(ComputationGraph.from_edges([("u", 'a"b')]), tmp_path / "g.txt")
+
+
 def test_gradients_on_request(convert):
     code, out, _ = convert("edges.txt", "new.nodes.csv", "--differentiate")
     *first, written, missing = out.splitlines()
@@ -114,8 +161,8 @@ def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
         (["X.csv", "X.nodes.csv"], "X.edges.csv is an input file of the graph; name another file"),
         (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is an input file of the graph"),
         (
-            ["net.dot", "new.txt"],
-            "new.txt: unknown ending; use .dot, .gv, .graphml, .json, .npz or .nodes.csv",
+            ["net.dot", "new.xyz"],
+            "new.xyz: unknown ending; use .dot, .gv, .txt, .edges, .graphml, .json, .npz, .gr or .nodes.csv",
         ),
         (["net.dot", "nowhere/new.json"], "there is no folder nowhere; make it first"),
         (["nothing.dot", "new.json"], "no such file: nothing.dot"),

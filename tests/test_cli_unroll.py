@@ -222,7 +222,7 @@ def test_counts_against_a_mark_are_told_with_their_file(remat, folder):
         (["--mirror", "nowhere.csv"], ["no such file: nowhere.csv"]),
         (["--mirror", "chain.edges.csv"], ["chain.edges.csv, line 1: missing column `node` (found: src, dst)"]),
         (["nowhere"], ["no such file: nowhere"]),
-        (["--mirror", "m.csv", "-o", "un.txt"], ["un.txt: unknown ending"]),
+        (["--mirror", "m.csv", "-o", "un.xyz"], ["un.xyz: unknown ending"]),
         (["--mirror", "m.csv", "-o", "nowhere/un.json"], ["there is no folder nowhere"]),
         (["--mirror", "m.csv", "-o", "chain.nodes.csv"], ["-o chain.nodes.csv would overwrite chain.nodes.csv"]),
         (["--mirror", "m.json", "-o", "m.json"], ["-o m.json would overwrite m.json; name another file"]),

@@ -224,9 +224,9 @@ def test_writing_tables_over_others_leaves_no_table_of_the_old_graph(tmp_path):
     assert read_graph(file).hash == graph.hash
 
 
-@pytest.mark.parametrize("name", ["graph.txt", "graph", "graph.csv", "graph.json.gz"])
+@pytest.mark.parametrize("name", ["graph.xyz", "graph", "graph.csv", "graph.json.gz"])
 def test_unknown_endings_are_refused(tmp_path, name):
-    message = f"{name}: unknown ending; use .dot, .gv, .graphml, .json, .npz or .nodes.csv"
+    message = f"{name}: unknown ending; use .dot, .gv, .txt, .edges, .graphml, .json, .npz, .gr or .nodes.csv"
     with pytest.raises(GraphError, match=re.escape(message)):
         write_graph(rich(), tmp_path / name)
     assert not list(tmp_path.iterdir())

@@ -54,7 +54,7 @@ def test_without_a_mark_in_its_content_a_format_goes_by_the_ending(formats, tmp_
     (tmp_path / "graph.txt").write_text("A B\n")
     assert ra.read_graph(tmp_path / "graph.toy").memory.tolist() == [8, 4]
     assert ra.read_graph(tmp_path / "graph.txt").memory.tolist() == [1, 1]
-    with pytest.raises(ra.GraphError, match=re.escape("graph.toy: unknown ending; use .dot, .gv, .graphml,")):
+    with pytest.raises(ra.GraphError, match=re.escape("graph.toy: unknown ending; use .dot, .gv, .txt,")):
         ra.write_graph(ra.read_graph(tmp_path / "graph.txt"), tmp_path / "graph.toy")
 
 

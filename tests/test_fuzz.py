@@ -23,7 +23,17 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.random_graphs import random_graph
 
 ROOT = Path(__file__).parent.parent
-SHORT = {"graphs": 60, "bounds": 3, "portfolio": 1, "files": 100, "api": 40, "seeds": 1, "signals": 2}
+SHORT = {
+    "graphs": 60,
+    "bounds": 3,
+    "portfolio": 1,
+    "files": 100,
+    "doors": 200,
+    "untrusted": 60,
+    "api": 40,
+    "seeds": 1,
+    "signals": 2,
+}
 real_solve = ra.solve
 
 

@@ -1,6 +1,9 @@
 """The JSON schemas of docs/schema describe what is written and what is read."""
 
+import copy
+import functools
 import json
+import random
 import re
 from pathlib import Path
 
@@ -9,7 +12,7 @@ from hypothesis import given, settings
 
 import remat_algos as ra
 from remat_algos.formats.graphs import json_text
-from remat_algos.plan.record import KINDS, LINK_KINDS
+from remat_algos.plan.record import KINDS, LINK_KINDS, shaped
 from tests.strategies import graphs
 from tests.test_plan_copies import planned
 
@@ -92,3 +95,86 @@ def test_what_the_schema_refuses_the_reader_refuses(fault):
     assert not IS_GRAPH.is_valid(graph)
     with pytest.raises(ra.GraphError):
         ra.formats.from_json(json.dumps(graph))
+
+
+# ---------------------------------------------------------------- mutated documents
+
+STRANGE = (
+    *(None, True, False, 0, 1, 2, 3, -1, 1.0, 2.0, -1.0, 0.5, 10**6),
+    *("", " ", "x", "a", "4GiB", "3.5", "-4", "-1", "none", "keep", "input"),
+    *([], [1], [1.0], ["a"], [""], [[]], {}, {"a": 1}, {"name": "a"}, {"a": "b"}, {"out": 1, "into": 2}),
+)
+EVERY_KEY = {
+    **{"format": "remat-graph", "version": 1, "compute_unit": "ns", "compute_scale": 10, "backward": "to come"},
+    "residents": [{"name": "w", "memory": 4, "role": "parameter", "readers": ["a"]}],
+    "views": {"v": "a"},
+    "nodes": [
+        {
+            **{"name": "a", "op": "Conv", "compute": 3.5, "workspace": 0, "once": False, "mark": 1, "reads": []},
+            "values": [{"name": "a", "memory": 8, "output": False, "grad_memory": 8}, {"name": "b", "memory": "4KiB"}],
+            **{"saved": ["a"], "grad_compute": 5, "grad_workspace": 1},
+        },
+        {
+            **{"name": "c", "memory": 4, "output": True, "view_of": None, "reads": ["a"], "saved": ["a"]},
+            **{"backward": False, "gradient_of": None},
+        },
+    ],
+}
+
+
+def places(document, path=()):
+    """The paths to all parts of a document."""
+    yield path
+    parts = document.items() if isinstance(document, dict) else enumerate(document) if type(document) is list else ()
+    for key, part in parts:
+        yield from places(part, (*path, key))
+
+
+def mutated(document, seed):
+    """The document with one part removed or replaced."""
+    chance, document = random.Random(seed), copy.deepcopy(document)
+    *path, last = chance.choice([path for path in places(document) if path and path[0] != "details"])
+    parent = document
+    for key in path:
+        parent = parent[key]
+    if chance.random() < 0.15:
+        del parent[last]
+    else:
+        parent[last] = copy.deepcopy(chance.choice(STRANGE))
+    return document
+
+
+def accepts(reader, document):
+    try:
+        reader(document)
+    except ra.RematError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::remat_algos.errors.GraphWarning")
+def test_the_schema_and_the_reader_of_graphs_agree_on_mutated_documents():
+    """The reader refuses more only where it assembles the graph: cycles, names that clash or are unknown."""
+    verdicts = set()
+    for seed in range(600):
+        document = mutated(EVERY_KEY, seed)
+        text, valid = json.dumps(document), IS_GRAPH.is_valid(document)
+        reader = (lambda text: json_text.GRAPH_FORMAT.read(text, "it")) if valid else ra.formats.from_json
+        assert accepts(reader, text) is valid, (seed, document)
+        verdicts.add(valid)
+    assert verdicts == {True, False}
+
+
+def test_the_schema_and_the_reader_of_plans_agree_on_mutated_documents():
+    """`verify` refuses more only where a figure is not that of the simulation."""
+    graph, copies = ra.differentiate(ra.ComputationGraph.from_edges([("a", "b"), ("b", "c"), ("a", "c")])), planned()
+    plan = ra.solve(graph, solver="no_remat")
+    documents = [(graph, json.loads(plan.text("frees"))), (copies.graph, json.loads(copies.text("frees")))]
+    verdicts = set()
+    for seed in range(400):
+        graph, document = documents[seed % 2]
+        document = mutated(document, seed)
+        valid = IS_PLAN.is_valid(document)
+        assert accepts(shaped if valid else functools.partial(ra.verify, graph), document) is valid, (seed, document)
+        verdicts.add(valid)
+    assert verdicts == {True, False}

@@ -53,7 +53,7 @@ def graph_formats() -> dict[str, tuple[str, ...]]:
     --------
     >>> found = graph_formats()
     >>> found["DOT"], found["PACE"]
-    (('.dot', '.gv'), ())
+    (('.dot', '.gv'), ('.gr',))
     """
     found = {}
     folders = ROOT / "formats" / "graphs", ROOT / "interop" / "model_files"

@@ -23,6 +23,7 @@ from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.models.reference import is_reference
@@ -279,7 +280,7 @@ def _format_of(text: str, file: Path) -> GraphFormat:
     for form in forms:
         if claims(form, text, ending):
             return form
-    named = next((form for form in forms if ending in form.endings), None)
+    named = next((form for form in forms if ending in form.endings and form is not edge_list.GRAPH_FORMAT), None)
     first = _QUOTED.sub("", _first_line(text))
     if (
         csv_tables.without_separator_line(text)[1]
@@ -420,18 +421,19 @@ def _text(data: bytes, source: str) -> str:
 
 @checked_arguments
 def write_graph(graph: ComputationGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph as JSON, npz, GraphML, DOT, or the tables X.nodes.csv, X.edges.csv, X.values.csv.
+    """Write a graph as JSON, npz, GraphML, DOT, the tables X.nodes.csv, X.edges.csv, X.values.csv, or its edges alone.
 
     Parameters
     ----------
     graph : ComputationGraph
     path : path
-        By its extension: .json, .npz, .graphml, .dot or .gv, .nodes.csv.
+        By its extension: .json, .npz, .graphml, .dot or .gv, .nodes.csv; .txt or .edges for a list of edges and .gr for
+        PACE, which hold nothing else.
 
     Raises
     ------
     GraphError
-        If the ending is unknown.
+        If the ending is unknown, or an edge list has no place for a name.
     OSError
         On failure; existing files are left unchanged.
 
@@ -477,7 +479,29 @@ def _contents(graph: ComputationGraph, file: Path) -> list[bytes | None]:
 
 def left_out(graph: ComputationGraph, path: str | os.PathLike[str]) -> list[str]:
     """The properties of a graph that the format of a path cannot store."""
-    return csv_tables.left_out(tables_from(graph)) if str(path).endswith(TABLES) else []
+    if str(path).endswith(TABLES):
+        return csv_tables.left_out(tables_from(graph))
+    form = _writer(Path(path))
+    return _beyond_edges(graph, form) if form is not None and form.edges_only else []
+
+
+def _beyond_edges(graph: ComputationGraph, form: GraphFormat) -> list[str]:
+    """The properties of a graph other than its edges, and names where nodes are numbers."""
+    default = unread_first_values(graph.value_indptr, graph.read_indices)
+    parts = {
+        "names": graph.labels.names is not None and form is not edge_list.GRAPH_FORMAT,
+        "sizes": bool((graph.memory != 1).any()),
+        "costs": bool((graph.compute != 1).any()),
+        "workspaces": bool(graph.workspace.any()),
+        "several values of a node": not graph.single_valued,
+        "which values are outputs": not np.array_equal(default, graph.output),
+        "which nodes must run only once": bool(graph.once.any()),
+        "marks": graph.mark is not None,
+        "residents": graph.resident is not None,
+        "operations": graph.labels.ops is not None,
+        "gradients": graph.backward is not None or graph.is_training,
+    }
+    return [name for name, lost in parts.items() if lost]
 
 
 def _writer(file: Path) -> GraphFormat | None:

@@ -175,7 +175,9 @@ def _check_names(graph: Any, outside: ChainMap[str, str], around: tuple[Any, ...
 
 
 def _write(name: str, writer: str, written: MutableMapping[str, str]) -> None:
-    """Add a name and its writer."""
+    """Add a name and its writer; protobuf gives bytes for a text that is not UTF-8."""
+    if not isinstance(name, str):
+        raise GraphError(f"the name {quoted(name)} is not UTF-8 text; export the model again")
     if name in written:
         both = f"by {shortened(written[name])} and by {shortened(writer)}"
         raise GraphError(f"{quoted(name)} is written twice, {both}; give each value a name of its own")

@@ -55,7 +55,7 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
 TIME_KINDS = {"bound": (int, float, type(None))}
 """Entries of a plan with a link that are times: of a plan without one compute, which is whole."""
 WHOLE = {name for name, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
-WHOLE |= {"version", "schedule", "loads", "lingering", "offsets", "peak_bound"}
+WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
 """Entries of whole numbers, which JSON may write as 1.0."""
 _KIND_NAMES = {
     str: "text",

@@ -5,12 +5,13 @@ import secrets
 import sys
 from pathlib import Path
 
-from tests.fuzz import api, bounds, files, graphs, portfolio, seeds, signals
+from tests.fuzz import api, bounds, doors, files, graphs, portfolio, seeds, signals, untrusted
 from tests.fuzz.campaign import Campaign
 
 SECONDS = 60.0
 DRIVERS = {
-    driver.__name__.rpartition(".")[2]: driver for driver in (graphs, bounds, portfolio, files, api, seeds, signals)
+    driver.__name__.rpartition(".")[2]: driver
+    for driver in (graphs, bounds, portfolio, files, doors, untrusted, api, seeds, signals)
 }
 
 

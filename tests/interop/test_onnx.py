@@ -801,6 +801,22 @@ DAMAGED = {
 }
 
 
+@pytest.mark.parametrize("kind", ["weight", "unread", "input", "value", "output"])
+def test_a_name_that_is_not_utf_8_is_one_sentence(kind):
+    """Wherever it is used, as in a file that was written in another encoding."""
+    weights = [tensor(name, [4, 4]) for name in ("weight", "unread")]
+    nodes = [
+        helper.make_node("MatMul", ["input", "weight"], ["value"]),
+        helper.make_node("Relu", ["value"], ["output"]),
+    ]
+    described = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 4]) for name in ("input", "output")]
+    model = helper.make_model(helper.make_graph(nodes, "net", described[:1], described[1:], weights))
+    data = model.SerializeToString()
+    assert capture(data).n_nodes == 2
+    with pytest.raises(ra.GraphError, match="is not UTF-8 text; export the model again"):
+        capture(data.replace(kind.encode(), b"\xff" * len(kind)))
+
+
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_damaged_model_is_a_graph_or_one_sentence(name):
     try:

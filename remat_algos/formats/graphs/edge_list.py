@@ -8,6 +8,7 @@ from remat_algos.formats.columns import aliases
 from remat_algos.formats.header import meaning_of
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import quoted
 
@@ -28,6 +29,7 @@ def _parse(text: str, source: str) -> Tables:
     A line with one name is a node without edges; `#` begins a comment; names with spaces are quoted.
     """
     rows: dict[str, NodeRow] = {}
+    alone = False  # True if a line has one name, as no table of two columns has
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
         words = unquoted = (content if plain else content.partition("#")[0]).split()
@@ -40,12 +42,14 @@ def _parse(text: str, source: str) -> Tables:
         for name in words:
             if name not in rows:
                 rows[name] = NodeRow(name, values=[ValueRow()], line=line)
+        alone |= len(words) == 1
         if len(words) == 2:
             rows[words[1]].reads.append(words[0])
     if not rows:
         raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
     _check_first_line(rows, source)
-    _check_columns(rows, source)
+    if not alone or not any(row.reads for row in rows.values()):
+        _check_columns(rows, source)
     names = in_order(rows)
     return Tables([rows[name] for name in names], source=source, unsized=names, uncosted=names)
 
@@ -124,6 +128,25 @@ def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:
         raise GraphError(f"{source}, line {rows[u].line}: `{u} {v}` names columns, not nodes; {remedy}")
 
 
+def _dump(graph: ComputationGraph) -> str:
+    """A line `u v` for each edge, after a line for each node that reads nothing, so that nodes stay in their order."""
+    if graph.n_nodes > 1 and not graph.read_indices.size:
+        raise GraphError("the graph has no edges, and an edge list is read by its edges; write tables or JSON")
+    names, (indptr, sources) = list(map(_written, graph.node_names())), graph.predecessors
+    lines = []
+    for v, name in enumerate(names):
+        reads = sources[indptr[v] : indptr[v + 1]].tolist()
+        lines += [f"{names[u]} {name}" for u in reads] or [name]
+    return "\n".join([*lines, ""])
+
+
+def _written(name: str) -> str:
+    """A name, in quotes where it needs them; GraphError for one that quotes cannot hold."""
+    if '"' in name:
+        raise GraphError(f"an edge list has no place for the name {quoted(name)}; write tables or JSON")
+    return name if _is_name(name) and not re.search(r"\s|#|->", name) else f'"{name}"'
+
+
 def in_order(names: Iterable[str]) -> Sequence[str]:
     """Each name once: by number if all are numbers, else as they first appear."""
     found = list(dict.fromkeys(names))
@@ -132,5 +155,5 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
     return found
 
 
-GRAPH_FORMAT = GraphFormat("edge list", _parse, edges_only=True)
+GRAPH_FORMAT = GraphFormat("edge list", _parse, _dump, (".txt", ".edges"), edges_only=True)
 """The format of a text without the marks of any other."""

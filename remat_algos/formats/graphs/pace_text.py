@@ -7,6 +7,8 @@ from typing import NoReturn
 
 from remat_algos.errors import GraphError
 from remat_algos.formats.registry import GraphFormat
+from remat_algos.ir.csr import row_of
+from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.wording import counted, quoted
 
@@ -53,6 +55,13 @@ def _parse(text: str, source: str) -> Tables:
     return Tables(nodes, source=source, unsized=names, uncosted=names)
 
 
+def _dump(graph: ComputationGraph) -> str:
+    """The edges between nodes, numbered from 1 in the order of ids, so that each leads to the larger number."""
+    indptr, sources = graph.predecessors
+    pairs = zip((sources + 1).tolist(), (row_of(indptr) + 1).tolist(), strict=True)
+    return "\n".join([f"p tw {graph.n_nodes} {sources.size}", *(f"{u} {v}" for u, v in pairs), ""])
+
+
 def check_header(n: int, m: int, edges: Sequence[tuple[int, int]], noun: str, fail: Callable[[str], NoReturn]) -> None:
     """Fail unless the header's numbers fit the edges of the file."""
     if len(edges) != m:
@@ -67,4 +76,4 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdecimal() and len(word) < 10
 
 
-GRAPH_FORMAT = GraphFormat("PACE", _parse, endings=(".gr",), begins=_START, edges_only=True)
+GRAPH_FORMAT = GraphFormat("PACE", _parse, _dump, endings=(".gr",), begins=_START, edges_only=True)
