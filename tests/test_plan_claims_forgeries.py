@@ -350,11 +350,13 @@ def test_a_narrower_bound_is_proven_by_verify_and_claimed_by_a_loaded_plan(monke
             verify(GRAPH, made)
 
 
-def test_a_narrower_bound_of_one_pass_needs_no_prover(monkeypatch):
+def test_a_bound_of_one_pass_needs_no_prover(monkeypatch):
     claiming_solver(monkeypatch, None, None, optimal_in="canonical")
     made = record("search", method="oracle")
     made["details"]["narrower_bound"] = {"bound": 13, "scope": "canonical"}
     verify(GRAPH, made)
+    claiming_solver(monkeypatch, None, None)
+    verify(GRAPH, bounded("auto", 13, "oracle"))
 
 
 def test_solvers_prove_within_their_time(monkeypatch):
