@@ -603,3 +603,50 @@ def test_an_input_that_changes_before_it_is_read_again_is_named(door):
             loss.backward()
         del loss
     call(x).backward()  # changed beforehand
+
+
+OUTSIDE = torch.linspace(1, 2, 16)
+
+
+class Constants(nn.Module):
+    """Reads tensors that are attributes, items of a list, and globals; the mask through a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.mask = nn.Linear(16, 16), torch.triu(torch.ones(32, 16, dtype=torch.bool), 1)
+        self.scales = [torch.linspace(0, 1, 16), torch.linspace(1, 0, 16)]
+
+    def forward(self, x):
+        for scale in self.scales:
+            x = torch.tanh(self.layer(x)).masked_fill(self.mask[:, :], 0.0) * scale[None] + OUTSIDE
+        return x.square().mean()
+
+
+def test_tensors_that_are_no_buffers_are_constants_of_the_graph():
+    model = Constants()
+    graph = remat.capture(model, (X,)).graph
+    tensors = (*model.parameters(), X, model.mask, *model.scales, OUTSIDE)
+    assert graph.resident_memory == sum(each.untyped_storage().nbytes() for each in tensors)
+    planned, reference = remat.rematerialize(model, (X,), "60%", solver="greedy_remat"), copy.deepcopy(model)
+    for _ in range(2):
+        planned(X).backward()
+        reference(X).backward()
+        assert torch.equal(model.layer.weight.grad, reference.layer.weight.grad)
+        for each in (model, reference):  # a constant may change between steps
+            each.scales[0].mul_(2)
+
+
+def test_a_constant_that_would_lose_its_gradient_or_be_written_into_is_refused():
+    model = Constants()
+    model.scales[1].requires_grad_()
+    with pytest.raises(GraphError, match=r"shape \(16,\) that requires a gradient and is neither parameter nor input"):
+        remat.capture(model, (X,))
+
+    class Counted(Constants):
+        def forward(self, x):
+            self.scales[0].add_(1)
+            return super().forward(x)
+
+    counted = Counted()
+    with pytest.raises(GraphError, match="neither input, parameter nor buffer; register it"):
+        remat.capture(counted, (X,))

@@ -1,5 +1,6 @@
-"""Models under DistributedDataParallel, which splits a frame into a graph for each bucket of gradients."""
+"""Models of several processes: DistributedDataParallel, with a graph for each bucket of gradients, and others."""
 
+import copy
 import multiprocessing
 
 import pytest
@@ -52,18 +53,22 @@ def one_process(rank, size, store, results):
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_graphs_of_one_frame_share_the_budget(size, tmp_path):
+def results_of(target, size, store, *args):
+    """What each process of a group puts into the queue."""
     spawn = multiprocessing.get_context("spawn")
     results = spawn.SimpleQueue()
-    processes = [spawn.Process(target=one_process, args=(r, size, tmp_path / "store", results)) for r in range(size)]
+    processes = [spawn.Process(target=target, args=(rank, size, store, results, *args)) for rank in range(size)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(300)
         assert process.exitcode == 0
-    for _ in processes:
-        _, equal, peaks, reports = results.get()
+    return [results.get() for _ in processes]
+
+
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_graphs_of_one_frame_share_the_budget(size, tmp_path):
+    for _, equal, peaks, reports in results_of(one_process, size, tmp_path / "store"):
         assert all(equal)
         assert len(reports) > 2
         (frame,) = {place[0] for place, *_ in reports}
@@ -73,3 +78,80 @@ def test_graphs_of_one_frame_share_the_budget(size, tmp_path):
             assert limit == left
             left -= saved
         assert max(peaks[1:]) <= reports[-1][-1] <= BUDGET + 4 * LAYERS * (WIDTH + 1) * WIDTH  # the buckets
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(x)))
+
+
+def sharded(blocks):
+    """FSDP2: each block gathers its parameters."""
+    for block in blocks:
+        torch.distributed.fsdp.fully_shard(block)
+    torch.distributed.fsdp.fully_shard(blocks)
+    return blocks
+
+
+def tensor_parallel(blocks):
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+    for block in blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return blocks
+
+
+def pipeline(blocks):
+    """A stage of two blocks on each process."""
+    rank = torch.distributed.get_rank()
+    return blocks[2 * rank : 2 * rank + 2]
+
+
+def steps(kind, blocks, planned):
+    """Losses of two steps of SGD; of a pipeline, on the last stage."""
+    model, x = globals()[kind](blocks), torch.linspace(-1, 1, 64 * 32).view(64, 32)
+    if planned is not None:
+        model.compile(backend=planned, dynamic=False)
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    if kind == "pipeline":
+        from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+        rank = torch.distributed.get_rank()
+        stage = PipelineStage(model, rank, 2, torch.device("cpu"))
+        schedule = Schedule1F1B(stage, 4, loss_fn=nn.functional.mse_loss)
+    for _ in range(2):
+        optimizer.zero_grad()
+        if kind == "pipeline":
+            schedule.step(*((x,) if rank == 0 else ()), **({"target": x, "losses": losses} if rank else {}))
+        else:
+            losses.append(model(x).square().mean())
+            losses[-1].backward()
+        optimizer.step()
+    return [*(each.detach() for each in losses), *(each.detach() for each in model.parameters())]
+
+
+def trained(rank, size, store, results, kind):
+    """Whether losses and parameters with and without a plan are equal, and the number of plans, of one process."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    torch.manual_seed(0)
+    blocks, planned = nn.Sequential(*(Block() for _ in range(4))), remat.backend("60%", solver="greedy_remat")
+    found = steps(kind, copy.deepcopy(blocks), None), steps(kind, copy.deepcopy(blocks), planned)
+    local = [[each.to_local() if hasattr(each, "to_local") else each for each in values] for values in found]
+    equal = [torch.equal(one, other) for one, other in zip(*local, strict=True)]
+    results.put((equal, len(planned.reports)))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sharded", "tensor_parallel", "pipeline"])
+def test_two_processes_train_as_without_a_plan(kind, tmp_path):
+    for equal, n_plans in results_of(trained, 2, tmp_path / "store", kind):
+        assert len(equal) >= 8
+        assert all(equal)
+        assert n_plans >= 1

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
@@ -257,7 +258,7 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
     """The joint graph of a model, with what AOTAutograd needs to compile it."""
     try:
         with recurrent_layers():
-            return export_joint(stack, model, tuple(inputs), dict(keywords))
+            joint = export_joint(stack, model, tuple(inputs), dict(keywords))
     except NoGradient as error:
         raise GraphError(
             f"PyTorch has no gradient of {shortened(error)}, so parameters before it would have none; use an operator "
@@ -265,3 +266,17 @@ def export(stack: contextlib.ExitStack, model: nn.Module, inputs: Sequence[Any],
         ) from None
     except DataDependent as error:
         raise GraphError(f"the model's Python depends on data, so it is not one graph; use {BY_NAME}") from error
+    except AssertionError as error:
+        if "functional graph" not in str(error):
+            raise
+        raise GraphError(
+            "the model writes into a tensor that is neither input, parameter nor buffer; register it as a buffer"
+        ) from error
+    for node in joint.graph_module.graph.find_nodes(op="get_attr"):
+        constant = getattr(joint.graph_module, node.target)
+        if isinstance(constant, torch.Tensor) and constant.requires_grad:
+            raise GraphError(
+                f"the model reads a tensor of shape {tuple(constant.shape)} that requires a gradient and is neither "
+                "parameter nor input; make it an nn.Parameter, or give it as an input"
+            )
+    return joint

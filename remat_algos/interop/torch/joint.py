@@ -196,6 +196,8 @@ def _check(node: fx.Node) -> None:
 
 def _equal_calls(node: fx.Node) -> Any:
     """A key, equal for two calls that compute the same; None if no other may replace this one."""
+    if node.op == "get_attr":  # a constant has a node for each of its reads
+        return node.op, node.target
     plain = isinstance(node.target, Operator) or node.target is operator.getitem
     if node.op != "call_function" or not plain or is_draw(node) or _is_effect(node):
         return None

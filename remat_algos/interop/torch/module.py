@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
@@ -166,8 +166,17 @@ class Rematerialized(nn.Module):
         partitioner, mode, last = Partitioner(self._request), _mode(self.original), self._last
         with contextlib.ExitStack() as stack:
             joint = export(stack, self.original, args, kwargs)
+            constants = vars(joint.graph_module) | dict(joint.graph_module.named_buffers())
+
+            def backward(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+                # PyTorch passes a deep copy, whose constants would not follow the model's tensors
+                for node in module.graph.find_nodes(op="get_attr"):
+                    if isinstance(constants.get(node.target), torch.Tensor):
+                        setattr(module, node.target, constants[node.target])
+                return box(module, inputs)
+
             forward = partitioner.compile_forward
-            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=forward, bw_compiler=box)
+            call = compile_joint(joint, partition_fn=partitioner, fw_compiler=forward, bw_compiler=backward)
         reports = partitioner.reports
         inputs = [f"input {name}" for name, _ in _named_leaves(args, kwargs)]
         reread = [(inputs[k] if isinstance(k, int) else k, again) for k, again in partitioner.reread.items()]

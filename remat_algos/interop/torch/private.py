@@ -73,6 +73,7 @@ path_text: Any = _find("torch.utils._pytree", "keystr")
 FakeTensor: Any = _find("torch._subclasses.fake_tensor", "FakeTensor")
 FakeTensorMode: Any = _find("torch._subclasses.fake_tensor", "FakeTensorMode")
 tree_map: Any = _find("torch.utils._pytree", "tree_map")
+_fake_settings: Any = _find("torch._subclasses.fake_tensor", "fake_tensor_tls")
 _ATTENTION: Any = (
     _find("torch._higher_order_ops.flex_attention", "flex_attention"),
     _find("torch._higher_order_ops.flex_attention", "flex_attention_backward"),
@@ -176,7 +177,7 @@ def export_joint(stack: contextlib.ExitStack, model: Any, inputs: Any, keywords:
     """The joint graph of a model, exported with `torch.compiler.is_compiling()` true as under torch.compile."""
     with _meta_on_cpu(model, (inputs, keywords)) as (args, kwargs), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with _compiling(), checkpoint_regions(), _calls_noted(model), _each_once(model):
+        with _compiling(), _constants(), checkpoint_regions(), _calls_noted(model), _each_once(model):
             joint = _export_joint(stack, model, args, kwargs)
     for each in told:
         if _NO_AUTOGRAD in str(each.message):
@@ -227,6 +228,17 @@ def _compiling() -> Iterator[None]:
         yield
     finally:
         torch.compiler._is_compiling_flag = before
+
+
+@contextlib.contextmanager
+def _constants() -> Iterator[None]:
+    """Context in which a tensor that is neither input, parameter nor buffer becomes a constant of the graph."""
+    before = _fake_settings.allow_non_fake_inputs_override
+    _fake_settings.allow_non_fake_inputs_override = True
+    try:
+        yield
+    finally:
+        _fake_settings.allow_non_fake_inputs_override = before
 
 
 @contextlib.contextmanager
