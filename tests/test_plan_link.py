@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
+from remat_algos.bounds.memory import lowest_order_with_copies
 from remat_algos.bounds.moments import LinkTimes
 from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.main import main
@@ -16,7 +17,7 @@ from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
 from remat_algos.ir.labels import Labels
 from remat_algos.models.registry import read_reference
-from remat_algos.plan import plan_cache
+from remat_algos.plan import offloading, plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request
 from remat_algos.schedule.timeline import timeline
@@ -279,10 +280,6 @@ def test_the_largest_batch_over_a_link_is_no_smaller(said):
             ("fit", "--model", "feed_forward", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5"),
             "a link needs costs that are times",
         ),
-        (
-            ("fit", "--model", "vgg", "--vary", "batch", "--memory", "1GiB", "--link", "pcie5", "--overhead", "1%"),
-            "--link goes with a memory budget alone; leave out --overhead",
-        ),
     ],
 )
 def test_what_does_not_go_with_a_link_is_one_line(said, words, sentence):
@@ -362,3 +359,112 @@ def test_every_door_takes_a_link_as_solve_does(link):
     for call in (lambda: timeline(plan.simulation, "fast"), lambda: ra.execute(graph, plan, link="fast")):
         with pytest.raises(GraphError, match=f"no link is called 'fast'; {FORMS}"):
             call()
+
+
+# ---------------------------------------------------------------- every question
+
+
+def test_the_lowest_peak_over_a_link_is_that_of_its_theorem():
+    graph = timed("us")
+    plan = ra.solve(graph, "least", link="1GB/s", effort="fast")
+    assert plan.peak_memory == lowest_order_with_copies(graph)[0] == plan.peak_bound
+    assert plan.peak_memory <= ra.solve(graph, "least", effort="fast").peak_memory
+    assert "no schedule has a lower peak" in str(plan)
+    ra.verify(plan.graph, plan.record())
+    near = ra.solve(graph, "least+20%", link="1GB/s", effort="fast")
+    assert near.peak_memory <= 1.2 * plan.peak_memory
+    assert near.time <= plan.time
+
+
+def test_an_overhead_limits_the_time():
+    graph = timed("us")
+    free = ra.solve(graph, "60%", link="1GB/s", effort="fast")
+    allowed = free.overhead_in_time
+    assert allowed > 1
+    both = ra.solve(graph, ra.Budget(memory="60%", overhead=allowed), link="1GB/s", effort="fast")
+    assert (both.peak_memory <= free.limit, both.overhead_in_time <= allowed) == (True, True)
+    with pytest.raises(ra.BudgetError, match=r"overhead .* in time is too low: the lowest reached within"):
+        ra.solve(graph, ra.Budget(memory="60%", overhead=1), link="1GB/s", effort="fast")
+    lowest = ra.solve(graph, ra.Budget(overhead=allowed), link="1GB/s", effort="fast")
+    assert lowest.overhead_in_time <= allowed
+    assert lowest.peak_memory <= free.peak_memory
+    for plan in (both, lowest):
+        ra.verify(plan.graph, plan.record())
+
+
+def test_a_frontier_over_a_link_falls_in_time_from_the_lowest_peak(said):
+    graph = timed("us")
+    curve = ra.frontier(graph, points=4, link="1GB/s", effort="fast")
+    assert curve.plans[0].peak_memory == lowest_order_with_copies(graph)[0] == curve.bound_memory
+    assert curve.plans[-1].overhead_in_time == 0
+    peaks, times = zip(*((plan.peak_memory, plan.time) for plan in curve.plans), strict=True)
+    assert (sorted(set(peaks)), sorted(set(times), reverse=True)) == (list(peaks), list(times))
+    assert all(plan.link == Link(1e9, 1e9, name="1GB/s") and plan.bound.compute <= plan.time for plan in curve.plans)
+    code, found = record(said, "frontier", MODEL, "--link", "pcie4", "--points", "3", "--effort", "fast")
+    assert code == 0
+    assert all(point["time"] >= point["bound"] for point in found["points"])
+
+
+def test_solvers_are_compared_by_their_time_over_a_link(said):
+    words = ("--budget", "40%", "--solver", "chen_sqrt,search", "--link", "pcie4", "--effort", "fast")
+    code, found = record(said, "compare", MODEL, *words)
+    assert code == 0
+    times = [entry["time"] for entry in found["solvers"]]
+    assert (len(times), times) == (2, sorted(times))
+    assert "overheads in time, with copies over pcie4" in " ".join(said("compare", MODEL, *words)[1].split())
+
+
+def test_the_command_bounds_the_time_over_a_link(said):
+    link, graph = Link.of("pcie4"), differentiated(MODEL)
+    code, found = record(said, "bound", MODEL, "--budget", "40%,1%", "--link", "pcie4", "--effort", "fast")
+    assert (code, found["link"]["share"]) == (0, 0.9)
+    within, impossible = found["bounds"]
+    assert within["bound"] == ra.bounds.time_bound(graph, within["limit"], link.planned).time
+    assert impossible["feasible"] is False
+
+
+def test_an_impossible_budget_is_refused_without_a_search(monkeypatch):
+    """The lowest peak with copies is known exactly where values may leave."""
+    monkeypatch.setattr(offloading, "_alone", None)
+    monkeypatch.setattr(offloading, "_Search", None)
+    graph = timed("us")
+    limit = lowest_order_with_copies(graph)[0] - 1
+    with pytest.raises(ra.BudgetError, match=r"exists, even with copies over .*; the lowest peak is") as error:
+        ra.solve(graph, limit, link="1GB/s")
+    assert error.value.reached == error.value.lower_bound == limit + 1
+
+
+# ---------------------------------------------------------------- what may leave
+
+
+def offloaded(plan):
+    return {plan.graph.value_name(x) for x in plan.simulation.stores.tolist()}
+
+
+@pytest.mark.parametrize("share", ["40%", "60%"])
+def test_only_what_may_leave_does(share):
+    graph = differentiated(MODEL)
+    free = ra.solve(graph, share, link="nvlink-c2c", effort="fast")
+    left = offloaded(free)
+    assert left
+    module = sorted(left)[0].partition(".")[0]
+    for rules in ({"stay": [module]}, {"stay": f"{module}*"}, {"offload": sorted(left)[1:]}, {"min_copy": "1TB"}):
+        plan = ra.solve(graph, share, link="nvlink-c2c", effort="fast", constraints=rules)
+        constraints = ra.Constraints.of(graph, rules)
+        assert constraints.violation(plan.simulation) is None
+        assert sorted(left)[0] not in offloaded(plan)
+        assert constraints.violation(free.simulation)
+        claimed = {**free.record(), "constraints": constraints.record()}
+        with pytest.raises(ra.PlanError, match="loads"):
+            ra.verify(graph, claimed)
+        assert (
+            ra.Constraints.claimed(graph, plan.record()["constraints"]).movable.tolist() == constraints.movable.tolist()
+        )
+
+
+def test_the_command_takes_what_may_leave(said):
+    words = ("--budget", "60%", "--link", "nvlink-c2c", "--effort", "fast", "--min-copy", "1TB")
+    code, found = record(said, "solve", MODEL, *words)
+    assert (code, found["host_peak"], found["constraints"]["min_copy"]) == (0, 0, 10**12)
+    code, _, err = said("solve", MODEL, "--budget", "60%", "--link", "pcie4", "--modules", "nothing")
+    assert (code, "offload: no node is called 'nothing'" in err) == (2, True)

@@ -1,12 +1,14 @@
 """The best lower bound on compute within an effort, and its proof."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from remat_algos.bounds.compute import ComputeBound, closure_bounds, closure_proof
 from remat_algos.bounds.link_bound import TimeBound, time_bounds, time_proof
-from remat_algos.bounds.memory import forced_bytes, least_peak_bound
+from remat_algos.bounds.memory import forced_bytes, least_peak_bound, peak_bound_with_copies
 from remat_algos.bounds.moments import PROGRAMS, STOPPED_EARLY, LinkTimes, choose_moments, moment_bound
 from remat_algos.context import WHOLE, Clock
+from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
 from remat_algos.ir.graph import ComputationGraph
 
@@ -145,6 +147,24 @@ def rising_time_bounds(
         if program.infeasible or program.compute > best.time:
             best = TimeBound(program.compute, program.nodes, infeasible=program.infeasible)
             yield best
+
+
+def rising_with_copies(
+    graph: ComputationGraph, limit: int, link: Link, *, effort: str, clock: Clock
+) -> Iterator[ComputeBound]:
+    """Yield what `rising_time_bounds` does over a link as bounds in the unit of the graph's costs, rounded down."""
+    one_pass, ticks = ComputeBound(graph.needed_compute), link.ticks(graph)
+    if peak_bound_with_copies(graph)[0] > limit:
+        yield replace(one_pass, infeasible=True)
+        return
+    yield one_pass
+    refined = link.refined(graph)
+    times = LinkTimes(*link.times(refined, down=True))
+    for found in rising_time_bounds(refined, limit, times, effort=effort, clock=clock):
+        if found.infeasible or found.time // ticks > one_pass.compute:
+            yield ComputeBound(
+                found.time // ticks, found.nodes, prices=found.prices, infeasible=found.infeasible, solver=found.source
+            )
 
 
 def prove(

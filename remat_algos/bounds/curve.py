@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from remat_algos.bounds.certificate import rising_bounds
+from remat_algos.bounds.certificate import rising_bounds, rising_with_copies
 from remat_algos.bounds.compute import RESULTS, TWO_PATHS, ComputeBound
 from remat_algos.context import Clock, Stop, until_stopped
+from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.units import fine_percent, format_bytes, percent
 
@@ -54,8 +55,12 @@ class BoundCurve:
             yield format_bytes(limit), percent(limit, base), extra, source, steps
 
 
-def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str) -> BoundCurve:
+def bound_curve(
+    graph: ComputationGraph, limits: Sequence[int], clock: Clock, *, effort: str, link: Link | None = None
+) -> BoundCurve:
     """Compute lower bounds for several limits, the largest first; each search starts at the last node and price.
+
+    With a link they bound the time of plans with copies.
 
     Parameters
     ----------
@@ -65,6 +70,8 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *,
     clock : Clock
     effort : {"fast", "default", "best"}
         As in `rising_bounds`.
+    link : Link, optional
+        Over which values may be copied, at its full rates.
 
     Returns
     -------
@@ -78,15 +85,20 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *,
     >>> [bound.compute for bound in bound_curve(chain, [9, 7, 5], Clock(), effort="fast").bounds]
     [31, 29, 27]
     """
-    rising = sorted(set(limits))
+    ordered = sorted(set(limits))
     best, closure, stop = ComputeBound(graph.needed_compute), None, Stop.DONE
-    found, closures = [best] * len(rising), [best] * len(rising)
+    found, closures = [best] * len(ordered), [best] * len(ordered)
     with until_stopped() as ending:
-        for place, limit in reversed([*enumerate(rising)]):
+        for place, limit in reversed([*enumerate(ordered)]):
             part, name = 1 / (place + 1), f"lower bound within {format_bytes(limit)}: "
             with until_stopped() as share:
                 own = clock.share(part, clock.within_stage(part, name))
-                for bound in rising_bounds(graph, limit, effort=effort, start=closure, clock=own):
+                rising = (
+                    rising_bounds(graph, limit, effort=effort, start=closure, clock=own)
+                    if link is None
+                    else rising_with_copies(graph, limit, link, effort=effort, clock=own)
+                )
+                for bound in rising:
                     if bound.infeasible or bound.compute >= best.compute:
                         best = bound
                     found[place] = best
@@ -99,4 +111,4 @@ def bound_curve(graph: ComputationGraph, limits: Sequence[int], clock: Clock, *,
             if best.infeasible:
                 break
             clock.check()
-    return BoundCurve(graph, tuple(rising), tuple(found), tuple(closures), stop | ending.stop)
+    return BoundCurve(graph, tuple(ordered), tuple(found), tuple(closures), stop | ending.stop)

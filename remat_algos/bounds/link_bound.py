@@ -104,6 +104,11 @@ class TimeBound:
     prices: LinkPrices | None = None
     infeasible: bool = False
 
+    @property
+    def source(self) -> str:
+        """One of `TIME_SOURCES`."""
+        return LINK_RATES if self.prices is None else LINK_PRICES
+
 
 @checked_arguments
 def time_bound(

@@ -1,6 +1,7 @@
 """Lower bounds on the peak of every schedule."""
 
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph, derived
+from remat_algos.ir.updates import updates_and_readers
 from remat_algos.kernels.closure import ClosureSearch, two_path_bytes
 from remat_algos.kernels.closure import forced_bytes as forced_bytes_kernel
 
@@ -85,8 +87,7 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
 def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
 
-    It is what a node reads and makes, its workspace, and outputs of nodes that it needs: all else may have left. Or, if
-    that is more, `result_bytes`, without nodes.
+    It is that of `lowest_order_with_copies`. No node is named where it depends on the order which outputs wait.
 
     Examples
     --------
@@ -94,11 +95,73 @@ def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     >>> peak_bound_with_copies(graph)
     (7, [2])
     """
+    bound = lowest_order_with_copies(graph)[0]
     live = _live(graph, np.zeros(graph.n_nodes, bool))
-    most = int(live.max(initial=0))
-    if (together := result_bytes(graph, live)) > most:
-        return together, []
-    return most, np.flatnonzero(live == most).tolist() if most else []
+    return bound, np.flatnonzero(live == bound).tolist() if bound else []
+
+
+def lowest_order_with_copies(graph: ComputationGraph) -> tuple[int, Int64]:
+    """The lowest peak of every schedule with copies to the host and back, and an order of one pass that reaches it.
+
+    During the first run of a node there are its workspace, what it reads and makes, and all outputs made before; all
+    else may have left. Outputs before a node only become more as more nodes run before it, so the order is found from
+    its end: of the nodes that may run last, the one with the fewest bytes does (Lawler's rule for the lowest maximum).
+    The order reaches the bound where all values but outputs may leave.
+
+    Examples
+    --------
+    To compute 1 first leaves 3 bytes beside node 2, which has 8 itself:
+
+        0 (1) -> 1 (3)
+        0 (1) -> 2 (2, workspace 5)
+
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2)], memory=[1, 3, 2], workspace=[0, 0, 5])
+    >>> bound, order = lowest_order_with_copies(graph)
+    >>> bound, order.tolist()
+    (8, [0, 2, 1])
+    """
+    found = derived(graph, "lowest order with copies", lambda: _lowest_with_copies(graph))
+    return int(found[0]), found[1:]
+
+
+def _lowest_with_copies(graph: ComputationGraph) -> Int64:
+    """The lowest peak, then the order."""
+    n, free = graph.n_nodes, np.where(graph.output, 0, graph.memory).astype(np.int64)
+    reader = np.repeat(np.arange(n), np.diff(graph.read_indptr))
+    own = graph.workspace.astype(np.int64)
+    np.add.at(own, graph.producer, free)
+    np.add.at(own, reader, free[graph.read_indices])
+    pinned = np.zeros(n, np.int64)
+    np.add.at(pinned, graph.producer, graph.memory - free)
+    order = np.flatnonzero(graph.needed)
+    live = own[order] + np.cumsum(pinned[order])
+    if live.max(initial=0) > np.max(own[order] + pinned[order], initial=0):
+        order = _latest_first(graph, order, own)[::-1]
+        live = own[order] + np.cumsum(pinned[order])
+    return np.array([live.max(initial=0), *order], np.int64)
+
+
+def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
+    """Needed nodes from the last to the first: always the one with the fewest bytes among those that nothing awaits."""
+    needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
+    update, update_reader = updates_and_readers(graph)
+    for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):
+        if needed[u] and needed[v]:
+            before.setdefault(u, []).append(v)
+            awaited[v] += 1
+    makers = graph.producer[graph.read_indices]
+    np.add.at(awaited, makers[np.repeat(needed, np.diff(graph.read_indptr))], 1)
+    ready = [(int(own[v]), -v) for v in nodes.tolist() if not awaited[v]]
+    heapify(ready)
+    found = list[int]()
+    while ready:
+        v = -heappop(ready)[1]
+        found.append(v)
+        for u in [*makers[graph.read_indptr[v] : graph.read_indptr[v + 1]].tolist(), *before.get(v, ())]:
+            awaited[u] -= 1
+            if not awaited[u]:
+                heappush(ready, (int(own[u]), -u))
+    return np.array(found, np.int64)
 
 
 def two_path_bound(graph: ComputationGraph) -> tuple[int, list[int]]:

@@ -16,7 +16,7 @@ LONGEST_WORD = 60  # characters of an argument in a message
 
 
 def add_constraints(parser: argparse.ArgumentParser) -> None:
-    """--max-runs, --fixed-order, --region."""
+    """--max-runs, --fixed-order, --region, --modules, --stay, --min-copy."""
     group = parser.add_argument_group("constraints (beside the budget)")
     group.add_argument("--max-runs", metavar="N", type=_runs, help="run no node more often than N times")
     group.add_argument(
@@ -34,11 +34,24 @@ def add_constraints(parser: argparse.ArgumentParser) -> None:
         "be repeated",
     )
 
+    modules = "modules, node names or patterns such as 'layers.*'; may be repeated"
+    group.add_argument(
+        "--modules",
+        metavar="NAME,...",
+        action="append",
+        help=f"with --link: only values of these may leave the device; {modules}",
+    )
+    group.add_argument(
+        "--stay", metavar="NAME,...", action="append", help=f"with --link: no values of these may leave; {modules}"
+    )
+    group.add_argument("--min-copy", metavar="SIZE", help="with --link: copy no value of fewer bytes, as 1MB")
+
 
 def constraints_of(graph: ComputationGraph, arguments: argparse.Namespace) -> Constraints | None:
     """The constraints on a graph, or None."""
     max_runs, fixed_order = arguments.max_runs, arguments.fixed_order
-    if not (max_runs or fixed_order or arguments.region):
+    copies = arguments.modules, arguments.stay, arguments.min_copy
+    if not (max_runs or fixed_order or arguments.region or any(copies)):
         return None
     from remat_algos.schedule.constraints import Constraints
 
@@ -50,9 +63,23 @@ def constraints_of(graph: ComputationGraph, arguments: argparse.Namespace) -> Co
             )
         regions[name] = pattern, size
     try:
-        return Constraints(graph, max_runs=max_runs, fixed_order=fixed_order, regions=regions)
+        return Constraints(
+            graph,
+            max_runs=max_runs,
+            fixed_order=fixed_order,
+            regions=regions,
+            offload=_listed(arguments.modules),
+            stay=_listed(arguments.stay),
+            min_copy=arguments.min_copy or 0,
+        )
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"--region: {error}") from error
+        option = "--region: " if str(error).startswith("region") else ""
+        raise argparse.ArgumentTypeError(f"{option}{error}") from error
+
+
+def _listed(words: list[str] | None) -> list[str] | None:
+    """The names between commas of an option that may be repeated."""
+    return None if words is None else [name.strip() for word in words for name in word.split(",") if name.strip()]
 
 
 def _region(word: str) -> tuple[str, str, str]:

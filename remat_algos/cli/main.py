@@ -139,11 +139,15 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
         raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
-    parser, options = _parser(commands, command)
+    parser, options, optional = _parser(commands, command)
     if not arguments:
         parser.print_help()
         raise SystemExit(ExitCode.DONE)
     chosen, unknown = parser.parse_known_args(arguments)
+    # argparse takes an optional word as missing where an option stands before it: GRAPH --nodes FILE PLAN.
+    for name in optional:
+        if unknown and not unknown[0].startswith("-") and getattr(chosen, name) is None:
+            setattr(chosen, name, unknown.pop(0))
     if unknown:
         near = did_you_mean(unknown[0].partition("=")[0], options)
         if "--budget" in options and is_budget(unknown[0]):
@@ -160,8 +164,10 @@ def _command(arguments: Sequence[str]) -> str | None:
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
-def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser, and the options of the chosen command."""
+def _parser(
+    commands: Mapping[str, ModuleType], command: str | None
+) -> tuple[argparse.ArgumentParser, list[str], list[str]]:
+    """The parser; of the chosen command the options, and the words without one that may be missing."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
@@ -169,13 +175,15 @@ def _parser(commands: Mapping[str, ModuleType], command: str | None) -> tuple[ar
     parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     options: list[str] = []
+    optional: list[str] = []
     for name, module in commands.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if name == command:  # the arguments of others may be slow to collect
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
             options = [word for action in subparser._actions for word in action.option_strings]
-    return parser, options
+            optional = [each.dest for each in subparser._actions if each.nargs == "?" and not each.option_strings]
+    return parser, options, optional
 
 
 def _commands() -> dict[str, ModuleType]:

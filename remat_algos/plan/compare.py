@@ -11,6 +11,7 @@ from remat_algos.allocate.reservation import PEAK
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.compute import ComputeBound
 from remat_algos.context import Clock, Progress, Stop, until_stopped
+from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import DEFAULT, FAST
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.ir.budget import Amount, Budget
@@ -55,6 +56,8 @@ class Entry:
             "gap",
             "seconds",
         )
+        if self.plan.link is not None:
+            kept += ("time", "overhead_in_time", "host_peak", "link")
         kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
         shown = {name: record[name] for name in kept}
@@ -122,7 +125,7 @@ class Comparison:
                 yield (
                     entry.solver,
                     *self._peak(plan.peak_memory, base, plan),
-                    percent(plan.overhead, one_pass),
+                    percent(plan.overhead_in_time, one_pass),
                     *bound_cells(plan),
                     str(plan.simulation.extra_runs),
                     f"{plan.seconds:.2f}",
@@ -173,9 +176,12 @@ def compare(
     allocator: str = PEAK,
     alignment: int = 1,
     constraints: Constraints | Mapping[str, Any] | None = None,
+    link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Solve with each solver alone, without falling back on no rematerialization.
+
+    With a link, the search over it begins at the plan of each solver, and plans are compared by their time.
 
     Parameters
     ----------
@@ -194,6 +200,8 @@ def compare(
     allocator, alignment
         As in `solve`: the budget limits the bytes that this allocator reserves.
     constraints : Constraints or mapping, optional
+        As in `solve`.
+    link : Link, Device, mapping, str or path, optional
         As in `solve`.
     progress : callable, optional
         A `Progress`, as in `solve`.
@@ -217,14 +225,16 @@ def compare(
         solvers=solvers,
         effort=effort,
         seed=seed,
-        raw=True,
+        raw=link is None,
         polish=polish,
         allocator=allocator,
         alignment=alignment,
         constraints=constraints,
+        link=link,
     )
     clock = Clock(time_limit, progress)
-    entries, stop = (_together if request.criterion.allocator.name == PEAK else _one_by_one)(request, clock)
+    together = request.criterion.allocator.name == PEAK and request.link is None
+    entries, stop = (_together if together else _one_by_one)(request, clock)
     if stop is not Stop.INTERRUPTED:
         clock.finish()
     ordered = sorted(entries, key=partial(_rank, request.problem().minimizes_peak))
@@ -318,5 +328,5 @@ def _rank(by_peak: bool, entry: Entry) -> tuple[bool, int, int, bool]:
     """Sort key: plans by compute, or by peak if that is minimized; then the lowest peaks reached."""
     if entry.plan is None:
         return (True, entry.reached if entry.reached is not None else 2**62, 0, False)
-    first, second = entry.plan.simulation.compute, entry.plan.peak_memory
+    first, second = entry.plan.time, entry.plan.peak_memory
     return (False, *((second, first) if by_peak else (first, second)), entry.solver != BASELINE)

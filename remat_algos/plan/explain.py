@@ -396,7 +396,8 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     ----------
     plan : Plan
     value : str, optional
-        The value, or node, to explain; by default the decisions about the most bytes, none about 0 bytes.
+        The value, or node, to explain; by default what is offloaded, then the decisions about the most bytes, none
+        about 0 bytes.
     most : int
         How many decisions to explain where no value is named.
 
@@ -429,8 +430,10 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
         raise ValueError(f"most is {shortened(most)}; give 0 or more")
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
-    ran = np.flatnonzero(graph.forward & (simulation.runs > 0) & (graph.node_memory > 0))
-    largest_first = ran[np.argsort(-graph.node_memory[ran], kind="stable")].tolist()
+    offloaded = np.zeros(graph.n_nodes, bool)
+    offloaded[graph.producer[simulation.stores]] = True
+    ran = np.flatnonzero((graph.forward | offloaded) & (simulation.runs > 0) & (graph.node_memory > 0))
+    largest_first = ran[np.lexsort((-graph.node_memory[ran], ~offloaded[ran]))].tolist()
     decided = (v for v in largest_first if not Decision(simulation, v).fixed)
     nodes = tuple(itertools.islice(decided, most))
     left_out = len(list(itertools.islice(decided, MAX_COUNTED)))

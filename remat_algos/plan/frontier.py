@@ -8,17 +8,21 @@ from typing import Any
 from remat_algos.arguments import as_list, check_fields, check_kind, checked_arguments
 from remat_algos.bounds.compute import ANY_ORDER, ONE_PASS
 from remat_algos.bounds.curve import BoundCurve, bound_curve
-from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.context import Clock, Progress, Stop
+from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.context import Clock, Progress, Stop, until_stopped
+from remat_algos.cost.devices import AnyLink
 from remat_algos.effort import BEST, DEFAULT, FAST, SMALL
+from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import by_fields
-from remat_algos.ir.budget import Budget, even_limits
+from remat_algos.ir.budget import LEAST, Budget, even_limits
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.notebook import html
 from remat_algos.plan.plan import Plan, bound_cells, reordered
 from remat_algos.plan.portfolio import Portfolio, SolverResult, figures, lowest_run
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.request import Request
+from remat_algos.plan.solve import answered
+from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.simulation import check_simulation
 from remat_algos.solvers.ranking import pareto
@@ -112,7 +116,7 @@ class Frontier:
                 format_bytes(plan.peak_memory),
                 percent(plan.peak_memory, base),
                 format_bytes(plan.peak_memory + self.graph.resident_memory),
-                percent(plan.overhead, one_pass),
+                percent(plan.overhead_in_time, one_pass),
                 *bound_cells(plan),
                 str(plan.simulation.extra_runs),
                 f"{plan.method} (reordered)" if reordered(plan) else plan.method,
@@ -139,6 +143,7 @@ class Frontier:
                     "peak_memory": plan.peak_memory,
                     "compute": plan.simulation.compute,
                     "overhead": plan.overhead,
+                    **({} if plan.link is None else {"time": plan.time, "overhead_in_time": plan.overhead_in_time}),
                     "bound": None if plan.bound is None else plan.bound.compute,
                     "bound_source": None if plan.bound is None else plan.bound.source,
                     "bound_proven": plan.bound is not None and plan.bound.proven,
@@ -155,7 +160,7 @@ class Frontier:
 def undominated(plans: Iterable[Plan]) -> tuple[Plan, ...]:
     """Undominated plans, the lowest peak first; of equal ones that of no_remat, or with the largest bound."""
     preferred = sorted(plans, key=lambda plan: (plan.method != BASELINE, -(plan.bound.compute if plan.bound else 0)))
-    return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.simulation.compute)))
+    return tuple(pareto(preferred, lambda plan: (plan.peak_memory, plan.time)))
 
 
 @checked_arguments
@@ -168,6 +173,7 @@ def frontier(
     time_limit: float | None = None,
     seed: int = 0,
     constraints: Constraints | Mapping[str, Any] | None = None,
+    link: AnyLink | None = None,
     progress: Progress | None = None,
 ) -> Frontier:
     """Compute the Pareto frontier, from the lowest peak that solvers reach to one pass of compute.
@@ -195,6 +201,8 @@ def frontier(
         For solvers that use chance.
     constraints : Constraints or mapping, optional
         As in `solve`.
+    link : Link, Device, mapping, str or path, optional
+        As in `solve`: each of `points` budgets is solved with copies, and the frontier is one of time over memory.
     progress : callable, optional
         A `Progress`, as in `solve`.
 
@@ -217,6 +225,11 @@ def frontier(
     """
     if points < 2:
         raise ValueError(f"points is {shortened(points)}; give a whole number, 2 or more")
+    if link is not None:
+        lowest_first = Request.of(
+            graph, LEAST, solvers=solvers, effort=effort, seed=seed, constraints=constraints, link=link
+        )
+        return _with_copies(lowest_first, int(points), Clock(time_limit, progress))
     request = Request.of(
         graph, solvers=solvers, effort=effort, seed=seed, raw=True, polish=True, constraints=constraints
     )
@@ -255,6 +268,41 @@ def frontier(
         base=problem.base,
         reasons=reasons,
         stop=portfolio.stop | lowest.stop | (bounds.stop if bounds.stop is Stop.INTERRUPTED else Stop.DONE),
+    )
+
+
+def _with_copies(request: Request, points: int, clock: Clock) -> Frontier:
+    """The frontier with a link: plans within even limits above the lowest peak, each of which begins at the last."""
+    graph, plans, stop = request.graph, list[Plan](), Stop.DONE
+    budgets, base, reason = [request.budget], baseline_peak(request.graph), ""
+    with until_stopped() as ending:
+        while budgets and stop is not Stop.INTERRUPTED:
+            clock.check()
+            part = 1 / (len(budgets) if plans else points)
+            begun = request if not plans else replace(request, start=(*request.start, plans[-1].simulation))
+            try:
+                own = clock.share(part, clock.within_stage(part))
+                plans.append(answered(replace(begun, budget=budgets.pop(0)), own))
+            except BudgetError as error:
+                reason = str(error)
+                break
+            stop |= plans[-1].report.stop
+            if len(plans) == 1:
+                lowest = plans[0].peak_memory
+                inner = [limit for limit in even_limits(lowest, base, points) if lowest < limit < base]
+                budgets = [Budget(limit) for limit in [*inner, base]]
+    stop |= ending.stop
+    if stop is not Stop.INTERRUPTED:
+        clock.finish()
+    name = request.name
+    return Frontier(
+        graph=graph,
+        curves={name: undominated(plans)} if plans else {},
+        bound_memory=peak_bound_with_copies(graph)[0],
+        bound_compute=graph.needed_compute,
+        base=base,
+        reasons={} if plans else {name: reason or stop.reason},
+        stop=stop,
     )
 
 

@@ -9,106 +9,180 @@ from remat_algos.allocate.allocators.registry import get_allocator
 from remat_algos.allocate.reservation import PEAK
 from remat_algos.bounds.certificate import rising_time_bounds
 from remat_algos.bounds.compute import ComputeBound
-from remat_algos.bounds.link_bound import LINK_PRICES, LINK_RATES, TimeBound
-from remat_algos.bounds.memory import peak_bound_with_copies
+from remat_algos.bounds.link_bound import TimeBound
+from remat_algos.bounds.memory import lowest_order_with_copies, peak_bound_with_copies
 from remat_algos.bounds.moments import LinkTimes
 from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.cost.links import Link, in_units
-from remat_algos.effort import Effort
+from remat_algos.effort import FAST, Effort
 from remat_algos.errors import BudgetError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool
+from remat_algos.ir.budget import LEAST, Budget
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.plan.infeasible import LATE, forcing_nodes, lowest_plan, marks_kept
+from remat_algos.plan.infeasible import LATE, forcing_nodes, marks_kept
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.request import Request
+from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.annealing import Annealed, Annealer
-from remat_algos.schedule.baseline import baseline
+from remat_algos.schedule.baseline import baseline, baseline_peak
+from remat_algos.schedule.constraints import may_leave
 from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.simulation import Simulation, simulate
-from remat_algos.solvers.candidates import Candidate, evaluated
-from remat_algos.solvers.registry import BASELINE
 from remat_algos.text.units import exact_bytes, format_bytes
 
 COPIES = "copies"
 """The method of plans that copy values to the host and back."""
-MAX_RUNS = 30  # of one node, if a start has no more
-BEFORE = 0.5  # of the time, for the plan without copies
-LOWEST_PART = 0.5  # of the progress, for a schedule that fits
-WORK_OF_NODE = 8  # times that of a search without copies: small graphs take less
-BOUND_PART = 0.3  # of the time that is left, for the first bound
+# Runs of one node, unless a start has more.
+MAX_RUNS = 30
+# Share of the time for the plan without copies.
+ALONE_PART = 0.5
+# Share of the progress for a schedule that fits.
+LOWEST_PART = 0.5
+# Work of a search for each node, in that of a search without copies: small graphs take less.
+WORK_OF_NODE = 8
+# Share of the remaining time for the first bound.
+BOUND_PART = 0.3
+# Rate of a slower link, in that of the link, and the share of the work for its plan, at which the search begins too.
+SLOWER, SLOWER_PART = 0.8, 0.25
+# Share of the work after which a search for a lower peak that has found nothing ends.
+FIRST_PART = 0.25
+# Limits that are tried for the lowest peak within an overhead.
+LIMITS_TRIED = 7
+
+Plain = Callable[[Request, Clock], Plan]
 
 
-def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Callable[[Request, Clock], Plan]) -> Plan:
-    """The fastest plan found over a link; it is never slower than that without copies, which is searched first.
+def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
+    """The fastest plan found over a link; it is never slower than the plan without copies that the search begins at.
+
+    That is by effort "fast". The search without copies goes on only where it may still find a faster plan: where its
+    lower bound is below the time of the plan with copies.
 
     Parameters
     ----------
     request : Request
-        With a memory budget.
+        With a budget. Overheads are of time. If the peak is minimized, the plan is the fastest of the lowest peak.
     link : Link
     clock : Clock
     plain : callable
         plain(request, clock) solves without copies.
     """
-    planned = link.planned
-    in_ticks = _in_ticks(request, planned)
-    graph = in_ticks.graph
+    problem = request.problem()
+    if problem.minimizes_peak and problem.overhead_limit is not None:
+        return _lowest_within_overhead(request, link, clock, plain)
+    graph, planned = request.graph, link.planned
+    in_ticks, ticks = _in_ticks(request, planned), planned.ticks(graph)
+    lowest, order = lowest_order_with_copies(graph)
+    limit = lowest if problem.limit is None or problem.minimizes_peak else problem.limit
+    leaving, starts = may_leave(graph, request.constraints), list[tuple[Simulation, str]]()
+    if graph.mark is None or not (graph.mark == RECOMPUTE).any():
+        one_pass = baseline(graph)
+        starts = [
+            (one_pass, "one pass"),
+            (simulate(graph, evict(one_pass, _lowest_limit(request, limit), leaving=leaving)), "eviction"),
+            (simulate(graph, evict(simulate(graph, order), lowest, leaving=leaving)), "lowest order"),
+        ]
+        if limit < lowest or limit < 0:
+            evicted = min((each for each, _ in starts), key=lambda each: each.peak_memory)
+            raise _shortage(request, link, limit, evicted, Stop.DONE, None)
+    starts += [(each, "start") for each in _starts(request, link)]
+    search = _Search(in_ticks, planned, clock)
+    alone: Plan | None = None
     failure: BudgetError | None = None
-    try:
-        alone = tuple(each for each in request.start if not each.stores.size)
-        best = plain(replace(request, link=None, start=alone), clock.share(BEFORE, clock.within_stage(BEFORE)))
-    except BudgetError as error:
-        lowest: Plan | None = error.plan or _one_pass(request)
-        if lowest is None:
-            raise
-        best, failure = lowest, error
-    limit = request.problem().limit
-    assert limit is not None  # a request with a link has a memory budget
-    if peak_bound_with_copies(graph)[0] > limit:
-        raise _shortage(request, link, limit, best, Stop.DONE, failure) from failure
-    bound, stop = TimeBound(graph.needed_compute), best.report.stop
-    if stop is not Stop.INTERRUPTED:
+    fitting = problem.minimizes_peak and any(search.fits(search.annealed(each, limit), limit) for each in starts)
+    if not fitting:
+        alone, failure = _alone(request, problem.budget, clock, plain)
+        known = alone if alone is not None else failure.plan if failure is not None else None
+        if known is None and failure is not None and not starts:
+            raise failure
+        starts = [*([(known.simulation, "the plan without copies")] if known is not None else []), *starts]
+    stop = Stop.DONE if alone is None else alone.report.stop
+    best, ended = search.fitted(starts, limit, searching=stop is not Stop.INTERRUPTED)
+    stop |= ended
+    if problem.minimizes_peak:
+        limit = best.figures[0]
+        if alone is None and stop is not Stop.INTERRUPTED:
+            alone, failure = _alone(request, Budget(memory=limit), clock, plain)
+            starts += [(alone.simulation, "the plan without copies")] if alone is not None else []
+    bound = TimeBound(in_ticks.graph.needed_compute)
+    if best.figures[0] <= limit and stop is not Stop.INTERRUPTED:
         bound, ended = _bound(in_ticks, planned, limit, clock.share(BOUND_PART, clock.within_stage(BOUND_PART)))
         stop |= ended
-    starts = [(best.simulation, "the plan without copies")]
-    if graph.mark is None or not (graph.mark == RECOMPUTE).any():
-        starts.append((baseline(graph), "one pass"))
-        if failure is not None and failure.plan is None:
-            with until_stopped() as ending:
-                evicted = evict(baseline(graph), _lowest_limit(request, limit), clock)
-                starts.append((simulate(graph, evicted), "eviction"))
-            stop |= ending.stop
-    starts += [(each, "start") for each in _starts(request, link)]
-    found, ended = _searched(in_ticks, planned, limit, starts, bound, clock, searching=stop is not Stop.INTERRUPTED)
-    stop |= ended
-    near = found.figures[1] <= bound.time + in_ticks.task.slack
-    if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
-        bound, ended = _bound(in_ticks, planned, limit, clock, bound)
+        best, ended = search.fastest([best, *(search.annealed(each, limit) for each in starts)], limit, bound)
         stop |= ended
+        if _may_be_faster(in_ticks, alone, best, bound, ticks) and stop is not Stop.INTERRUPTED:
+            alone, failure = _alone(request, Budget(memory=limit), clock, plain, request.task.effort)
+            if alone is not None and ticks * alone.simulation.compute < best.figures[1]:
+                begun = [search.annealed((alone.simulation, "the plan without copies"), limit), best]
+                best, ended = search.fastest(begun, limit, bound)
+                stop |= ended
+        near = best.figures[1] <= bound.time + in_ticks.task.slack
+        if not near and stop is not Stop.INTERRUPTED and Effort.of(request.task.effort).bounds_last:
+            bound, ended = _bound(in_ticks, planned, limit, clock, bound)
+            stop |= ended
     clock.finish()
-    simulation = simulate(request.graph, found.simulation.schedule)
-    copied = bool(simulation.stores.size)
-    details = {"moves": found.moves, "start": found.start} if copied else best.details
-    plan = replace(
-        best,
+    if not search.fits(best, limit):
+        raise _shortage(request, link, limit, best.simulation, stop, failure) from failure
+    if problem.limit is not None and best.figures[0] > problem.limit:
+        raise _shortage(request, link, problem.limit, best.simulation, stop, failure) from failure
+    plan = _plan(request, link, problem.limit, best, alone, _in_units(bound, ticks), stop, clock)
+    if problem.overhead_limit is not None and plan.overhead_in_time > problem.overhead_limit:
+        raise _too_slow(plan, problem.overhead_limit)
+    return plan
+
+
+def _plan(
+    request: Request,
+    link: Link,
+    limit: int | None,
+    best: Annealed,
+    alone: Plan | None,
+    bound: ComputeBound,
+    stop: Stop,
+    clock: Clock,
+) -> Plan:
+    """The plan of a schedule.
+
+    It has no report of the search without copies: other plans, and what that proved optimal, are those without a link.
+    """
+    simulation = simulate(request.graph, best.simulation.schedule)
+    copied = alone is None or bool(simulation.stores.size)
+    return Plan(
+        graph=request.graph,
         budget=request.budget,
         limit=limit,
         simulation=simulation,
         solver=request.name,
-        method=COPIES if copied else best.method,
+        method=COPIES if copied or alone is None else alone.method,
+        options=request.options,
+        bound=bound,
         seconds=clock.elapsed,
-        details=details,
-        report=replace(best.report, stop=best.report.stop | stop),
+        details={"moves": best.moves, "start": best.start} if copied else {},
+        report=SearchReport(stop=stop),
         reservation=get_allocator(PEAK).reserve(simulation),
-        narrower=None,
-        solver_peak_bound=None,
-        bound=_in_units(bound, planned.ticks(request.graph)) if found.figures[0] <= limit else None,
-        bound_search=None,
+        constraints=request.constraints,
         link=link,
     )
-    if found.figures[0] > limit or _violation(request, plan):
-        raise _shortage(request, link, limit, plan, stop, failure) from failure
-    return plan
+
+
+def _alone(
+    request: Request, budget: Budget, clock: Clock, plain: Plain, effort: str = FAST
+) -> tuple[Plan | None, BudgetError | None]:
+    """The plan without copies, or why there is none."""
+    starts, task = tuple(each for each in request.start if not each.stores.size), replace(request.task, effort=effort)
+    own = replace(request, link=None, start=starts, task=task, budget=replace(budget, overhead=None))
+    try:
+        return plain(own, clock.share(ALONE_PART, clock.within_stage(ALONE_PART))), None
+    except BudgetError as error:
+        return None, error
+
+
+def _may_be_faster(request: Request, alone: Plan | None, best: Annealed, bound: TimeBound, ticks: int) -> bool:
+    """True if a longer search without copies may find a plan that is faster than the best with copies."""
+    time = best.figures[1]
+    if request.task.effort == FAST or alone is None or time <= bound.time + request.task.slack:
+        return False
+    return alone.bound is None or ticks * alone.bound.compute < time
 
 
 def _in_ticks(request: Request, link: Link) -> Request:
@@ -122,31 +196,44 @@ def _in_ticks(request: Request, link: Link) -> Request:
     )
 
 
-def _one_pass(request: Request) -> Plan | None:
-    """The plan of one pass, to begin at where there is none without copies; None if that breaks a law of the graph."""
-    problem, one = request.problem(), baseline(request.graph)
-    if (problem.limit or 0) < 0 or not evaluated(request.graph, one.schedule).simulation:
-        return None
-    return lowest_plan(problem, [Candidate(one.schedule, simulation=one, solver=BASELINE)])
+def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
+    """The bound of a plan, in the unit of its costs, from a bound in ticks."""
+    source = bound.source if bound.nodes else None
+    return ComputeBound(
+        in_units(bound.time, ticks), bound.nodes, prices=bound.prices, infeasible=bound.infeasible, solver=source
+    )
+
+
+def _lowest_within_overhead(request: Request, link: Link, clock: Clock, plain: Plain) -> Plan:
+    """The lowest peak found whose time is within an overhead: limits are halved between the bound and one pass."""
+    low, high = lowest_order_with_copies(request.graph)[0], baseline_peak(request.graph)
+    best: Plan | None = None
+    limit, begun = high, request.start
+    for tried in range(LIMITS_TRIED):
+        part = 1 / (LIMITS_TRIED - tried)
+        own = replace(request, budget=replace(request.budget, memory=limit), start=begun)
+        try:
+            best = plan_with_copies(own, link, clock.share(part, clock.within_stage(part)), plain)
+        except BudgetError:
+            if best is None:
+                raise
+            low = limit + 1
+        else:
+            high, begun = best.peak_memory, (*request.start, best.simulation)
+            if best.report.stop is Stop.INTERRUPTED:
+                break
+        if low >= high:
+            break
+        limit = (low + high) // 2
+    assert best is not None
+    clock.finish()
+    return replace(best, budget=request.budget, limit=request.problem().limit, seconds=clock.elapsed)
 
 
 def _lowest_limit(request: Request, limit: int) -> int:
     """The lowest limit of a region, or that of the whole."""
     regions = request.constraints.regions.values() if request.constraints is not None else ()
     return min([limit, *(each for _, each in regions)])
-
-
-def _violation(request: Request, plan: Plan) -> str | None:
-    """The constraint that a plan violates."""
-    return None if request.constraints is None else request.constraints.violation(plan.simulation)
-
-
-def _in_units(bound: TimeBound, ticks: int) -> ComputeBound:
-    """The bound of a plan, in the unit of its costs, from a bound in ticks."""
-    source = LINK_PRICES if bound.prices is not None else LINK_RATES if bound.nodes else None
-    return ComputeBound(
-        in_units(bound.time, ticks), bound.nodes, prices=bound.prices, infeasible=bound.infeasible, solver=source
-    )
 
 
 def _bound(
@@ -163,11 +250,6 @@ def _bound(
     return best, ending.stop
 
 
-def _over_host(annealed: Annealed, link: Link) -> bool:
-    """True if a schedule takes more memory of the host than there is."""
-    return link.host is not None and annealed.simulation.host_peak > link.host
-
-
 def _starts(request: Request, link: Link) -> list[Simulation]:
     """The user's schedules that load values, as far as they keep to the constraints and the memory of the host."""
     limits = request.constraints
@@ -180,52 +262,115 @@ def _starts(request: Request, link: Link) -> list[Simulation]:
     ]
 
 
-def _searched(
-    request: Request,
-    link: Link,
-    limit: int,
-    starts: Sequence[tuple[Simulation, str]],
-    bound: TimeBound,
-    clock: Clock,
-    *,
-    searching: bool,
-) -> tuple[Annealed, Stop]:
-    """The best schedule, and how the search for it ended: at a time that is near the bound, at the latest.
+class _Search:
+    """The search over a link: for a schedule that fits, and for the fastest one.
 
-    Without `searching` it is the best of the starts.
+    Parameters
+    ----------
+    request : Request
+    link : Link
+        At the rates that are planned.
+    clock : Clock
     """
-    graph, effort = request.graph, Effort.of(request.task.effort)
-    most_runs = max(MAX_RUNS, *(int(each.runs.max(initial=0)) for each, _ in starts))
 
-    def annealer_of(leaving: Bool | None = None) -> Annealer:
-        rules, seed = request.constraints, request.task.seed
-        return Annealer(graph, clock, max_runs=most_runs, seed=seed, constraints=rules, link=link, leaving=leaving)
+    def __init__(self, request: Request, link: Link, clock: Clock) -> None:
+        self.request, self.link, self.clock, self.max_runs = request, link, clock, MAX_RUNS
+        self.effort = Effort.of(request.task.effort)
+        nodes = WORK_OF_NODE * self.effort.search_work_of_node * request.graph.n_nodes
+        self.work = min(self.effort.copies_work, nodes)
+        self.annealer = self._annealer()
 
-    annealer = annealer_of()
+    def _annealer(self, link: Link | None = None, leaving: Bool | None = None) -> Annealer:
+        request = self.request
+        return Annealer(
+            request.graph,
+            self.clock,
+            max_runs=self.max_runs,
+            seed=request.task.seed,
+            constraints=request.constraints,
+            link=link or self.link,
+            leaving=leaving,
+        )
 
-    def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
-        return (_over_host(each, link), *annealer.key(each, limit))
+    def annealed(self, start: tuple[Simulation, str], limit: int) -> Annealed:
+        """A start, with its time."""
+        simulation, name = start
+        most = int(simulation.runs.max(initial=0))
+        if most > self.max_runs:
+            self.max_runs = most
+            self.annealer = self._annealer()
+        return self.annealer.annealed(simulation.schedule, limit, name)
 
-    begun = [annealer.annealed(each.schedule, limit, name) for each, name in starts]
-    best, goal = min(begun, key=rank), bound.time + request.task.slack
-    work = min(effort.copies_work, WORK_OF_NODE * effort.search_work_of_node * graph.n_nodes)
-    count, over = effort.first_searches, None
-    with until_stopped() as ending:
-        if searching and best.figures[0] > limit:
-            for found in annealer.rounds(begun, limit, work, count=count, lowest=True, part=LOWEST_PART):
-                best = min(best, found, key=rank)
-            evicted = annealer.annealed(evict(best.simulation, limit, clock), limit, "eviction")
-            begun = [min(best, evicted, key=lambda each: annealer.key(each, limit))]
-            best = min(best, evicted, key=rank)
-        if searching and not annealer.meets(best, limit, goal):
-            for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
-                best, over = min(best, found, key=rank), found if _over_host(found, link) else over
-        if over is not None:  # again with those alone that fit on the host together
-            annealer = annealer_of(_on_host(over.simulation, link))
-            for found in annealer.rounds([best], limit, work, count=count, goal=goal):
-                best = min(best, found, key=rank)
-    clock.note(ending.stop)
-    return best, ending.stop
+    def over_host(self, annealed: Annealed) -> bool:
+        """True if a schedule takes more memory of the host than there is."""
+        return self.link.host is not None and annealed.simulation.host_peak > self.link.host
+
+    def rank(self, annealed: Annealed, limit: int) -> tuple[bool, bool, bool, int, int]:
+        """Sort key, the best first."""
+        return (self.over_host(annealed), *self.annealer.key(annealed, limit))
+
+    def fits(self, annealed: Annealed, limit: int) -> bool:
+        """True if a schedule is within the limits of device and host, and violates no constraint."""
+        return self.rank(annealed, limit)[:3] == (False, False, False)
+
+    def fitted(self, starts: Sequence[tuple[Simulation, str]], limit: int, *, searching: bool) -> tuple[Annealed, Stop]:
+        """The best start, or if none fits, the lowest schedule that a search from them finds."""
+        begun = [self.annealed(each, limit) for each in starts]
+        best = min(begun, key=lambda each: self.rank(each, limit))
+        if not searching or self.rank(best, limit)[:3] == (False, False, False):
+            return best, Stop.DONE
+        count = self.effort.first_searches
+        with until_stopped() as ending:
+            for work in (FIRST_PART * self.work, (1 - FIRST_PART) * self.work):
+                before = self.rank(best, limit)
+                for found in self.annealer.rounds(begun, limit, int(work), count=count, lowest=True, part=LOWEST_PART):
+                    best = min(best, found, key=lambda each: self.rank(each, limit))
+                leaving = may_leave(self.request.graph, self.request.constraints)
+                evicted = self.annealer.annealed(
+                    evict(best.simulation, limit, self.clock, leaving=leaving), limit, "eviction"
+                )
+                best = min(best, evicted, key=lambda each: self.rank(each, limit))
+                if self.fits(best, limit) or self.rank(best, limit) >= before:
+                    break
+                begun = [best, *begun]
+        self.clock.note(ending.stop)
+        return best, ending.stop
+
+    def fastest(self, starts: Sequence[Annealed], limit: int, bound: TimeBound) -> tuple[Annealed, Stop]:
+        """The fastest schedule found from starts; the search ends at a time that is near the bound."""
+
+        def rank(each: Annealed) -> tuple[bool, bool, bool, int, int]:
+            return self.rank(each, limit)
+
+        begun = sorted({rank(each): each for each in starts if not rank(each)[1]}.values(), key=rank) or list(starts)
+        best, goal, over = min(starts, key=rank), bound.time + self.request.task.slack, None
+        count = self.effort.first_searches
+        with until_stopped() as ending:
+            if not self._meets(best, limit, goal):
+                slower = self._slower(begun, limit)
+                begun, best = [best, slower, *begun], min(best, slower, key=rank)
+                for found in self.annealer.rounds(
+                    begun, limit, int((1 - SLOWER_PART) * self.work), count=count, goal=goal
+                ):
+                    best, over = min(best, found, key=rank), found if self.over_host(found) else over
+            if over is not None:
+                # Search again with those values alone that fit on the host together.
+                annealer = self._annealer(leaving=_on_host(over.simulation, self.link))
+                for found in annealer.rounds([best], limit, self.work, count=count, goal=goal):
+                    best = min(best, found, key=rank)
+        self.clock.note(ending.stop)
+        return best, ending.stop
+
+    def _meets(self, annealed: Annealed, limit: int, goal: int) -> bool:
+        return self.fits(annealed, limit) and annealed.figures[1] <= goal
+
+    def _slower(self, starts: Sequence[Annealed], limit: int) -> Annealed:
+        """The best plan of a short search over a slower link, played over this one."""
+        annealer, best = self._annealer(self.link.at(SLOWER)), starts[0]
+        begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
+        for found in annealer.rounds(begun, limit, int(SLOWER_PART * self.work), count=self.effort.first_searches):
+            best = found
+        return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 
 
 def _on_host(simulation: Simulation, link: Link) -> Bool:
@@ -239,12 +384,13 @@ def _on_host(simulation: Simulation, link: Link) -> Bool:
 
 
 def _shortage(
-    request: Request, link: Link, limit: int, lowest: Plan, stop: Stop, alone: BudgetError | None
+    request: Request, link: Link, limit: int, lowest: Simulation, stop: Stop, alone: BudgetError | None
 ) -> BudgetError:
     """The error where nothing fits, even with copies; it also has the reasons of that without copies."""
-    graph = request.graph
+    graph, lowest = request.graph, simulate(request.graph, lowest.schedule)
     bound, nodes = peak_bound_with_copies(graph)
-    violation, missing = _violation(request, lowest), "exists" if bound > limit else "was found"
+    violation = None if request.constraints is None else request.constraints.violation(lowest)
+    missing = "exists" if bound > limit else "was found"
     host = "" if link.host is None or bound > limit else f" and at most {exact_bytes(link.host)} on the host"
     message = f"no plan within {exact_bytes(limit)} {missing}, even with copies over {link}{host}; the lowest peak is "
     message += exact_bytes(lowest.peak_memory)
@@ -254,7 +400,29 @@ def _shortage(
     message = "; ".join([message, *reasons])
     if stop is Stop.DEADLINE:
         message += LATE
-    recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))  # what must run once may be loaded
-    message += f"; no schedule goes below {format_bytes(bound)}, needed while {forcing_nodes(recomputable, nodes)}"
+    message += f"; no schedule goes below {format_bytes(bound)}"
+    if nodes:
+        # What must run once may be loaded, so it forces nothing.
+        recomputable = replace(graph, mark=None, once=np.zeros(graph.n_nodes, bool))
+        message += f", needed while {forcing_nodes(recomputable, nodes)}"
     message += marks_kept(graph)
-    return BudgetError(message, lowest.peak_memory, bound, nodes, lowest, graph.labels.names_of(nodes), reasons)
+    plan = _plan(
+        replace(request, budget=Budget(memory=LEAST)),
+        link,
+        None,
+        Annealed(lowest, "eviction"),
+        None,
+        ComputeBound(graph.needed_compute),
+        stop,
+        Clock(),
+    )
+    return BudgetError(message, lowest.peak_memory, bound, nodes, plan, graph.labels.names_of(nodes), reasons)
+
+
+def _too_slow(plan: Plan, allowed: int) -> BudgetError:
+    """The error where the fastest plan takes more time than the budget allows."""
+    labels, bound = plan.graph.labels, peak_bound_with_copies(plan.graph)
+    message = f"overhead {labels.compute(allowed)} in time is too low: the lowest reached within "
+    message += f"{exact_bytes(plan.limit or plan.peak_memory)} is {labels.compute(plan.overhead_in_time)}"
+    names = plan.graph.labels.names_of(bound[1])
+    return BudgetError(message, plan.peak_memory, *bound, plan, names, ())

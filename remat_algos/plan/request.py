@@ -191,11 +191,8 @@ def check_link_goes_with(
     budget: Budget, *, cost_noise: float | None = None, allocator: str = PEAK, raw: bool = False
 ) -> None:
     """ValueError for what is not planned together with copies."""
-    memory = budget.memory is not None or budget.device is not None
-    if not memory or budget.least or budget.above_lowest is not None:
-        raise ValueError("a link needs a memory budget, such as '50%' or '8GiB': without one nothing has to leave")
-    if budget.overhead is not None:
-        raise ValueError("a link goes with a memory budget alone; leave out the overhead, which is minimized")
+    if budget.memory is None and budget.device is None and budget.overhead is None:
+        raise ValueError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
     for name, given in (
         ("uncertain costs", cost_noise is not None),
         (f"the allocator {allocator}", allocator != PEAK),

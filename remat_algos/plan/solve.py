@@ -165,15 +165,17 @@ def solve(
 
 def answered(request: Request, clock: Clock) -> Plan:
     """The best plan for a request; the errors are those of `solve`."""
-    if request.link is not None:
-        return plan_with_copies(request, request.link, clock, answered)
+
+    def one(part: Request, clock: Clock) -> Plan:
+        return _searched(part, clock) if part.link is None else plan_with_copies(part, part.link, clock, answered)
+
     if request.budget.above_lowest is None:
-        return _searched(request, clock)
+        return one(request, clock)
 
     def half(part: Budget, lowest: Plan | None) -> Plan:
         share = 0.5 if lowest is None else 1.0
         begun = request if lowest is None or request.named is not None else request.started(lowest.schedule)
-        return _searched(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
+        return one(replace(begun, budget=part), clock.share(share, clock.within_stage(share)))
 
     return near_lowest(request.budget, half)
 
@@ -282,4 +284,4 @@ def near_lowest(budget: Budget, run: Callable[[Budget, Plan | None], Plan]) -> P
         cheaper = run(replace(budget, memory=used + int(budget.above_lowest * used)), lowest)
     except BudgetError:  # of a solver that finds less for a limit than for the lowest peak
         return lowest
-    return min(lowest, cheaper, key=lambda plan: plan.overhead)
+    return min(lowest, cheaper, key=lambda plan: plan.overhead_in_time)

@@ -1,4 +1,4 @@
-"""Constraints of a user on schedules: runs of a node, the order of first runs, bytes of a region."""
+"""Constraints of a user on schedules: runs of a node, the order of first runs, bytes of a region, copies."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import forced_bytes
 from remat_algos.errors import GraphError, PlanError
-from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64, as_whole, by_fields, sealed
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
+from remat_algos.ir.labels import RECOMPUTE
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
 from remat_algos.text.wording import counted, listed, one_line, quoted, shortened
 
 MAX_RUN_LIMIT = 2**31 - 1
 NAMES_SHOWN = 3
+KEYS = ("max_runs", "fixed_order", "regions", "offload", "stay", "min_copy")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -40,6 +42,13 @@ class Constraints:
         By name: groups of nodes, and the maximum bytes of their values and workspaces at any step. Nodes are a
         sequence of names, or a pattern such as "encoder.*"; the limit is bytes or text such as "4GiB". A node is in
         one region at most.
+    offload : str or sequence of str, optional
+        With a link: modules, node names or patterns; only the values of these nodes may be copied to the host. A module
+        is the part of a name before a dot: "encoder" is also that of "encoder.0.relu". By default all may.
+    stay : str or sequence of str, optional
+        Modules, node names or patterns; no value of these nodes is copied.
+    min_copy : int or str, optional
+        Bytes, or text such as "1MB"; no smaller value is copied.
 
     Attributes
     ----------
@@ -48,6 +57,8 @@ class Constraints:
     region : int32[n]
         The region of each node, by its place in `regions`; -1: none.
     region_limit : int64[k]
+    movable : bool[n_values]
+        Values that `offload`, `stay` and `min_copy` let leave.
 
     Raises
     ------
@@ -73,9 +84,13 @@ class Constraints:
     max_runs: int | Mapping[str, int] | None = None
     fixed_order: bool = False
     regions: Mapping[str, tuple[Any, Any]] = field(default_factory=lambda: NOTHING)
+    offload: Any = None
+    stay: Any = None
+    min_copy: int | str = 0
     run_limit: Int32 = field(init=False)
     region: Int32 = field(init=False)
     region_limit: Int64 = field(init=False)
+    movable: Bool = field(init=False)
 
     __reduce__ = by_fields
 
@@ -85,12 +100,23 @@ class Constraints:
             raise TypeError(f"fixed_order is {quoted(self.fixed_order)}; give True or False")
         max_runs, run_limit = _run_limits(self.graph, self.max_runs)
         regions, region, region_limit = _regions(self.graph, self.regions)
+        offload, stay = (_modules(self.graph, getattr(self, name), name) for name in ("offload", "stay"))
+        min_copy = _bytes(self.min_copy, "min_copy", "is")
+        movable = self.graph.memory >= min_copy
+        for nodes, may in ((offload, True), (stay, False)):
+            if nodes is not None:
+                movable &= np.isin(self.graph.producer, nodes) == may
+        names = self.graph.labels
         for name, entry in (
             ("max_runs", max_runs),
             ("run_limit", sealed(run_limit)),
             ("regions", MappingProxyType(regions)),
             ("region", sealed(region)),
             ("region_limit", sealed(region_limit)),
+            ("offload", None if offload is None else tuple(names[int(v)] for v in offload)),
+            ("stay", None if stay is None else tuple(names[int(v)] for v in stay)),
+            ("min_copy", min_copy),
+            ("movable", sealed(movable)),
         ):
             object.__setattr__(self, name, entry)
 
@@ -106,10 +132,10 @@ class Constraints:
         <Constraints: at most 1 run of each node>
         """
         if isinstance(constraints, Mapping):
-            unknown = [name for name in constraints if name not in ("max_runs", "fixed_order", "regions")]
+            unknown = [name for name in constraints if name not in KEYS]
             if unknown:
                 some = listed([str(name) for name in unknown], NAMES_SHOWN)
-                raise TypeError(f"constraints has {some}; it may have max_runs, fixed_order and regions")
+                raise TypeError(f"constraints has {some}; it may have {listed(list(KEYS), len(KEYS))}")
             constraints = cls(graph, **{name: entry for name, entry in constraints.items() if entry is not None})
         if constraints is None:
             return None
@@ -119,7 +145,8 @@ class Constraints:
         if constraints.graph is not graph and constraints.graph.hash != graph.hash:
             sizes = f"they are for {counted(constraints.graph.n_nodes, 'node')}, this one has {graph.n_nodes:,}"
             raise GraphError(f"the constraints are for another graph: {sizes}; make them for this one")
-        anything = constraints.max_runs or constraints.fixed_order or constraints.regions
+        copies = constraints.offload is not None or constraints.stay or constraints.min_copy
+        anything = constraints.max_runs or constraints.fixed_order or constraints.regions or copies
         return constraints if anything else None
 
     @classmethod
@@ -155,7 +182,14 @@ class Constraints:
             f"region {shortened(name)} ({counted(len(nodes), 'node')}) within {format_bytes(limit)}"
             for name, (nodes, limit) in self.regions.items()
         ]
-        return "; ".join(parts + (limits if len(limits) <= NAMES_SHOWN else [counted(len(limits), "region")]))
+        parts += limits if len(limits) <= NAMES_SHOWN else [counted(len(limits), "region")]
+        if self.offload is not None:
+            parts.append(f"only values of {counted(len(self.offload), 'node')} may leave")
+        if self.stay:
+            parts.append(f"values of {counted(len(self.stay), 'node')} stay on the device")
+        if self.min_copy:
+            parts.append(f"no copies below {format_bytes(int(self.min_copy))}")
+        return "; ".join(parts)
 
     def record(self) -> dict[str, Any]:
         """The JSON record; nodes by name, or by id in a graph without names."""
@@ -167,6 +201,12 @@ class Constraints:
                 name: {"nodes": list(nodes) if named else [int(v) for v in nodes], "limit": limit}
                 for name, (nodes, limit) in self.regions.items()
             },
+            **{
+                name: list(nodes) if named else [int(v) for v in nodes]
+                for name, nodes in (("offload", self.offload), ("stay", self.stay))
+                if nodes is not None
+            },
+            **({"min_copy": self.min_copy} if self.min_copy else {}),
         }
 
     def region_traces(self, simulation: Simulation) -> Int64:
@@ -206,7 +246,7 @@ class Constraints:
         'step 1 is the first run of A, after that of B; fixed_order puts it before'
         """
         check_simulation(simulation, self.graph)
-        for violation in (self._runs, self._order, self._regions):
+        for violation in (self._runs, self._order, self._regions, self._copies):
             text = violation(simulation)
             if text is not None:
                 return text
@@ -272,6 +312,51 @@ class Constraints:
         node = shortened(self.graph.labels[int(simulation.schedule.order[step])])
         live, limit = exact_bytes(int(traces[k, step])), exact_bytes(int(self.region_limit[k]))
         return f"step {step}, {node}: region {shortened(list(self.regions)[k])} has {live} live; its limit is {limit}"
+
+    def _copies(self, simulation: Simulation) -> str | None:
+        loads = simulation.schedule.loads
+        wrong = np.flatnonzero(~self.movable[loads[:, 1]])
+        if not wrong.size:
+            return None
+        step, value = (int(each) for each in loads[wrong[0]])
+        node = self.graph.labels[int(self.graph.producer[value])]
+        name = shortened(self.graph.value_name(value))
+        if self.graph.memory[value] < self.min_copy:
+            return (
+                f"step {step} loads {name}, {exact_bytes(int(self.graph.memory[value]))}; min_copy is {self.min_copy}"
+            )
+        rule = "stay keeps it" if node in (self.stay or ()) else "offload does not name it"
+        return f"step {step} loads {name}; {rule}"
+
+
+def may_leave(graph: ComputationGraph, constraints: Constraints | None) -> Bool:
+    """bool[n_values]: values that plans may copy to the host.
+
+    Outputs stay on the device, and so does what is marked to be recomputed.
+    """
+    movable = ~graph.output & (graph.memory > 0)
+    if graph.mark is not None:
+        movable &= ~((graph.mark == RECOMPUTE) & graph.forward)[graph.producer]
+    if constraints is not None:
+        movable &= constraints.movable
+    return movable
+
+
+def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
+    """Ids of the nodes that modules, names or patterns name, ascending; None if nothing is given."""
+    if members is None:
+        return None
+    if not isinstance(members, str | Iterable):
+        raise TypeError(f"{what} is {quoted(members)}; give modules, node names or patterns")
+    found, names = set[int](), graph.node_names()
+    for each in [members] if isinstance(members, str) else members:
+        own = (
+            [v for v, name in enumerate(names) if fnmatchcase(name, each) or name.startswith(f"{each}.")]
+            if isinstance(each, str)
+            else []
+        )
+        found.update(own or [_node(graph, each, what)])
+    return np.array(sorted(found), np.int64)
 
 
 def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[str, int] | None, Int32]:
@@ -347,12 +432,17 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 
 def _limit(amount: Any, region: str) -> int:
-    """Bytes of a region's limit, clipped to the largest sum of a graph."""
+    """Bytes of a region's limit."""
+    return _bytes(amount, f"region {shortened(region)}", "has the limit")
+
+
+def _bytes(amount: Any, what: str, verb: str) -> int:
+    """Bytes, clipped to the largest sum of a graph."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ValueError as error:
-        raise ValueError(f"region {shortened(region)}: {error}") from error
+        raise ValueError(f"{what}: {error}") from error
     if limit is None or limit < 0:
         kind = TypeError if limit is None else ValueError
-        raise kind(f"region {shortened(region)} has the limit {quoted(amount)}; give bytes, or text as 4GiB")
+        raise kind(f"{what} {verb} {quoted(amount)}; give bytes, or text as 4GiB")
     return min(limit, LARGEST_SUM)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from remat_algos.context import Clock
-from remat_algos.ir.arrays import Int64
+from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import Simulation, simulate
 
 
-def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Schedule:
+def evict(simulation: Simulation, limit: int, clock: Clock | None = None, *, leaving: Bool | None = None) -> Schedule:
     """Add loads until each step is within a limit, where that can be.
 
     At the highest step that leaves which has the most bytes for the most steps until it is read.
@@ -21,6 +21,8 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Sch
         Bytes.
     clock : Clock, optional
         Looked at for each load: OutOfTime or an interrupt ends the search.
+    leaving : bool[n_values], optional
+        Values that may leave; by default all but outputs.
 
     Examples
     --------
@@ -34,7 +36,7 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Sch
     if simulation.schedule.lingering.size:
         simulation = simulate(simulation.graph, Schedule(simulation.schedule.order, simulation.schedule.loads))
     graph, schedule, value = simulation.graph, simulation.schedule, simulation.lifetimes.value
-    trace, gaps = simulation.memory_trace.copy(), _gaps(simulation)
+    trace, gaps = simulation.memory_trace.copy(), _gaps(simulation, leaving)
     size = graph.memory[value[gaps[:, 0]]]
     gaps, size = (each[np.lexsort((-gaps[:, 0], size * (gaps[:, 2] - gaps[:, 1])))] for each in (gaps, size))
     # a tree over the steps: a gap, by its place, is in a few nodes that cover its steps together, the best one last
@@ -69,10 +71,11 @@ def evict(simulation: Simulation, limit: int, clock: Clock | None = None) -> Sch
     return Schedule(schedule.order, loads)
 
 
-def _gaps(simulation: Simulation) -> Int64:
+def _gaps(simulation: Simulation, leaving: Bool | None) -> Int64:
     """int64[*, 3]: (instance, before, after) for steps between which it is live and not used; outputs have to stay."""
     graph, value = simulation.graph, simulation.lifetimes.value
-    movable = (~graph.output[value] & (graph.memory[value] > 0)).tolist()
+    movable = ~graph.output[value] & (graph.memory[value] > 0)
+    movable = (movable if leaving is None else movable & leaving[value]).tolist()
     used, found = simulation.lifetimes.made_at.tolist(), list[tuple[int, int, int]]()
     for step, taken in enumerate(simulation.steps()):
         for _, i in taken.reads:

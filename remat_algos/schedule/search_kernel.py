@@ -16,7 +16,7 @@ from remat_algos.kernels.graph import GraphArrays
 from remat_algos.kernels.schedule_state import ScheduleRules
 from remat_algos.kernels.search import LARGEST_LIMIT, N_EXPONENTIALS, ScheduleSearch
 from remat_algos.kernels.timeline import Engines
-from remat_algos.schedule.constraints import Constraints
+from remat_algos.schedule.constraints import Constraints, may_leave
 from remat_algos.schedule.schedule import Schedule
 
 
@@ -159,10 +159,10 @@ def _state(
         reader=reader[both],
     )
     loadable, engines = np.empty(0, np.uint8), None
-    if link is not None:  # what is marked to be recomputed, or has a limit of its own, stays on the device
-        stays = (region > 0) | ((mark == RECOMPUTE) & graph.forward)
-        may_leave = ~graph.output & (graph.memory > 0) & ~stays[graph.producer]
-        loadable = (may_leave if leaving is None else may_leave & leaving)[values].view(np.uint8)
+    if link is not None:
+        # The search copies nothing that has a limit of its own.
+        movable = may_leave(graph, constraints) & (region[graph.producer] == 0)
+        loadable = (movable if leaving is None else movable & leaving)[values].view(np.uint8)
         engines = Engines(*(times[values] for times in link.times(graph)), memory)
     first = int(np.random.SeedSequence(seed).generate_state(1, np.uint32)[0])
     weights = np.sqrt(memory.astype(np.float64))

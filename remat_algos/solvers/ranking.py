@@ -55,7 +55,7 @@ class ParetoSet(Generic[Item]):
     ([True, False, True, True], [(5, 9), (7, 5)])
     """
 
-    def __init__(self, figures: Callable[[Item], tuple[int, int]]) -> None:
+    def __init__(self, figures: Callable[[Item], tuple[int, float]]) -> None:
         self.figures = figures
         self.items: list[Item] = []
 
@@ -76,7 +76,7 @@ class ParetoSet(Generic[Item]):
         return True
 
 
-def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, int]]) -> list[Item]:
+def pareto(items: Iterable[Item], figures: Callable[[Item], tuple[int, float]]) -> list[Item]:
     """Items that no other dominates, peaks rising; the first of equals."""
     kept = ParetoSet(figures)
     for item in items:

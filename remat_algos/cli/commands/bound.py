@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from remat_algos.cli.budget_argument import memory_limit
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_time_limit
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
     parser.add_argument("--budget", required=True, metavar="SIZE,...", help=sizes)
+    add_link(parser, "bound the time of plans that may also copy values over this link: ")
     add_effort(parser)
     limit = "end SECONDS after the start, reading included, with the largest bound found so far"
     add_time_limit(parser, limit)
@@ -49,6 +51,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.text.wording import comma_separated
 
     check_plot(arguments)
+    link = link_of(arguments)
     texts = comma_separated(arguments.budget)
     if not texts:
         raise argparse.ArgumentTypeError(
@@ -58,11 +61,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
     if not arguments.json:
         print_text(note)
+        if link is not None:
+            print_text(f"times with copies over {link}")
     with progress_line() as progress:
         clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
-        curve = bound_curve(graph, limits, clock, effort=arguments.effort)
+        planned = None if link is None else link.planned
+        curve = bound_curve(graph, limits, clock, effort=arguments.effort, link=planned)
     if arguments.json:
-        print_json(_record(curve, dict(zip(texts, limits, strict=True))))
+        record = _record(curve, dict(zip(texts, limits, strict=True)))
+        print_json(record if link is None else record | {"link": link.record()})
     elif len(curve.limits) == 1:
         print_table(("", ""), _rows(curve), headed=False)
     elif curve.limits:

@@ -10,6 +10,7 @@ from remat_algos.cli.budget_argument import add_budget, budget_of, check_budget,
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, search_limits
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     limit = "end SECONDS after the start, reading included, with each solver's best plan so far"
     add_time_limit(parser, limit)
     add_seed(parser)
+    add_link(parser)
     add_reservation(parser)
     add_constraints(parser)
     add_json(parser)
@@ -44,7 +46,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.plan.compare import compare
 
     budget, names = budget_of(arguments), solvers_of(arguments.solver, auto=True)
-    reserving = reservation_options(arguments)
+    reserving, link = reservation_options(arguments), link_of(arguments)
     graph, note = graph_of(arguments)
     if budget.memory is None and budget.overhead is None and budget.device is None:
         budget = Budget(LEAST)  # the best plans of each solver, side by side
@@ -54,11 +56,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         print_text(note)
     with search_limits(arguments) as limits:
         comparison = compare(
-            graph, budget, solvers=names, polish=not arguments.raw, constraints=constraints, **limits, **reserving
+            graph,
+            budget,
+            solvers=names,
+            polish=not arguments.raw,
+            constraints=constraints,
+            link=link,
+            **limits,
+            **reserving,
         )
     if arguments.json:
         print_json(comparison.record())
     else:
+        if link is not None:
+            print_text(f"overheads in time, with copies over {link}")
         _print(comparison, budget, graph, constraints)
     code = ExitCode.INFEASIBLE if any(entry.reached is not None for entry in comparison.entries) else ExitCode.BAD_INPUT
     return ExitCode.of(comparison.stop, ExitCode.DONE if any(entry.plan for entry in comparison.entries) else code)

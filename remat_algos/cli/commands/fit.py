@@ -61,8 +61,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
     refused: dict[int, str] = {}
     budget, solvers, link = _budget(arguments), solvers_of(arguments.solver, auto=True), link_of(arguments)
-    if link is not None and budget.overhead is not None:
-        raise argparse.ArgumentTypeError("--link goes with a memory budget alone; leave out --overhead")
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")

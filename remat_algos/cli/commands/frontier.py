@@ -9,6 +9,7 @@ from remat_algos.cli.budget_argument import solvers_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
 from remat_algos.cli.plot_argument import add_plot, check_plot, draw
 from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit, search_limits
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of plans to show, and of evenly spaced budgets within which plans are searched (20)",
     )
+    add_link(parser)
     add_constraints(parser)
     add_effort(parser)
     add_time_limit(parser, "end SECONDS after the start, reading included, with the plans found so far")
@@ -48,13 +50,15 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     check_plot(arguments)
     if arguments.points < 2:
         raise argparse.ArgumentTypeError(f"--points {shortened(arguments.points)}: give 2 or more")
-    solvers = solvers_of(arguments.solver)
+    solvers, link = solvers_of(arguments.solver), link_of(arguments)
     graph, note = graph_of(arguments)
     constraints = constraints_of(graph, arguments)
     if not arguments.json:
         print_text(note)
+        if link is not None:
+            print_text(f"overheads in time, with copies over {link}")
     with search_limits(arguments) as limits:
-        found = frontier(graph, solvers=solvers, points=arguments.points, constraints=constraints, **limits)
+        found = frontier(graph, solvers=solvers, points=arguments.points, constraints=constraints, link=link, **limits)
     if arguments.json:
         print_json(found.record())
     else:

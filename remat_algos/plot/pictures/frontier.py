@@ -88,7 +88,7 @@ def _right(frontier: Frontier) -> int:
 def _staircase(frontier: Frontier, plans: Sequence[Plan], right: int) -> tuple[Any, Any]:
     """(bytes, % of one pass) of the plans and of the end of the last stair."""
     x = np.array([plan.peak_memory for plan in plans] + [right], np.int64)
-    overhead = [100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans]
+    overhead = [100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans]
     return x, np.array([*overhead, overhead[-1]])
 
 
@@ -120,10 +120,10 @@ def _names(ax: Axes, frontier: Frontier) -> int:
         for x, y in (line.get_data() for line in ax.lines if line.get_drawstyle() == "steps-post")
     ]
     curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
-    for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead):
+    for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead_in_time):
         shared = sum(id(plan) in best for plan in curve)
         text = f"{label(solver)} ({shared})" if shared else label(solver)
-        x, y = curve[0].peak_memory, 100 * curve[0].overhead / max(1, frontier.bound_compute)
+        x, y = curve[0].peak_memory, 100 * curve[0].overhead_in_time / max(1, frontier.bound_compute)
         width = LETTER * SIZE * POINT * len(text)
         begin = min(across * (x - left) + 0.1, wide - width - GAP)
         wanted = int(up * (y - low)) + 1
@@ -204,7 +204,7 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
-    limit = max([1.0, *(100 * plan.overhead / max(1, frontier.bound_compute) for plan in plans)])
+    limit = max([1.0, *(100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans)])
     ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, inches(ax)[1] - ABOVE)))
     byte_axis(ax.xaxis, right, "peak memory")
     ax.set_ylabel("overhead (% of one pass)")
@@ -219,7 +219,7 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
 
 def trade(plan: Plan, frontier: Frontier) -> str:
     """What a plan saves, and its price."""
-    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
+    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead_in_time, frontier.bound_compute)
     return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
 
 
@@ -277,7 +277,7 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     """
     width = max(width, MIN_WIDTH)
     lines = wrapped_all(_sentences(frontier), width)
-    best = {(plan.peak_memory, plan.overhead) for plan in frontier.plans}
+    best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
     bar = width - len(COLUMNS) - 1
     lines += [COLUMNS, _row("  bound", frontier.bound_memory, frontier, "", bar, limit)]
@@ -287,8 +287,8 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
         lines.append(fitted(f"{solver}: {counted(len(curve), 'plan')}{few}", width).rstrip())
         for at in shown:
             plan = curve[at]
-            overhead = percent(plan.overhead, frontier.bound_compute)
-            mark = "  *" if (plan.peak_memory, plan.overhead) in best else ""
+            overhead = percent(plan.overhead_in_time, frontier.bound_compute)
+            mark = "  *" if (plan.peak_memory, plan.overhead_in_time) in best else ""
             lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, limit))
     return "\n".join([*lines, "* no plan is better in both"])
 

@@ -66,7 +66,7 @@ class _Scales:
         plans = [plan for curve in frontier.curves.values() for plan in curve]
         peaks = [frontier.bound_memory, frontier.base, *(plan.peak_memory for plan in plans)]
         self.low, self.high = min(peaks), max(peaks)
-        self.top = max([frontier.bound_compute // 100, 1, *(plan.overhead for plan in plans)])
+        self.top = max([frontier.bound_compute // 100, 1, *(plan.overhead_in_time for plan in plans)])
 
     def x(self, amount: float) -> str:
         """Where an amount of bytes is, from left to right."""
@@ -79,7 +79,7 @@ class _Scales:
 
 def _stairs(plans: Sequence[Plan], scales: _Scales) -> str:
     """A stair that reaches to the right until a plan is cheaper."""
-    first, *rest = [(scales.x(plan.peak_memory), scales.y(plan.overhead)) for plan in plans]
+    first, *rest = [(scales.x(plan.peak_memory), scales.y(plan.overhead_in_time)) for plan in plans]
     return f"M{first[0]} {first[1]}" + "".join(f"H{x}V{y}" for x, y in rest) + f"H{scales.x(scales.high)}"
 
 
@@ -129,7 +129,7 @@ def _points(frontier: Frontier, scales: _Scales) -> Iterator[str]:
         if bound := overhead_bound_of(plan, frontier):
             text += f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
         text += _recomputed(plan)
-        where = f'cx="{scales.x(plan.peak_memory)}" cy="{scales.y(plan.overhead)}"'
+        where = f'cx="{scales.x(plan.peak_memory)}" cy="{scales.y(plan.overhead_in_time)}"'
         yield f'<circle {where} r="4" fill="{BLUE}" stroke="{BLUE}" stroke-opacity="0" stroke-width="6">'
         yield f"<title>{escape(text)}</title></circle>"
 
