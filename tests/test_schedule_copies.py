@@ -131,6 +131,25 @@ def test_late_stores_are_the_best_of_all_places():
                 assert found.time <= timeline(placed, link).time
 
 
+def test_orders_of_stores_are_counted():
+    """A -> B -> ... -> H; A is needed late, B soon: one order that is tried is enough, and none changes nothing."""
+    memory, compute = [16, 8, 2, 8, 2, 20, 1, 1], [10, 10, 8, 16, 4, 10, 40, 9]
+    edges = [*((i, i + 1) for i in range(7)), (0, 4), (1, 7), (0, 7)]
+    graph = ComputationGraph.from_edges(edges, memory=memory, compute=compute, labels=Labels(compute_unit="us"))
+    schedule, link = Schedule(range(8), loads=[(6, 1), (6, 0)]), Link(1e6, 1e6, 0, share=1)
+    rows = [
+        with_late_stores(graph, schedule, link, 27, trials).simulation.schedule.stores.tolist() for trials in (0, 1)
+    ]
+    assert rows == [[], [[2, 0]]]
+    late = with_late_stores(graph, schedule, link, 27)
+    assert repr(late) == "<Timeline: time 107, overhead in time 0.0 %, waits 0.0 %, 2 stores, 2 loads>"
+    early = timeline(simulate(graph, linger(graph, schedule, link, 27)), link)
+    assert repr(early) == "<Timeline: time 113, overhead in time 5.6 %, waits 5.6 %, 2 stores, 2 loads>"
+    assert (early.waiting, early.overhead, early.waits.tolist()) == (6, 6, [0, 0, 0, 6, 0, 0, 0, 0])
+    again = with_late_stores(graph, late.simulation.schedule, link, 27)  # begins at the places that are given
+    assert again.simulation.schedule.stores.tolist() == [[2, 0]]
+
+
 def test_times_of_copies_are_computed_once_for_each_link():
     graph = random_graph(Random(1))
     fast, slow, other = Link(4e6, 4e6), Link(1e6, 1e6), Link(4e6, 4e6, host=9)
