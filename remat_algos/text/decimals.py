@@ -46,7 +46,7 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
-    total = sum(costs)
+    total = sum(costs, Decimal())
     # Checks of sums refuse what is too large without any scale.
     if places == 0 or total >= LARGEST_SUM:
         return [int(a) for a in amounts], 1
@@ -57,7 +57,7 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
                 f"{source}: costs from {min(costs):.3g} to {max(costs):.3g} cannot be kept to 9 digits each; "
                 "round them to fewer decimals, or write 0 for those that do not count"
             )
-    whole = [a if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
+    whole = [-1 if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
     return whole, 10**places
 
 
