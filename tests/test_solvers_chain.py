@@ -441,12 +441,9 @@ def test_a_table_knows_what_it_has():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [2, 3])
-def test_auto_plans_a_recurrence_as_a_chain_of_states(order):
-    graph, costs = recurrence_of_order(order, 40), []
-    for limit in range(64 + 16 * (order - 2), 104, 12):
-        plans = [solve(graph, limit, seed=seed) for seed in range(3)]
-        chain_alone = solve(graph, limit, solver="chain_dp")
-        costs.append(min(plan.overhead for plan in plans))
-        assert max(plan.overhead for plan in plans) <= 1.02 * min(chain_alone.overhead, costs[-1])
-    assert costs == sorted(costs, reverse=True)
+@pytest.mark.parametrize("limit", [64, 72, 96])
+def test_auto_plans_a_recurrence_no_worse_than_its_chain_of_states(limit):
+    graph = recurrence_of_order(2, 40)
+    alone = solve(graph, limit, solver="chain_dp")
+    for seed in range(2):
+        assert solve(graph, limit, seed=seed).overhead <= alone.overhead
