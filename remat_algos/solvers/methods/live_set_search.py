@@ -68,7 +68,7 @@ def live_set_search(
     Parameters
     ----------
     max_states : int, optional
-        Maximum number of sets; by default 2,000,000, by effort "fast" 1,000,000 and by "best" 4,000,000, above 64
+        Maximum number of sets; by default 2,000,000, by effort "fast" 1,250,000 and by "best" 4,000,000, above 64
         values a twentieth; half of it for the lowest peak, twice as many for a frontier.
 
     Examples
