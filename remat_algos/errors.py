@@ -189,8 +189,10 @@ class GraphWarning(UserWarning):
 
 def warn(message: str, category: type[Warning] = GraphWarning, skipped: Sequence[str] = ()) -> None:
     """Warn at the line that called the package, from any depth; lines of skipped packages count as its own."""
-    packages = (__name__.partition(".")[0], *skipped)
+    ours = __name__.partition(".")[0]
+    packages = (ours, *skipped)
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in packages:
+    # code that PyTorch generates is in no module
+    while frame.f_back is not None and frame.f_globals.get("__name__", ours).partition(".")[0] in packages:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -30,7 +30,7 @@ from tests.interop.torch_models import MODELS, SMALL, make  # noqa: E402
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
     # of budgets below what a model of ten lines can do; then the least peak runs, which is what is to be tried
-    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs"),
+    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs", "ignore:.*gradients that wait for the end"),
 ]
 SLOW = pytest.mark.slow
 STATE = 5056  # bytes of a generator's state on the CPU

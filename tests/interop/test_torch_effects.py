@@ -12,6 +12,7 @@ from torch.nn import functional as f  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore:.*the plan of least peak"),
 ]
 WIDTH, ROWS = 8, 32

@@ -8,6 +8,7 @@ from tests.benchmarks.torch_models import doors_of, run  # noqa: E402
 from tests.interop.torch_zoo import CASES  # noqa: E402
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning"),
 ]
 FAST = ("checkpoint_dropout", "vmap")  # the others are slow

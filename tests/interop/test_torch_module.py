@@ -19,7 +19,7 @@ from remat_algos.interop.torch import compiled  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
-    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs"),
+    pytest.mark.filterwarnings("ignore:.*the plan of least peak runs", "ignore:.*gradients that wait for the end"),
 ]
 SLOW = pytest.mark.slow
 X = torch.linspace(-1, 1, 32 * 16).view(32, 16)

@@ -14,7 +14,10 @@ from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import compiled  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch", "ignore::UserWarning:torch", "ignore:.*the plan of least peak runs"
+    "ignore::DeprecationWarning:torch",
+    "ignore::UserWarning:torch",
+    "ignore:.*the plan of least peak runs",
+    "ignore:.*gradients that wait for the end",
 )
 X = torch.linspace(-1, 1, 256 * 16).view(256, 16)
 

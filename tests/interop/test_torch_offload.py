@@ -30,7 +30,10 @@ from tests.interop.test_torch_lowering import Drawn, drawn_inputs, drawn_order, 
 from tests.interop.torch_models import make  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch", "ignore::UserWarning:torch", "ignore:.*the plan of least peak runs"
+    "ignore::DeprecationWarning:torch",
+    "ignore::UserWarning:torch",
+    "ignore:.*the plan of least peak runs",
+    "ignore:.*gradients that wait for the end",
 )
 FAST = Link(out=1e15, into=1e15, latency=0)  # nothing waits, so that small models have plans with copies
 COUNT = 8  # bytes of the count of batches, which its buffer has taken over

@@ -11,6 +11,8 @@ from torch import nn  # noqa: E402
 
 from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
+from remat_algos.interop.torch.planning import waiting_gradients  # noqa: E402
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
 
@@ -185,3 +187,48 @@ def test_a_gradient_that_pytorch_does_not_have_is_an_error():
 
     with pytest.raises(GraphError, match="PyTorch has no gradient of remat_outside::twice, so parameters"):
         remat.capture(Model(16, 16), (X,))
+
+
+def deep(hooks):
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(8)))
+    for each in model.parameters() if hooks else ():
+        each.register_post_accumulate_grad_hook(lambda parameter: setattr(parameter, "grad", None))
+    return model
+
+
+def accumulated(call):
+    """Two backward parts without a reset of the gradients."""
+    return lambda rows: [call(rows @ torch.ones(16, 64)).square().mean().backward() for _ in range(2)]
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+def test_gradients_that_wait_for_the_end_are_said_once(hooks):
+    torch.compiler.reset()
+    told = told_by(accumulated(torch.compile(deep(hooks), backend=remat.backend("100%"), dynamic=False)), 8, 8)
+    (told,) = [each for each in told if "wait for the end of the backward part" in str(each.message)]
+    assert told.filename == __file__
+
+
+def test_blocks_hand_their_gradients_over_as_eager_does():
+    torch.compiler.reset()
+    eager, model, planned = deep(False), deep(False), remat.backend("100%")
+    for block in model:
+        block.compile(backend=planned, dynamic=False)
+    assert told_by(accumulated(model), 8, 8) == []
+    for each in (eager, model):
+        accumulated(each)(X)
+        each.zero_grad()
+    peaks = [allocator_peak(lambda each=each: accumulated(each)(X), [X]) for each in (eager, model)]
+    assert peaks[1] <= 1.05 * peaks[0]
+
+
+def test_gradients_that_wait_are_what_the_peak_has_of_them():
+    """Layers of one row: the peak is that of all weights' gradients, of which one at a time would do."""
+    planned = remat.backend("100%")
+    torch.compiler.reset()
+    torch.compile(deep(False), backend=planned, dynamic=False)(torch.ones(1, 64)).sum().backward()
+    simulation = planned.reports[0].plan.simulation
+    graph = simulation.graph
+    gradients = graph.output & ~graph.forward[graph.producer]
+    weight = 4 * 64 * 64
+    assert 7 * weight <= waiting_gradients(simulation) <= int(graph.memory[gradients].sum()) - weight

@@ -22,6 +22,7 @@ from tests.interop.torch_zoo import make  # noqa: E402
 from tests.interop.torch_zoo.cases import Case  # noqa: E402
 
 pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*gradients that wait for the end"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]

@@ -12,7 +12,10 @@ from docs import notebooks  # noqa: E402
 from tests.test_docs_tutorials import FOLDER, TO_FILL_IN, page_cells  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:torch", "ignore::UserWarning:torch", "ignore:.*the plan of least peak runs"
+    "ignore::DeprecationWarning:torch",
+    "ignore::UserWarning:torch",
+    "ignore:.*the plan of least peak runs",
+    "ignore:.*gradients that wait for the end",
 )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx
 
@@ -57,6 +58,8 @@ LOG = logging.getLogger(__name__)
 TODAY = "today"
 """The budget that is the peak which the model has today."""
 NEAR_LOWEST = "least+0.1%"
+NOTABLE = 10
+"""Gradients that wait are reported if they are more than this part of the peak."""
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}
 
 
@@ -320,7 +323,7 @@ class Partitioner:
         self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
         self._watched = 0  # calls of the model that run now
         self._infeasible: list[str] = []  # messages of graphs without a plan within their budget
-        self._warned_above = self._warned_nothing = self._warned_infeasible = False
+        self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
@@ -350,9 +353,18 @@ class Partitioner:
         run, place, kept = box(module, inputs), self._place, _largest_saved(module)
         if kept is None:
             return run
+        waiting, peak = waiting_gradients(self.reports[-1].plan.simulation), self.reports[-1].plan.peak_memory
+        notable = waiting * NOTABLE > peak
         pending = self._pending.setdefault(place, [])
 
         def counted_run(inputs: list[Any]) -> Any:
+            if notable and not self._warned_waiting and any(map(_is_accumulated, inputs)):
+                self._warned_waiting = True
+                warn_user(
+                    f"{format_bytes(waiting)} of the peak of {format_bytes(peak)} are gradients that wait for the end "
+                    "of the backward part, where eager PyTorch adds each to .grad, and calls its hooks, as soon as it "
+                    "is made; compile the blocks of the model one by one, so that each hands over its own"
+                )
             results = run(inputs)
             pending[:] = [each for each in pending if each() is not None]
             pending.append(weakref.ref(results[kept].untyped_storage()))
@@ -544,6 +556,26 @@ def saved_bytes(simulation: Simulation) -> int:
 def gradient_bytes(graph: ComputationGraph) -> int:
     """Bytes of the results of the backward part."""
     return int(graph.memory[graph.output & ~graph.forward[graph.producer]].sum())
+
+
+def waiting_gradients(simulation: Simulation) -> int:
+    """Bytes by which the peak would be lower if each result of the backward part left once it is made and read last."""
+    graph, order = simulation.graph, simulation.schedule.order.tolist()
+    gradients = graph.output & ~graph.forward[graph.producer] & (graph.memory > 0)
+    last: dict[int, int] = {}
+    for step, v in enumerate(order):
+        last.update((x, step) for x in (*graph.values(v), *graph.reads(v)) if gradients[x])
+    trace = np.array(simulation.memory_trace)
+    for x, step in last.items():
+        trace[step + 1 :] -= graph.memory[x]
+    return simulation.peak_memory - int(trace.max(initial=0))
+
+
+def _is_accumulated(tensor: Any) -> bool:
+    """True for a parameter whose new gradient is added to another, or read by a hook."""
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_leaf or not tensor.requires_grad:
+        return False
+    return tensor.grad is not None or bool(tensor._post_accumulate_grad_hooks)
 
 
 def box(module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
