@@ -101,7 +101,7 @@ class Constraints:
         max_runs, run_limit = _run_limits(self.graph, self.max_runs)
         regions, region, region_limit = _regions(self.graph, self.regions)
         offload, stay = (_modules(self.graph, getattr(self, name), name) for name in ("offload", "stay"))
-        min_copy = _bytes(self.min_copy, "min_copy", "is")
+        min_copy = _bytes(self.min_copy, "min_copy")
         movable = self.graph.memory >= min_copy
         for nodes, may in ((offload, True), (stay, False)):
             if nodes is not None:
@@ -433,10 +433,10 @@ def _node(graph: ComputationGraph, name: Any, what: str) -> int:
 
 def _limit(amount: Any, region: str) -> int:
     """Bytes of a region's limit."""
-    return _bytes(amount, f"region {shortened(region)}", "has the limit")
+    return _bytes(amount, f"region {shortened(region)}")
 
 
-def _bytes(amount: Any, what: str, verb: str) -> int:
+def _bytes(amount: Any, what: str) -> int:
     """Bytes, clipped to the largest sum of a graph."""
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
@@ -444,5 +444,5 @@ def _bytes(amount: Any, what: str, verb: str) -> int:
         raise ValueError(f"{what}: {error}") from error
     if limit is None or limit < 0:
         kind = TypeError if limit is None else ValueError
-        raise kind(f"{what} {verb} {quoted(amount)}; give bytes, or text as 4GiB")
+        raise kind(f"{what} has the limit {quoted(amount)}; give bytes, or text as 4GiB")
     return min(limit, LARGEST_SUM)
