@@ -126,6 +126,11 @@ class PlanSearch:
         self._lowest: Portfolio | None = None
         self._part = bounds.effort.search_share * request.criterion.search_share
 
+    @property
+    def found_lowest(self) -> Portfolio | None:
+        """The whole run for the budget "least", if it was made as nothing fitted."""
+        return self._lowest
+
     def lowest(self, limit: int, report: Progress | None) -> Portfolio:
         """The run for the budget "least", whole if it does not reach the limit."""
         if self._lowest is None:

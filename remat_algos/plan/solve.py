@@ -22,6 +22,8 @@ from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Order
 from remat_algos.solvers.registry import AUTO
 
+# Share of the lowest peak from which on a limit may be met by the search within that peak.
+NEARLY = 0.9
 # Share of the time for the lowest bytes; the rest is for the search within them.
 LOWEST_SHARE = 0.5
 
@@ -199,9 +201,17 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
     try:
         best, reservation = searches.run()
     except BudgetError as error:
-        clock.finish()
         if error.plan is not None:
             error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
+            near = problem.limit is not None and problem.limit >= NEARLY * error.plan.peak_memory
+            alone = problem.overhead_limit is None and not request.criterion.repeats
+            if lowest is None and runs.found_lowest is not None and near and alone:
+                # the search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches
+                least = _asked_again(replace(request, budget=Budget()), error.plan, runs.found_lowest, clock)
+                if problem.limit is not None and least.peak_memory <= problem.limit:
+                    clock.finish()
+                    return replace(least, budget=request.budget, limit=problem.limit, **_bound_of(least))
+        clock.finish()
         raise
     again = own is not clock and best.figures[1] > request.graph.needed_compute
     again = (
