@@ -105,9 +105,15 @@ def test_importing_the_package_loads_nothing_else(folder):
     done = run(["-c", "import sys, remat_algos; print(*sorted(sys.modules))"], folder)
     loaded = done.stdout.split()
     assert "numpy" not in loaded
-    # hooks, by which notebooks find the pictures, and readers the models of other libraries; they import nothing
-    hooks = ["remat_algos.formats", "remat_algos.formats.model_hook", "remat_algos.ir", "remat_algos.ir.notebook"]
-    assert [name for name in loaded if name.startswith("remat_algos.")] == [*hooks, "remat_algos.namespace"]
+    # Hooks: for forks, for the pictures of notebooks, for the models of other libraries. They import nothing of ours.
+    hooks = [
+        "remat_algos.forks",
+        "remat_algos.formats",
+        "remat_algos.formats.model_hook",
+        "remat_algos.ir",
+        "remat_algos.ir.notebook",
+    ]
+    assert [name for name in loaded if name.startswith("remat_algos.")] == sorted([*hooks, "remat_algos.namespace"])
 
 
 # Kernels: not built, built in a checkout, installed. Each place is made of copies, and nothing else is on the path.

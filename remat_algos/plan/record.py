@@ -54,7 +54,7 @@ LINK_KINDS: Mapping[str, type | tuple[type, ...]] = {
 """Entries of a plan with a link, which has all of them; a plan without one has none."""
 TIME_KINDS = {"bound": (int, float, type(None))}
 """Entries of a plan with a link that are times: of a plan without one compute, which is whole."""
-WHOLE = {name for name, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
+WHOLE = {key for key, kind in {**KINDS, **LINK_KINDS}.items() if kind in (int, (int, type(None)))}
 WHOLE |= {"version", "schedule", "loads", "lingering", "stores", "offsets", "peak_bound"}
 """Entries of whole numbers, which JSON may write as 1.0."""
 _KIND_NAMES = {
@@ -85,7 +85,7 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 def shaped(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record, if every entry is present and of its type."""
     whole = WHOLE - TIME_KINDS.keys() if "link" in record else WHOLE
-    record = {name: _whole(entry) if name in whole else entry for name, entry in record.items()}
+    record = {key: _whole(entry) if key in whole else entry for key, entry in record.items()}
     if record.get("format") != FORMAT:
         raise PlanError(f'not a plan: there is no "format": "{FORMAT}"')
     if type(record.get("version")) is not int or record["version"] != VERSION:

@@ -75,7 +75,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
+    raise ValueError(f"{shortened(name)} is not a number")
 
 
 def _whole(text: str) -> int:
