@@ -11,6 +11,7 @@ Usage: python examples/torch_offload.py    (needs: python -m pip install 'remat_
 import torch
 from torch.nn import Linear, Sequential, TransformerEncoderLayer
 
+from remat_algos.cost import Device
 from remat_algos.interop.torch import measure_peak, rematerialize
 
 
@@ -30,7 +31,8 @@ torch.manual_seed(1)
 x, targets = torch.randn(8, 64, 128), torch.randint(512, (512,))
 model = Network(*(TransformerEncoderLayer(128, 4, 512) for _ in range(4)), Linear(128, 512))
 eager = step(model)
-for options in ({}, {"link": "pcie5"}):
+device = Device("small device", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34)
+for options in ({}, {"link": "pcie5", "device": device}):
     call = rematerialize(model, (x, targets), "50%", **options)
     assert all(map(torch.equal, step(call), eager))  # every bit
     model.zero_grad()

@@ -726,4 +726,4 @@ def test_operators_compute_whole_waves_of_an_a100():
     """A product of 64 x 64 elements is one tile of 108."""
     flops = [10**9, 10**9, 0]
     costs, unit = operator_costs("occupancy", flops, [0, 0, 1500], [64 * 64, 108 * 64 * 64, 0])
-    assert (costs.tolist(), unit) == ([4000 + 108 * 100_000, 4000 + 100_000, 4001], "ns")
+    assert (costs.tolist(), unit) == ([4000 + 108 * 100_000, 4000 + 100_000, 4001], "")

@@ -230,7 +230,8 @@ def test_costs_that_are_no_times_are_told(unit, found):
         Link.of("pcie5").times(timed([1], unit))
     assert said(error) == (
         f"a link needs costs that are times, and those of this graph are {found}; give costs in ns, us, ms, s, as a "
-        f"model has them with cost=roofline&device=a100-80gb or cost=measured"
+        'model has them with cost=roofline&device=a100-80gb or cost=measured, or capture it with device="a100-80gb" or '
+        "a cost function in ns"
     )
 
 

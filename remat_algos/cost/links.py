@@ -316,7 +316,8 @@ def _per_second(graph: ComputationGraph) -> int:
         found = f"in {quoted(unit)}" if unit else "without a unit"
         raise GraphError(
             f"a link needs costs that are times, and those of this graph are {found}; give costs in "
-            f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured"
+            f"{', '.join(PER_SECOND)}, as a model has them with cost=roofline&device=a100-80gb or cost=measured, or "
+            'capture it with device="a100-80gb" or a cost function in ns'
         )
     return PER_SECOND[unit] * graph.labels.compute_scale
 

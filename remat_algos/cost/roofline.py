@@ -1,56 +1,72 @@
 """Cost of the operators of a captured model."""
 
+import os
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from remat_algos.cost.compute import compute_costs
-from remat_algos.cost.devices import Device
+from remat_algos.cost.devices import Device, get_device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Int64, frozen
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import listed, quoted
 
 Cost = str | Callable[[int, int], float]
 """A method of counting operators: "roofline", "occupancy", "flops", or a function from (FLOPs, bytes) to ns."""
 
-OPERATOR_DEVICE = Device(
-    "operators", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34, multiprocessors=108
-)
-"""The device of the roofline: 10 TFLOP/s, 1.5 TB/s, 4 us per operator, and the multiprocessors of an A100."""
+WEIGHTS = Device("weights", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34, multiprocessors=108)
+"""Weights without a device: 4000 for an operator, 1 for 10,000 FLOPs or 1500 bytes. They are no times."""
 
 OPERATOR_COSTS = ("roofline", "occupancy", "flops")
 """The methods of counting that have a name."""
 
+DEVICE_COSTS = ("roofline", "occupancy")
+"""Those of them that are times on a device."""
+
+AnyDevice = Device | str | os.PathLike[str]
+"""A device, its name in the table, or its file."""
+
 
 def operator_costs(
-    cost: Cost, flops: Sequence[int], bytes_moved: Sequence[int], products: Sequence[int]
+    cost: Cost,
+    flops: Sequence[int],
+    bytes_moved: Sequence[int],
+    products: Sequence[int],
+    *,
+    device: AnyDevice | None = None,
+    dtypes: Sequence[str] | None = None,
 ) -> tuple[Int64, str]:
     """The cost of running each operator of a captured model once, and its unit.
 
     Parameters
     ----------
     cost : {"roofline", "occupancy", "flops"} or callable
-        "roofline": 4 us, and the longer of computing at 10 TFLOP/s and moving bytes at 1.5 TB/s, in ns; 0 without
-        FLOPs and bytes. "occupancy": the same, with products in whole waves of 108 tiles of 64 x 64. "flops": FLOPs. A
-        callable gives the ns of (FLOPs, bytes), rounded here.
+        "roofline": the time on a device, in ns. Without a device 4000, and the larger of FLOPs / 10,000 and bytes /
+        1500, without a unit; 0 without FLOPs and bytes. "occupancy": the same, with products in whole waves of tiles
+        of 64 x 64, one on each multiprocessor. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes), rounded here.
     flops : sequence of int
         FLOPs of each operator, a multiplication and an addition counted as two.
     bytes_moved : sequence of int
         Bytes that each operator reads and writes.
     products : sequence of int
         Number of elements of the result of each operator that is a product of matrices or a convolution, 0 for others.
+    device : Device, str or path, optional
+        For "roofline" and "occupancy": a name of the table, or a file.
+    dtypes : sequence of str, optional
+        The type of the elements of each operator, on which the FLOP/s of the device depend; by default float32.
 
     Returns
     -------
     costs : int64[n]
     unit : str
-        "ns" or "FLOPs".
+        "ns", "FLOPs", or "" for weights.
 
     Raises
     ------
     GraphError
-        For an unknown name, or a callable that returns anything but a number of 0 or more.
+        For an unknown name or device, a device with a cost that needs none, or a callable that returns anything but a
+        number of 0 or more.
     TypeError
         If `cost` is neither a name nor a callable.
 
@@ -58,10 +74,14 @@ def operator_costs(
     --------
     >>> costs, unit = operator_costs("roofline", [10**9, 0], [10**6, 3 * 10**6], [1000, 0])
     >>> costs.tolist(), unit
-    ([104000, 6000], 'ns')
+    ([104000, 6000], '')
+    >>> operator_costs("roofline", [10**9], [10**6], [1000], device="h100-sxm", dtypes=["bfloat16"])[1]
+    'ns'
     >>> operator_costs(lambda flops, moved: flops / 1e3, [10**6], [0], [0])[0].tolist()
     [1000]
     """
+    if device is not None and cost not in DEVICE_COSTS:
+        raise GraphError(f"a device goes with the costs {listed(DEVICE_COSTS)}; leave one of device and cost out")
     if callable(cost):
         counts = zip(flops, bytes_moved, strict=True)
         return frozen([_whole_ns(cost(int(work), int(moved))) for work, moved in counts], np.int64), "ns"
@@ -71,8 +91,18 @@ def operator_costs(
         )
     if cost not in OPERATOR_COSTS:
         raise unknown_name("cost", cost, OPERATOR_COSTS)
-    device = None if cost == "flops" else OPERATOR_DEVICE
-    return compute_costs([""] * len(flops), flops, bytes_moved, cost=cost, device=device, products=products)
+    ops = [""] * len(flops)
+    if device is None:
+        weights = None if cost == "flops" else WEIGHTS
+        costs, unit = compute_costs(ops, flops, bytes_moved, cost=cost, device=weights, products=products)
+        return costs, unit if weights is None else ""
+    card = device if isinstance(device, Device) else get_device(device)
+    kinds = np.array(dtypes or ["float32"] * len(flops))
+    ns = np.zeros(len(flops), np.int64)
+    for kind in dict.fromkeys(kinds.tolist()):
+        amounts = compute_costs(ops, flops, bytes_moved, cost=cost, device=card, dtype=kind, products=products)[0]
+        ns = np.where(kinds == kind, amounts, ns)
+    return frozen(ns, np.int64), "ns"
 
 
 def _whole_ns(amount: float) -> int:

@@ -69,9 +69,9 @@ def capture(lowered: Any, dims: Mapping[str, int] | None = None, *, cost: Cost =
         Lengths of symbolic dimensions, `{"b": 8}` for `jax.export.symbolic_shape("b, 2*b")`. Axis 0 of argument 1 is
         "arg1[0]" if the module has no symbol for it.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        "roofline": ns on 10 TFLOP/s, 1.5 TB/s and 4 us per operation. "occupancy": the same, with products in whole
-        waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs, bytes). FLOPs are those of dot_general and
-        convolution, also in branches and loops; other operations have none.
+        "roofline": 4000, and the larger of FLOPs / 10,000 and bytes / 1500, without a unit: no times of a real device.
+        "occupancy": the same, with products in whole waves of tiles. "flops": FLOPs. A callable gives the ns of (FLOPs,
+        bytes). FLOPs are those of dot_general and convolution, also in branches and loops; other operations have none.
 
     Returns
     -------

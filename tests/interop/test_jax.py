@@ -718,7 +718,7 @@ def deep(w, x):
 def test_a_policy_sends_to_the_host_what_the_plan_offloads():
     """XLA adds in another order, so gradients agree to rounding."""
     arguments = 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64))
-    captured = capture(jax.value_and_grad(deep), *arguments)
+    captured = capture(jax.value_and_grad(deep), *arguments, device="a100-80gb")
     plan = ra.solve(captured.graph, "45%", link="200GB/s", effort="fast")
     assert plan.simulation.stores.size
     lowered = jax.value_and_grad(apply(deep, plan, *arguments))
@@ -729,7 +729,7 @@ def test_a_policy_sends_to_the_host_what_the_plan_offloads():
 
 def test_what_a_policy_cannot_say_is_refused_in_a_sentence():
     arguments = 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64))
-    captured = capture(jax.value_and_grad(deep), *arguments)
+    captured = capture(jax.value_and_grad(deep), *arguments, device="a100-80gb")
     graph = captured.graph
     plan = ra.solve(graph, "45%", link="200GB/s", effort="fast")
     order = ra.simulate(graph, range(graph.n_nodes)).schedule.order

@@ -16,10 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import remat_algos as ra  # noqa: E402
+from remat_algos.cost.devices import Device  # noqa: E402
 from remat_algos.cost.links import Link  # noqa: E402
 from remat_algos.errors import GraphError, OutOfMemoryError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import planning, streams  # noqa: E402
+from remat_algos.interop.torch.costs import price  # noqa: E402
 from remat_algos.interop.torch.lowering import split  # noqa: E402
 from remat_algos.interop.torch.peaks import _Storages  # noqa: E402
 from remat_algos.plan import plan as plans  # noqa: E402
@@ -36,6 +38,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*gradients that wait for the end",
 )
 FAST = Link(out=1e15, into=1e15, latency=0)  # nothing waits, so that small models have plans with copies
+DEVICE = Device("device", {"float32": 1e13}, bandwidth=1.5e12, launch=4e-6, memory=2**34)
 COUNT = 8  # bytes of the count of batches, which its buffer has taken over
 LOSS = 4  # bytes of the gradient of the loss, which `backward` holds
 
@@ -76,13 +79,13 @@ def offloaded(report):
 @pytest.mark.parametrize("rng", ["replay", "once"])
 def test_models_are_bit_equal_and_reach_what_is_predicted(rng):
     model = Body()
-    for report in check(model, (X,), "50%", link=FAST, rng=rng):
+    for report in check(model, (X,), "50%", link=FAST, device=DEVICE, rng=rng):
         graph = report.plan.graph
         assert report.plan.peak_memory <= report.plan.limit
         copied_once = graph.once[graph.producer[offloaded(report)]]
         assert copied_once.size
         assert rng == "replay" or copied_once.any()  # what dropout drew comes back, and is not drawn again
-    call = remat.rematerialize(model, (X,), "50%", link=FAST, rng=rng, solver="greedy_remat")
+    call = remat.rematerialize(model, (X,), "50%", link=FAST, device=DEVICE, rng=rng, solver="greedy_remat")
     peaks, predicted = peaks_of(call, model, (X,)), call.plan.peak_memory
     assert predicted - 64 <= peaks.storages <= predicted + LOSS
 
@@ -92,8 +95,8 @@ def test_models_are_bit_equal_and_reach_what_is_predicted(rng):
 @pytest.mark.parametrize("name", ["small unet", "small gpt", "unet", "gpt", "lstm"])
 def test_networks_are_bit_equal_and_within_their_prediction(name, budget):
     model, inputs = make(name)
-    assert all(offloaded(report).size for report in check(model, inputs, budget, link="200GB/s"))
-    call = remat.rematerialize(model, inputs, budget, link="200GB/s", solver="greedy_remat")
+    assert all(offloaded(report).size for report in check(model, inputs, budget, link="200GB/s", device=DEVICE))
+    call = remat.rematerialize(model, inputs, budget, link="200GB/s", device=DEVICE, solver="greedy_remat")
     mutated = sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())
     storages = peaks_of(call, model, inputs).storages
     assert call.plan.peak_memory - 2 * mutated - 1024 <= storages <= call.plan.peak_memory + LOSS
@@ -109,12 +112,16 @@ def everything_leaves(graph):
 
 @pytest.fixture
 def all_leave(monkeypatch):
-    """Plans in which everything leaves."""
+    """Plans in which everything leaves, of costs that are times."""
 
-    def plan(request, graph, references):
+    def plan(request, graph, references, above):
         found = ra.solve(graph, "100%", effort="fast")
         return replace(found, simulation=ra.simulate(graph, everything_leaves(graph)), link=FAST, details={})
 
+    def price_on_device(operators, cost, workspace, device):
+        return price(operators, cost, workspace, DEVICE)
+
+    monkeypatch.setattr(planning, "price", price_on_device)
     monkeypatch.setattr(planning.TrainingRequest, "plan", plan)
 
 
@@ -342,9 +349,9 @@ def test_a_full_host_is_told(monkeypatch):
 @pytest.mark.parametrize(
     ("budget", "options", "message"),
     [
-        ("50%", {"link": "pcie9"}, "no link is called 'pcie9'"),
-        ("50%", {"link": "pcie5", "cost": "flops"}, "a link needs costs that are times, and FLOPs are none"),
-        ("least", {"link": "pcie5"}, "a link needs a memory budget"),
+        ("50%", {"link": "pcie9", "device": DEVICE}, "no link is called 'pcie9'"),
+        ("50%", {"link": "pcie5", "cost": "flops"}, 'and cost "flops" without a device gives none'),
+        ("50%", {"link": "pcie5"}, "device= a name such as"),
         ("50%", {"link": "pcie5", "compiler": "inductor"}, "copies would not hide behind them; leave the link out"),
     ],
 )
@@ -356,7 +363,10 @@ def test_what_does_not_go_with_a_link_is_told_at_once(budget, options, message):
 def test_the_limit_of_the_host_is_kept_and_the_report_counts_copies():
     link = {"out": "1000GB/s", "into": "1000GB/s", "latency": 0, "host": 16384}
     model = torch.compile(
-        Body(), backend="remat", options={"budget": "70%", "link": link, "solver": "greedy_remat"}, dynamic=False
+        Body(),
+        backend="remat",
+        options={"budget": "70%", "link": link, "device": DEVICE, "solver": "greedy_remat"},
+        dynamic=False,
     )
     model(X).backward()
     report = remat.reports()[0]
@@ -387,8 +397,8 @@ def test_on_a_gpu_results_are_equal_and_the_allocator_stays_within_the_predictio
     model, inputs = make(name)
     model, inputs = model.cuda(), tuple(each.cuda() for each in inputs)
     with torch.backends.cudnn.flags(deterministic=True, benchmark=False):
-        assert all(offloaded(report).size for report in check(model, inputs, "50%", link="200GB/s"))
-        call = remat.rematerialize(model, inputs, "50%", link="200GB/s", workspace=True)
+        assert all(offloaded(report).size for report in check(model, inputs, "50%", link="200GB/s", device=DEVICE))
+        call = remat.rematerialize(model, inputs, "50%", link="200GB/s", device=DEVICE, workspace=True)
         allocator = peaks_of(call, model, inputs).allocator
     tensors = call.plan.graph.n_values + call.plan.graph.resident.memory.size
     assert allocator <= 1.01 * call.plan.peak_memory + 512 * tensors

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.cost.roofline import AnyDevice, Cost, operator_costs
+from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import GraphError, warn
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.interop.jax.program import Equation, FlatJaxpr, array_bytes, cost_of_bodies
@@ -117,7 +118,9 @@ MAPPED = ("shard_map", "xla_pmap")
 
 
 @checked_arguments
-def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> CapturedFunction:
+def capture(
+    f: Callable[..., Any], *args: Any, cost: Cost = "roofline", device: AnyDevice | None = None
+) -> CapturedFunction:
     """The graph of a function, traced with these arguments; nothing is computed.
 
     To plan a training step capture the function that computes gradients, such as `jax.value_and_grad(loss)`: equations
@@ -138,9 +141,11 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     *args
         Nested arrays, or `jax.ShapeDtypeStruct` in their place.
     cost : {"roofline", "occupancy", "flops"} or callable, optional
-        Cost of an equation: "roofline", ns on a device of 10 TFLOP/s and 1.5 TB/s with 4 us per equation; "occupancy",
-        the same with matrix products and convolutions in whole waves of tiles; "flops", those of the latter; or ns by a
-        function of (FLOPs, bytes moved).
+        Cost of an equation: "roofline", its time on the device; "occupancy", the same with matrix products and
+        convolutions in whole waves of tiles; "flops", those of the latter; or ns by a function of (FLOPs, bytes moved).
+    device : Device, str or path, optional
+        A name of the table, or a file. A link needs it, or a function. Without it the first two costs have no unit:
+        4000, and the larger of FLOPs / 10,000 and bytes / 1500.
 
     Returns
     -------
@@ -171,7 +176,7 @@ def capture(f: Callable[..., Any], *args: Any, cost: Cost = "roofline") -> Captu
     if not program.equations:
         raise GraphError("the function computes nothing: its results are arguments or constants; capture another one")
     paths, in_tree = jax.tree_util.tree_flatten_with_path(args)
-    graph = _graph(program, [f"args{jax.tree_util.keystr(path)}" for path, _ in paths], cost)
+    graph = _graph(program, [f"args{jax.tree_util.keystr(path)}" for path, _ in paths], cost, device)
     names = graph.node_names()
     mapped = [name for name, each in zip(names, program.equations, strict=True) if each.eqn.primitive.name in MAPPED]
     if mapped:
@@ -188,7 +193,7 @@ def _typed(array: Any) -> str:
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
 
 
-def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> ComputationGraph:
+def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost, device: AnyDevice | None) -> ComputationGraph:
     """The graph of a program; a loop has the cost of its bodies, and the largest of their peaks as workspace."""
     equations = program.equations
     residents = [array_bytes(aval) for aval in (*program.arguments, *map(jax.typeof, program.consts))]
@@ -202,11 +207,12 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> Com
         for each, values, others in zip(equations, reads, resident_reads, strict=True)
     ]
     flops, products = [each.flops for each in equations], [each.product_size for each in equations]
-    costs, unit = operator_costs(cost, flops, moved, products)
+    dtypes = [_element_type(each.eqn) for each in equations]
+    costs, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     compute, workspace = costs.copy(), np.zeros_like(costs)
     for i, equation in enumerate(equations):
         programs = [body for body in equation.bodies if body.equations]
-        bodies = [_graph(body, _numbered(["input"] * len(body.arguments)), cost) for body in programs]
+        bodies = [_graph(body, _numbered(["input"] * len(body.arguments)), cost, device) for body in programs]
         if bodies:
             compute[i] = cost_of_bodies(equation.eqn, [body.needed_compute for body in bodies])
             workspace[i] = max(map(baseline_peak, bodies))
@@ -228,6 +234,12 @@ def _graph(program: FlatJaxpr, argument_names: Sequence[str], cost: Cost) -> Com
         ),
         labels=Labels(names=_numbered(ops), ops=tuple(ops), compute_unit=unit),
     )
+
+
+def _element_type(eqn: Any) -> str:
+    """The type of the elements of the first result of an equation; float32 for types without FLOP/s of their own."""
+    kind = next((str(each.aval.dtype) for each in eqn.outvars if hasattr(each.aval, "dtype")), "")
+    return kind if kind in DTYPES else "float32"
 
 
 def _numbered(ops: Sequence[str]) -> tuple[str, ...]:

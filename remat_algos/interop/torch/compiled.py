@@ -9,6 +9,7 @@ import torch
 from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.cost.roofline import AnyDevice
 from remat_algos.errors import GraphError
 from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
@@ -90,8 +91,8 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     compiler : {"eager", "inductor"}
         Compiler of the modules. Inductor fuses and reorders: the prediction is not a bound there, and `fit` measures.
     **options
-        `solver`, `effort`, `rng`, `cost`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`, `link`,
-        `recurrent`: see `TrainingRequest`.
+        `solver`, `effort`, `rng`, `cost`, `device`, `workspace`, `infeasible`, `optimizer`, `accumulate`, `reserve`,
+        `link`, `recurrent`: see `TrainingRequest`.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def remat(
 ) -> Callable[..., Any]:
     """Compile a graph for `torch.compile(model, backend="remat", options={"budget": "8GiB"}, dynamic=False)`.
 
-    Options are those of `backend`; `device` in place of `budget` limits the peak and all residents together.
+    Options are those of `backend`; `device` in place of `budget`, in bytes, limits the peak and all residents together.
 
     Raises
     ------
@@ -184,12 +185,11 @@ def reports() -> list[GraphReport]:
 
 
 def _backend_of(options: dict[str, Any]) -> Any:
-    device = options.pop("device", None)
-    if (device is None) == ("budget" not in options):
-        raise TypeError(
-            'give one of two options, such as {"budget": "8GiB"} or {"device": "16GiB", "optimizer": "adam"}'
-        )
-    return backend(**options) if device is None else backend(Budget(device=device), **options)
+    if "budget" in options:
+        return backend(**options)
+    if options.get("device") is None:
+        raise TypeError('give a budget, such as {"budget": "8GiB"} or {"device": "16GiB", "optimizer": "adam"}')
+    return backend(Budget(device=options.pop("device")), **options)
 
 
 @checked_arguments
@@ -220,6 +220,7 @@ def capture(
     keywords: Mapping[str, Any] | None = None,
     rng: str = "replay",
     cost: Any = "roofline",
+    device: AnyDevice | None = None,
     workspace: bool = False,
 ) -> Captured:
     """The computation graph of a model, forward and backward; nothing is run.
@@ -231,7 +232,7 @@ def capture(
         Arguments; tensors on the device "meta" suffice.
     keywords : mapping, optional
         Arguments by name.
-    rng, cost, workspace
+    rng, cost, device, workspace
         As for `backend`. With `workspace` or the cost "profile" each kind of operator is run once.
 
     Returns
@@ -247,7 +248,7 @@ def capture(
     >>> graph.node_names()
     ['0.addmm', '1.relu', 'boundary', '1.threshold_backward', '0.mm', '0.sum_1']
     """
-    request = TrainingRequest.of("100%", rng=rng, cost=cost, workspace=workspace)
+    request = TrainingRequest.of("100%", rng=rng, cost=cost, device=device, workspace=workspace)
     with contextlib.ExitStack() as stack:
         joint = export(stack, model, inputs, keywords or {})
         module = joint.graph_module

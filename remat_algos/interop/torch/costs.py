@@ -11,7 +11,8 @@ from torch import fx
 from torch.fx.node import map_arg
 from torch.utils.flop_counter import flop_registry
 
-from remat_algos.cost.roofline import Cost, operator_costs
+from remat_algos.cost.roofline import AnyDevice, Cost, operator_costs
+from remat_algos.cost.shapes import DTYPES
 from remat_algos.errors import warn
 from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.private import Operator, storage_key, without_modes
@@ -25,7 +26,9 @@ RUNS = 3  # timed runs, after an untimed one
 _probed: dict[Any, tuple[int, int]] = {}  # signature: ns, bytes of workspace
 
 
-def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple[Int64, Int64, str]:
+def price(
+    operators: list[fx.Node | None], cost: Cost, workspace: bool, device: AnyDevice | None = None
+) -> tuple[Int64, Int64, str]:
     """Compute and workspace of operators, and the unit of compute.
 
     Parameters
@@ -36,6 +39,8 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
         As for `operator_costs`, or "profile": the median of three runs, in ns.
     workspace : bool
         Run each kind of call once to measure its bytes beyond its results; else these are 0.
+    device : Device, str or path, optional
+        As for `operator_costs`.
     """
     probes = [probe(node) if node is not None and (workspace or cost == PROFILE) else (0, 0) for node in operators]
     if cost == PROFILE:
@@ -46,14 +51,24 @@ def price(operators: list[fx.Node | None], cost: Cost, workspace: bool) -> tuple
         products = [
             result_size(node) if node is not None and work else 0 for node, work in zip(operators, flops, strict=True)
         ]
-        compute, unit = operator_costs(cost, flops, moved, products)
+        dtypes = ["float32" if node is None else _element_type(node) for node in operators]
+        compute, unit = operator_costs(cost, flops, moved, products, device=device, dtypes=dtypes)
     return compute, np.array([size if workspace else 0 for _, size in probes], np.int64), unit
 
 
-def check_times(cost: Cost) -> None:
-    """Raise ValueError if a cost is no time, as a link needs it."""
-    if cost == "flops":
-        raise ValueError('a link needs costs that are times, and FLOPs are none; give cost="roofline" or "profile"')
+def check_times(cost: Cost, device: AnyDevice | None) -> None:
+    """Raise ValueError if costs are no times, as a link needs them."""
+    if device is None and isinstance(cost, str) and cost != PROFILE:
+        raise ValueError(
+            f'a link needs costs that are times, and cost "{shortened(cost)}" without a device gives none; give '
+            'device= a name such as "h100-sxm", a file of `remat calibrate`, or "profile", which times operators here'
+        )
+
+
+def _element_type(node: fx.Node) -> str:
+    """The type of the elements of the first result of a call; float32 for types without FLOP/s of their own."""
+    kind = next((str(tensor.dtype).removeprefix("torch.") for tensor in tensors(node.meta["val"])), "")
+    return kind if kind in DTYPES else "float32"
 
 
 def count_flops(node: fx.Node) -> int:

@@ -14,10 +14,10 @@ import torch
 from torch import fx
 
 from remat_algos.context import Clock
-from remat_algos.cost.devices import AnyLink, get_link
-from remat_algos.cost.roofline import Cost
+from remat_algos.cost.devices import AnyLink, Device, get_device, get_link
+from remat_algos.cost.roofline import AnyDevice, Cost
 from remat_algos.errors import BudgetError
-from remat_algos.interop.torch.costs import check_times, price
+from remat_algos.interop.torch.costs import PROFILE, check_times, price
 from remat_algos.interop.torch.draws import STATE
 from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
@@ -79,6 +79,10 @@ class TrainingRequest:
         Random operators may run again, with the generator's state of their first run, or only once.
     cost : {"roofline", "occupancy", "flops", "profile"} or callable
         The cost of an operator; a callable gives the ns of (FLOPs, bytes).
+    device : Device, str or path, optional
+        The device whose times the costs "roofline" and "occupancy" are: a name of the table, or a file; "profile", for
+        the cost "profile": the time of each kind of operator, measured here. A link needs it, or another cost that is a
+        time. Without it costs have no unit.
     workspace : bool
         Run each kind of operator once, to measure its workspace.
     infeasible : {"warn", "raise"}
@@ -101,6 +105,7 @@ class TrainingRequest:
     effort: str = "fast"
     rng: str = "replay"
     cost: Cost = "roofline"
+    device: AnyDevice | None = None
     workspace: bool = False
     infeasible: str = "warn"
     optimizer: str | None = None
@@ -124,9 +129,14 @@ class TrainingRequest:
             raise TypeError('reserve and accumulate are for a device budget, such as {"device": "16GiB"}; give one')
         if device is not None and reserve > byte_limit(device):
             raise ValueError(f"reserve {shortened(self.reserve)} is above device {shortened(device)}; nothing is left")
+        if self.device == PROFILE:
+            object.__setattr__(self, "cost", PROFILE)
+            object.__setattr__(self, "device", None)
+        if self.device is not None and not isinstance(self.device, Device):
+            object.__setattr__(self, "device", get_device(self.device))
         if self.link is not None:
             object.__setattr__(self, "link", get_link(self.link))
-            check_times(self.cost)
+            check_times(self.cost, self.device)
             if not self.as_today:
                 check_link_goes_with(Budget.of(self.budget))
 
@@ -160,7 +170,9 @@ class TrainingRequest:
     def capture(self, joint: fx.GraphModule, num_forward: int) -> Captured:
         """The computation graph of a joint graph."""
         return read_joint_graph(
-            tidy(joint, self.rng == "replay"), num_forward, partial(price, cost=self.cost, workspace=self.workspace)
+            tidy(joint, self.rng == "replay"),
+            num_forward,
+            partial(price, cost=self.cost, workspace=self.workspace, device=self.device),
         )
 
     def plan(self, graph: ComputationGraph, references: References, above: list[str]) -> Plan:
