@@ -115,8 +115,7 @@ def test_a_file_with_a_name_for_a_terminal_is_named_in_print(remat, folder):
 
 def values_of(command):
     """The options of a command that take a value, and its files."""
-    parser, _ = _parser(_commands(), command)
-    actions = parser._subparsers._group_actions[0].choices[command]._actions
+    _, actions = _parser(_commands(), command)
     return [action.option_strings[-1] if action.option_strings else "" for action in actions if action.nargs != 0]
 
 

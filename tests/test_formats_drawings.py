@@ -805,7 +805,7 @@ def test_a_pace_file_says_the_edges_of_its_graph(data):
 BAD_PACE = {
     "no header": ("1 2\n2 3\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found '1 2'"),
     "half a header": ("c x\np tw 3\n", "g.gr, line 2: expected the header `p tw NODES EDGES`, found 'p tw 3'"),
-    "another problem": ("p edge 3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p edge 3 2'"),
+    "another problem": ("p edge 3 2\n", "g.gr is a graph of DIMACS; write a line `u v` for each edge, where v reads u"),
     "only comments": ("c nothing\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found ''"),
     "negative": ("p tw -3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p tw -3 2'"),
     "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header has 2 edges, the file 1; is the file whole?"),

@@ -457,7 +457,7 @@ LISTS = {
     "late": ("c A, c B, c C, f A, c D, f B, f C", [100, 107, 157, 117]),
     "at the end": ("c A, c B, c C, c D, f A, f B, f C", [100, 107, 157, 217]),
     "never": ("c A, c B, c C, c D, f B, f C", [100, 107, 157, 217]),
-    "nothing is freed": ("c A, c B, c C, c D", [100, 107, 157, 217]),
+    "an order, since no line is about memory": ("c A, c B, c C, c D", [100, 107, 57, 117]),
     "in time for one copy of two": ("c A, c B, c A, f A, c C, f A, c D", [100, 107, 207, 157, 117]),
     "one copy of two": ("c A, c B, f A, c C, c A, c D", [100, 107, 57, 157, 217]),
     "two copies": ("c A, c B, c A, c C, c D, f A", [100, 107, 207, 257, 317]),

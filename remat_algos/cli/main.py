@@ -139,15 +139,17 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
         raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
-    parser, options, optional = _parser(commands, command)
+    parser, actions = _parser(commands, command)
+    options = [word for action in actions for word in action.option_strings]
     if not arguments:
         parser.print_help()
         raise SystemExit(ExitCode.DONE)
     chosen, unknown = parser.parse_known_args(arguments)
-    # argparse takes an optional word as missing where an option stands before it: GRAPH --nodes FILE PLAN.
-    for name in optional:
-        if unknown and not unknown[0].startswith("-") and getattr(chosen, name) is None:
-            setattr(chosen, name, unknown.pop(0))
+    # argparse takes an optional file as missing if an option is before it: GRAPH --nodes FILE PLAN.
+    for action in actions:
+        if unknown and not unknown[0].startswith("-") and action.nargs == "?" and not action.option_strings:
+            if getattr(chosen, action.dest) is None:
+                setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
     if unknown:
         near = did_you_mean(unknown[0].partition("=")[0], options)
         if "--budget" in options and is_budget(unknown[0]):
@@ -166,24 +168,22 @@ def _command(arguments: Sequence[str]) -> str | None:
 
 def _parser(
     commands: Mapping[str, ModuleType], command: str | None
-) -> tuple[argparse.ArgumentParser, list[str], list[str]]:
-    """The parser; of the chosen command the options, and the words without one that may be missing."""
+) -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """The parser, and the arguments of the chosen command."""
     parser = _Parser(
         prog="remat",
         description="Plan which values to drop and recompute, so that training a neural network fits in memory.",
     )
     parser.add_argument("--version", action=_Version, nargs=argparse.REMAINDER, metavar="", help=VERSION_HELP)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    options: list[str] = []
-    optional: list[str] = []
+    actions: list[argparse.Action] = []
     for name, module in commands.items():
         subparser = subparsers.add_parser(name, help=module.HELP, description=module.HELP)
         if name == command:  # the arguments of others may be slow to collect
             module.add_arguments(subparser)
             subparser.set_defaults(run=module.run)
-            options = [word for action in subparser._actions for word in action.option_strings]
-            optional = [each.dest for each in subparser._actions if each.nargs == "?" and not each.option_strings]
-    return parser, options, optional
+            actions = subparser._actions
+    return parser, actions
 
 
 def _commands() -> dict[str, ModuleType]:

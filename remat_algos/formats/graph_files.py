@@ -363,6 +363,10 @@ def _table(text: str, file: Path) -> Tables:
             remedy = "call it X.nodes.csv and put X.edges.csv, with columns src and dst, beside it"
             raise GraphError(f"{shortened_path(file.name)} is a table of nodes without edges; {remedy}")
         return csv_tables.parse_edges(text, shortened_path(file.name))
+    nodes = tables["nodes"]
+    # X.csv beside X.edges.csv may be another list of edges, and X.nodes.csv mislaid.
+    if nodes.exists() and _stem(nodes)[1] is None and _names_edges(_first_line(_named_text(nodes)[0])):
+        tables["nodes"] = file.with_name(f"{_stem(file)[0]}.nodes.csv")
     for table in ("edges", "nodes"):
         if not tables[table].exists():
             goes_with = (

@@ -113,7 +113,7 @@ class Order:
         return self._as_written(simulation, others)
 
     def _of_lines(self, known: Collection[str]) -> tuple[list[str], list[Other] | None]:
-        """Names of nodes, and the actions other than `compute`; None for a list of names."""
+        """Names of nodes, and the actions other than `compute`; None without any: then the list is an order."""
         lines = [line for line in self.lines if line in known or not line.startswith("#")]
         if not lines:
             raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
@@ -129,7 +129,7 @@ class Order:
                 steps.append(name.strip())
             else:
                 others.append((deed, len(steps), name.strip()))
-        return steps, others
+        return steps, others or None
 
     def _of_stages(self, graph: ComputationGraph, computed: Bool) -> Schedule:
         if computed.shape[1] != graph.n_nodes:
@@ -246,7 +246,8 @@ def read_order(path: str | os.PathLike[str], graph: ComputationGraph) -> tuple[C
     path : path
         A plan (JSON), a list of names or ids (JSON, or text with one per line or all on one), actions (`compute X`,
         `free Y`, `store Y`, `load Y`), or an npz file with the matrices R and perhaps S, as Checkmate has them:
-        bool[t, n], stage by node. Values that actions free late stay until then, those that they never free to the end.
+        bool[t, n], stage by node. Values that actions free late stay until then, those that they never free to the
+        end; lines `compute X` alone are an order, whose values are freed after their last reads.
     graph : ComputationGraph
         Differentiated first if the order is a plan that records how, and the graph has no backward part.
 

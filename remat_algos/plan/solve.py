@@ -191,7 +191,8 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
         problem = request.problem()
         problem.check_regions()
         own = clock
-        if problem.minimizes_peak and problem.overhead_limit is None:
+        # A raw plan is the solver's own for the lowest peak.
+        if problem.minimizes_peak and problem.overhead_limit is None and not request.raw:
             own = clock.share(LOWEST_SHARE, clock.within_stage(LOWEST_SHARE))
         bounds = BoundSearch(request, problem, own)
     runs = PlanSearch(request, problem, own, bounds, lowest)
@@ -213,9 +214,9 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
                     return replace(least, budget=request.budget, limit=problem.limit, **_bound_of(least))
         clock.finish()
         raise
-    again = own is not clock and best.figures[1] > request.graph.needed_compute
     again = (
-        again
+        own is not clock
+        and best.figures[1] > request.graph.needed_compute
         and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
         and not request.criterion.n_compared(request.graph)
     )

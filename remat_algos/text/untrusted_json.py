@@ -12,9 +12,14 @@ from remat_algos.text.wording import quoted, shortened
 DEEPEST = 64
 """Levels of objects and lists; Python fails at about 1000, in any function that follows them."""
 
+TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST} levels"
+
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LONGEST = 19
 """Digits of whole numbers: those of 64 bits."""
+_ABSURD = 100
+"""Digits of a number that is not read as too large a size, with its node, but refused as it is."""
+_TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
 def json_of(text: str | bytes, *, exact: bool = False) -> Any:
@@ -28,7 +33,7 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
     text : str or bytes
         Bytes are UTF-8.
     exact : bool
-        Return decimals as Decimal, whole ones such as 1.0 as int, and clamp numbers that are too large.
+        Return decimals as Decimal, whole ones such as 1.0 as int, and clamp those that are too large.
 
     Examples
     --------
@@ -47,7 +52,8 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
         value = json.loads(
             text,
             parse_float=_exact if exact else _float,
-            parse_int=_exact_whole if exact else _whole,
+            # A function of Python for each number takes time: only where one may be too long.
+            parse_int=None if not _TOO_LONG.search(text) else _exact_whole if exact else _whole,
             parse_constant=_no_number,
             object_pairs_hook=_object,
         )
@@ -60,9 +66,6 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
     if _HALF.search(text):
         _check_texts(value)
     return value
-
-
-TOO_DEEP = f"objects and lists are nested deeper than {DEEPEST} levels"
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -79,13 +82,13 @@ def _no_number(name: str) -> Any:
 
 
 def _whole(text: str) -> int:
-    if len(text) > _LONGEST:
+    if len(text.lstrip("-")) > _LONGEST:
         raise ValueError(f"the number {shortened(text)} is too large")
     return int(text)
 
 
 def _exact_whole(text: str) -> Any:
-    return int(text) if len(text) <= _LONGEST else decimal(text)
+    return int(text) if len(text) <= _LONGEST else decimal(text) if len(text) < _ABSURD else _whole(text)
 
 
 def _float(text: str) -> float:

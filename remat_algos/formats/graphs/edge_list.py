@@ -155,5 +155,7 @@ def in_order(names: Iterable[str]) -> Sequence[str]:
     return found
 
 
-GRAPH_FORMAT = GraphFormat("edge list", _parse, _dump, (".txt", ".edges"), edges_only=True)
-"""The format of a text without the marks of any other."""
+GRAPH_FORMAT = GraphFormat(
+    "edge list", _parse, _dump, (".txt", ".edges"), sniff=lambda content, ending: False, edges_only=True
+)
+"""The format of a text without the marks of any other: no ending and no content decides for it."""

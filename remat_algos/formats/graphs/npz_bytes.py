@@ -85,7 +85,8 @@ def load_arrays(data: bytes, source: str, names: Collection[str] | None = None) 
         members = archive.infolist()
         texts = [member for member in members if member.filename == "remat_graph.npy"]  # which takes the most memory
         if any(member.file_size > expanded_limit(member.compress_size) for member in texts):
-            raise GraphError(f"{source}: names hold over {MAX_EXPANSION} times their packed bytes; write it anew")
+            fault = f"{source}: names hold over {MAX_EXPANSION} times their packed bytes"
+            raise GraphError(f"{fault}; write the graph again without compression")
         if sum(member.file_size for member in members) > read_limit():
             raise too_large(source)
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
