@@ -63,10 +63,10 @@ def wait_for_imports() -> None:
     """
     own, locks = threading.get_ident(), getattr(bootstrap, "_module_locks", {})
     for _ in range(PATIENCE):
-        if not any(_is_taken(reference(), own) for reference in list(locks.values())):
+        if not any(_is_locked(reference(), own) for reference in list(locks.values())):
             return
         time.sleep(0.001)
 
 
-def _is_taken(lock: object, own: int) -> bool:
+def _is_locked(lock: object, own: int) -> bool:
     return getattr(lock, "owner", None) not in (None, own)

@@ -47,7 +47,7 @@ def names_in_bibliography():
 
 def test_the_page_shows_every_format():
     models = {".onnx", ".mlir", ".stablehlo"}  # of other libraries
-    shown = {".csv", ".txt", *ENDINGS} - {".gv", ".npz"} - models  # .gv is another name of .dot
+    shown = {".csv", ".txt", *ENDINGS} - {".gv", ".edges", ".npz"} - models  # other names of .dot and .txt
     assert {Path(name).suffix for name in FILES} == shown
     assert all(f"`{ending}`" in FORMATS for ending in models)
     kinds = {"nodes of", "plan for", "mirror counts of", "buffers", "in-place table of"}

@@ -258,9 +258,9 @@ def test_an_arena_without_an_allocator_is_refused(plan):
         verify(GRAPH, changed(plan, allocator=None))
 
 
-def test_an_arena_that_is_not_found_again_is_said_and_not_denied(plan, wasteful):
+def test_an_arena_that_is_not_found_again_is_refused(plan, wasteful):
     wasteful(lambda size: 1)
-    with pytest.warns(UserWarning, match=rf"claims to pack into {plan.reservation.memory} bytes, which was not found"):
+    with pytest.raises(ClaimError, match=rf"claims to pack into {plan.reservation.memory} bytes, which was not found"):
         verify(GRAPH, without_addresses(plan))
 
 

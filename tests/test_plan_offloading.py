@@ -297,7 +297,7 @@ def test_memory_that_lingers_is_no_reason_for_another_load():
 )
 @pytest.mark.usefixtures("short_searches")
 def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, effort, near, first, bounds):
-    limit, known, search = baseline_peak(CHAIN) // 2, [], offloading._Search.fastest
+    limit, known, search = baseline_peak(CHAIN) // 2, [], offloading._CopySearch.fastest
     low, high = CHAIN.needed_compute, solve(CHAIN, limit, link=LINK, effort="fast").time + 10**6
 
     def bounded(request, link, limit, clock, bound=None):
@@ -308,7 +308,7 @@ def test_the_bound_is_raised_after_a_search_that_did_not_meet_it(monkeypatch, ef
         return search(*arguments, **options)[0], Stop.DEADLINE
 
     monkeypatch.setattr(offloading, "_bound", bounded)
-    monkeypatch.setattr(offloading._Search, "fastest", searched)
+    monkeypatch.setattr(offloading._CopySearch, "fastest", searched)
     plan = solve(CHAIN, limit, link=LINK, effort=effort)
     assert len(known) == bounds
     assert known[0] is None

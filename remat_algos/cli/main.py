@@ -147,9 +147,9 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     chosen, unknown = parser.parse_known_args(arguments)
     # argparse takes an optional file as missing if an option is before it: GRAPH --nodes FILE PLAN.
     for action in actions:
-        if unknown and not unknown[0].startswith("-") and action.nargs == "?" and not action.option_strings:
-            if getattr(chosen, action.dest) is None:
-                setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
+        missing = action.nargs == "?" and not action.option_strings and getattr(chosen, action.dest) is None
+        if missing and unknown and not unknown[0].startswith("-"):
+            setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
     if unknown:
         near = did_you_mean(unknown[0].partition("=")[0], options)
         if "--budget" in options and is_budget(unknown[0]):

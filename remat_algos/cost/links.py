@@ -200,10 +200,12 @@ class Link:
         times: tuple[Int64, Int64] = derived(graph, f"times over {self.figures[:3]}, {down}", both)
         return times
 
+    @checked_arguments
     def refined(self, graph: ComputationGraph) -> ComputationGraph:
         """The graph with costs in ticks: `times` of it are those of the copies, to 1e-9 of the shortest."""
         return graph.refined(self.ticks(graph))
 
+    @checked_arguments
     def ticks(self, graph: ComputationGraph) -> int:
         """Ticks of one unit of a graph's costs: every copy takes a whole number of ticks.
 
@@ -256,7 +258,7 @@ class Link:
         """Times by integers: a float would round 20 to 20.000000000000004, and that up to 21."""
         first, each, whole = self._line(rate, per_second)
         first += 0 if down else whole - 1
-        if first + each * int(memory.max(initial=0)) < 2**63:
+        if max(first + each * int(memory.max(initial=0)), whole) < 2**63:
             found = np.where(memory > 0, (first + each * memory) // whole, 0)
         else:
             sizes, place = np.unique(memory, return_inverse=True)

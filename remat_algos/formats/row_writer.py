@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Any
 
 from remat_algos.ir.tables import NodeRow, Number, Tables
-from remat_algos.text.decimals import MOST_PLACES
+from remat_algos.text.decimals import MAX_PLACES
 
 MARK_WORDS = ("", "keep", "recompute")
-POWERS = [10**k for k in range(1, MOST_PLACES + 1)]
+POWERS = [10**k for k in range(1, MAX_PLACES + 1)]
 """Scales that decimals lead to."""
 
 Record = dict[str, Any]

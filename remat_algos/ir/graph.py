@@ -341,6 +341,7 @@ class ComputationGraph:
             labels=labels,
         )
 
+    @checked_arguments
     def refined(self, scale: int) -> "ComputationGraph":
         """The graph with the same costs in a unit that is `scale` times finer.
 

@@ -86,7 +86,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
             evicted = min((each for each, _ in starts), key=lambda each: each.peak_memory)
             raise _shortage(request, link, limit, evicted, Stop.DONE, None)
     starts += [(each, "start") for each in _starts(request, link)]
-    search = _Search(in_ticks, planned, clock)
+    search = _CopySearch(in_ticks, planned, clock)
     alone: Plan | None = None
     failure: BudgetError | None = None
     fitting = problem.minimizes_peak and any(search.fits(search.annealed(each, limit), limit) for each in starts)
@@ -262,7 +262,7 @@ def _starts(request: Request, link: Link) -> list[Simulation]:
     ]
 
 
-class _Search:
+class _CopySearch:
     """The search over a link: for a schedule that fits, and for the fastest one.
 
     Parameters

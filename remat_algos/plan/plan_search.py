@@ -127,7 +127,7 @@ class PlanSearch:
         self._part = bounds.effort.search_share * request.criterion.search_share
 
     @property
-    def found_lowest(self) -> Portfolio | None:
+    def lowest_run(self) -> Portfolio | None:
         """The whole run for the budget "least", if it was made as nothing fitted."""
         return self._lowest
 

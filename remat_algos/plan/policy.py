@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.cost.links import Link
+from remat_algos.cost.links import Link, in_units
 from remat_algos.errors import PlanError
 from remat_algos.ir.arrays import Int8, Int64, brief, by_fields
 from remat_algos.ir.graph import ComputationGraph
@@ -33,7 +33,7 @@ class Treatment:
         For each of `DECISIONS` their bytes.
     compute : int
         Cost of the extra runs of their nodes; values of one node share it.
-    copies : int
+    copies : int or float
         Time of their stores and loads on the link, in the unit of the compute; while they run, compute may too.
     """
 
@@ -41,7 +41,7 @@ class Treatment:
     values: Mapping[str, tuple[str, ...]]
     memory: Mapping[str, int]
     compute: int
-    copies: int
+    copies: int | float
 
     __repr__ = brief
     __reduce__ = by_fields
@@ -111,7 +111,8 @@ class Policy:
         groups: dict[str, list[int]] = {}
         for place, x in enumerate(listed.tolist()):
             groups.setdefault(names[x] if by == "tensor" else module_of(graph, x, depth), []).append(place)
-        extra, copies = np.maximum(simulation.runs - 1, 0) * graph.compute, _copies(simulation, link)
+        extra = np.maximum(simulation.runs - 1, 0) * graph.compute
+        copies, ticks = _copies(simulation, link)
         found = []
         for name, places in groups.items():
             among = {kind: listed[places][decision[places] == i] for i, kind in enumerate(DECISIONS)}
@@ -121,7 +122,7 @@ class Policy:
                     {kind: tuple(names[x] for x in members.tolist()) for kind, members in among.items()},
                     {kind: int(graph.memory[members].sum()) for kind, members in among.items()},
                     int(extra[np.unique(graph.producer[listed[places]])].sum()),
-                    int(copies[listed[places]].sum()),
+                    in_units(int(copies[listed[places]].sum()), ticks),
                 )
             )
         return cls(by, tuple(found), graph.labels.compute_unit, graph.labels.compute_scale)
@@ -176,11 +177,11 @@ def _decisions(simulation: Simulation) -> tuple[Int64, Int8]:
     return listed, np.where(offloaded, 2, np.where(recomputed, 1, 0))[listed].astype(np.int8)
 
 
-def _copies(simulation: Simulation, link: Link | None) -> Int64:
-    """int64[n_values]: the time of the copies of each value."""
-    loads = simulation.schedule.loads[:, 1]
+def _copies(simulation: Simulation, link: Link | None) -> tuple[Int64, int]:
+    """int64[n_values]: the ticks that copies of each value take; and the ticks of a unit of compute."""
+    graph, loads = simulation.graph, simulation.schedule.loads[:, 1]
     if link is None or not loads.size:
-        return np.zeros(simulation.graph.n_values, np.int64)
-    out_time, in_time = link.times(simulation.graph)
-    n_loads = np.bincount(loads, minlength=simulation.graph.n_values)
-    return np.where(n_loads > 0, out_time, 0) + n_loads * in_time
+        return np.zeros(graph.n_values, np.int64), 1
+    out_time, in_time = link.times(link.refined(graph))
+    n_loads = np.bincount(loads, minlength=graph.n_values)
+    return np.where(n_loads > 0, out_time, 0) + n_loads * in_time, link.ticks(graph)

@@ -206,7 +206,7 @@ def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> t
     """The solvers that were named; None for "auto"."""
     if solvers is not None:
         return tuple(_registered(each) for each in dict.fromkeys(solvers))
-    return None if solver == AUTO else (_registered(solver),)
+    return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
 
 
 def _registered(solver: str | Callable[..., Any]) -> Solver:

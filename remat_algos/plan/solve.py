@@ -204,12 +204,12 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
     except BudgetError as error:
         if error.plan is not None:
             error.plan = replace(error.plan, solver=request.name, options=request.options, seconds=clock.elapsed)
-            near = problem.limit is not None and problem.limit >= NEARLY * error.plan.peak_memory
+            near = problem.limit is not None and problem.limit >= NEARLY * error.plan.reservation.memory
             alone = problem.overhead_limit is None and not request.criterion.repeats
-            if lowest is None and runs.found_lowest is not None and near and alone:
-                # the search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches
-                least = _asked_again(replace(request, budget=Budget()), error.plan, runs.found_lowest, clock)
-                if problem.limit is not None and least.peak_memory <= problem.limit:
+            if lowest is None and runs.lowest_run is not None and near and alone:
+                # The search within the lowest bytes may find fewer: what "least" reaches, a budget of it reaches.
+                least = _within_lowest(replace(request, budget=Budget()), error.plan, runs.lowest_run, clock)
+                if problem.limit is not None and least.reservation.memory <= problem.limit:
                     clock.finish()
                     return replace(least, budget=request.budget, limit=problem.limit, **_bound_of(least))
         clock.finish()
@@ -217,7 +217,8 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
     again = (
         own is not clock
         and best.figures[1] > request.graph.needed_compute
-        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
+        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED, Stop.OUT_OF_MEMORY)
+        and not clock.late
         and not request.criterion.n_compared(request.graph)
     )
     bound = (bounds.raised if request.ends_at_bound and not again else bounds.on_demand)(best, searches.stop)
@@ -232,13 +233,13 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
         reservation=reservation,
     )
     if again:
-        plan = _asked_again(request, plan, runs.whole_lowest, clock)
+        plan = _within_lowest(request, plan, runs.whole_lowest, clock)
     if (stop | plan.report.stop) is not Stop.INTERRUPTED:
         clock.finish()
     return plan
 
 
-def _asked_again(request: Request, lowest: Plan, run: Portfolio | None, clock: Clock) -> Plan:
+def _within_lowest(request: Request, lowest: Plan, run: Portfolio | None, clock: Clock) -> Plan:
     """The plan of the lowest bytes, or the plan for a budget of those bytes if that is cheaper.
 
     The search is the one that such a budget gets, and is repeated where its plan takes fewer bytes than were asked for:

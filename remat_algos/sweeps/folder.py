@@ -33,7 +33,7 @@ FORMAT, VERSION = "remat-sweep", 1
 NUMBERS = ("peak_memory", "reserved_memory", "one_pass", "compute", "overhead", "nodes")  # of a plan
 COUNTS = ("limit", "resident_memory", "host_peak", "bound", "steps", "reached", "least", "tries")
 TEXTS = ("reason", "method", "bound_source", "stop", "host")
-TEXTS_ASKED = ("graph", "version", "solver", "effort")
+REQUEST_TEXTS = ("graph", "version", "solver", "effort")
 MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # of a result, if they are known
 OWN = ("sweep.json", "graphs", "sources.json", "results", "claims", "drivers")
 LEASE = 120.0
@@ -191,7 +191,7 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
         request = figures["request"]
         asked = {"graph", "version", "budget", "solver", "effort", "seed", "options"} <= request.keys()
         budgets = {"memory", "overhead", "device"} <= request["budget"].keys()
-        texts = all(isinstance(each, str) for each in (figures["name"], *(request[name] for name in TEXTS_ASKED)))
+        texts = all(isinstance(each, str) for each in (figures["name"], *(request[name] for name in REQUEST_TEXTS)))
         texts = texts and all(isinstance(figures.get(name), str | None) for name in TEXTS)
         numbers = all(type(figures[name]) is int for name in NUMBERS if figures["outcome"] == PLANNED)
         numbers = numbers and all(_is_whole(figures.get(name)) for name in (*NUMBERS, *COUNTS))

@@ -12,7 +12,7 @@ DIGITS = 9
 LARGEST_SCALED = 2**51
 """Sums of costs that are scaled and rounded stay below it, so that those of gradients can stay below 2**53."""
 LARGEST_SUM = 2**53
-MOST_PLACES = 300
+MAX_PLACES = 300
 """Decimals of scaled costs; floats of scaled costs and their scale stay far from overflow."""
 ABSURD = 2**63
 """Largest number, so that 1e999999 does not become a million digits; checks of sums refuse it."""
@@ -50,9 +50,9 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     # Checks of sums refuse what is too large without any scale.
     if places == 0 or total >= LARGEST_SUM:
         return [int(a) for a in amounts], 1
-    if places > MOST_PLACES or total.scaleb(places) >= LARGEST_SUM:
+    if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:
         places = max(0, DIGITS - min(costs).adjusted())
-        if places > MOST_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
+        if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
             raise GraphError(
                 f"{source}: costs from {min(costs):.3g} to {max(costs):.3g} cannot be kept to 9 digits each; "
                 "round them to fewer decimals, or write 0 for those that do not count"

@@ -127,8 +127,8 @@ def _load(text: str, source: str) -> Any:
 def _tables(record: Any, source: str) -> Tables:
     """Rows from parsed JSON; GraphError with the node if it is not in this format."""
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        others = '"nodes" with "edges", "links" or "adjacency", as networkx writes'
-        _fail(source, f'not a graph: expected "format": "{FORMAT}" (docs/json.md), or {others}')
+        others = '"nodes" with "edges", "links" or "adjacency", as networkx writes (docs/json.md)'
+        _fail(source, f'not a graph: expected "format": "{FORMAT}", or {others}')
     if type(record.get("version")) is not int or record["version"] != VERSION:
         _fail(
             source,

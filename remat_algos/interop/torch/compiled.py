@@ -156,12 +156,12 @@ def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Call
     if not isinstance(partitioner, Partitioner):
         return None
 
-    def watch() -> Callable[[], None]:
+    def monitor() -> Callable[[], None]:
         if named is not None:
             _latest[:] = [named]
-        return partitioner.watch(model)
+        return partitioner.monitor(model)
 
-    return watch
+    return monitor
 
 
 at_compiled_calls(_watcher)

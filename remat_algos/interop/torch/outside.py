@@ -43,7 +43,7 @@ NO_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class UnplannedPart:
     """A part of a model that runs outside every plan: its place, PyTorch's reason, and a remedy."""
 
     place: str
@@ -51,21 +51,21 @@ class Part:
     remedy: str
 
     @classmethod
-    def of(cls, found: Break, model: Any) -> "Part | None":
+    def of(cls, graph_break: Break, model: Any) -> "UnplannedPart | None":
         """The part of a break; None if DDP or FSDP breaks graphs on its own, or it is in a function of PyTorch."""
-        reason, _, rest = found.reason.partition("\n")
+        reason, _, rest = graph_break.reason.partition("\n")
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
         reason = reason.rstrip(".")
         if reason.startswith(HOOKS):
             context = hooked_modules(model)
-        parallel = [frame[0].startswith(_PARALLEL) for frame in found.frames]
-        users = [frame for frame in found.frames if not frame[0].startswith((_TORCH, _PYTHON, "<"))]
+        parallel = [frame[0].startswith(_PARALLEL) for frame in graph_break.frames]
+        users = [frame for frame in graph_break.frames if not frame[0].startswith((_TORCH, _PYTHON, "<"))]
         if any(parallel[-1:] if users else parallel):
             return None
         if users:
             file, number, function, line = users[-1]
             place = f"{line or function} ({Path(file).name}, line {number})"
-        elif found.frames and found.frames[0][0] == _CALLED:  # by the line at which the warning is
+        elif graph_break.frames and graph_break.frames[0][0] == _CALLED:  # by the line at which the warning is
             place = ""
         else:
             return None
@@ -85,7 +85,7 @@ def hooked_modules(model: Any) -> str:
     return listed([name or type(each).__name__ for name, each in modules if each._backward_hooks], NAMED)
 
 
-def warn_of(parts: Sequence[Part], planned: bool) -> None:
+def warn_of(parts: Sequence[UnplannedPart], planned: bool) -> None:
     """Warn of parts that run outside every plan, with what helps for each; without any, of a whole call."""
     if not parts:
         warn_user(

@@ -23,7 +23,7 @@ from remat_algos.interop.torch.guards import Reread, recomputed_from_inputs
 from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.modules import ModuleTable
-from remat_algos.interop.torch.outside import Part, warn_of, warn_user
+from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
 from remat_algos.interop.torch.pictures import draw_step
 from remat_algos.interop.torch.private import (
     COMPILE_MORE,
@@ -327,13 +327,13 @@ class Partitioner:
         self.request = request
         self.reports: list[GraphReport] = []
         self.reread: Reread = {}  # of the graph that was planned last
-        self.parts: dict[str, Part] = {}  # that run outside all graphs, by what reports say of them
+        self.parts: dict[str, UnplannedPart] = {}  # that run outside all graphs, by what reports say of them
         self._last_compilations = set[tuple[int, int]]()
         self._compiling: tuple[int, int] | None = None
         self._place = (0, 0)
         self._n_graphs = 0  # that torch.compile has captured, with gradients or without
         self._inner: list[Break] = []  # gradients that are computed within graphs, in this call
-        self._watched = 0  # calls of the model that run now
+        self._running = 0  # calls of the model that run now
         self._infeasible: list[str] = []  # messages of graphs without a plan within their budget
         self._warned_above = self._warned_nothing = self._warned_infeasible = self._warned_waiting = False
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
@@ -352,7 +352,7 @@ class Partitioner:
         plan = replace(self.request, budget=self._left(model.graph), reserve=0, accumulate=False).plan(
             model.graph, references, self._infeasible
         )
-        if not self._watched:
+        if not self._running:
             self._warn_infeasible()
         planned = time.perf_counter()
         modules = split(model, plan.simulation)
@@ -399,17 +399,17 @@ class Partitioner:
                 "(reports[-1].whole counts every call)"
             )
 
-    def watch(self, model: Any) -> Callable[[], None]:
+    def monitor(self, model: Any) -> Callable[[], None]:
         """Begin a call of the model; the result ends it, and warns of parts that were found to run outside its graphs.
 
         Each is mentioned once. Without any, the first call of which torch.compile captures nothing is.
         """
         end, trains = record_breaks(self.request.recurrent), torch.is_grad_enabled()
-        self._inner, self._watched, first = [], self._watched + 1, len(self.reports)
+        self._inner, self._running, first = [], self._running + 1, len(self.reports)
 
         def leave() -> None:
-            self._watched -= 1
-            parts = [part for each in end() + self._inner if (part := Part.of(each, model)) is not None]
+            self._running -= 1
+            parts = [part for each in end() + self._inner if (part := UnplannedPart.of(each, model)) is not None]
             new = {str(part): part for part in parts if str(part) not in self.parts}
             self.parts |= new
             for i in range(first, len(self.reports)):
@@ -417,7 +417,7 @@ class Partitioner:
             if new or (trains and not self._n_graphs and not self.parts and not self._warned_nothing):
                 self._warned_nothing = not new
                 warn_of([*new.values()], bool(self.reports))
-            if not self._watched:
+            if not self._running:
                 self._warn_infeasible()
 
         return leave
