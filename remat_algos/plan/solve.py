@@ -217,7 +217,8 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
     again = (
         own is not clock
         and best.figures[1] > request.graph.needed_compute
-        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED, Stop.OUT_OF_MEMORY)
+        and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
+        and not searches.out_of_memory
         and not clock.late
         and not request.criterion.n_compared(request.graph)
     )

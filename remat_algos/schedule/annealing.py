@@ -45,7 +45,7 @@ class Round(NamedTuple):
     cold: float
 
 
-ROUNDS = (Round(0.4, 2.0, 0.02), Round(0.3, 1.0, 0.01), Round(0.3, 0.4, 0.005))
+ROUNDS = (Round(0.4, 2.0, 0.02), Round(0.2, 1.0, 0.01), Round(0.4, 1.0, 0.005))
 COOL_ROUNDS = (Round(0.3, 0.3, 0.02), Round(0.7, 0.2, 0.01))
 ONE_PASS_ROUNDS = (Round(0.5, 20.0, 0.2), Round(0.25, 20.0, 0.2), Round(0.25, 10.0, 0.1))
 """If no node may run twice: all orders have the same compute, and the weight of bytes is constant."""
