@@ -63,7 +63,8 @@ class SearchReport:
     peaks : mapping of str to int
         Bytes of the peaks of these plans, where the lowest peak was asked for.
     simulated : int, optional
-        Number of schedules of the solver whose plan it is; None where no search is known.
+        Number of schedules of the solver whose plan it is, or of the only solver that ran if no rematerialization is
+        better; None where no search is known.
     skipped : mapping of str to int
         Schedules that this solver abandoned, by reason.
     stop : Stop
