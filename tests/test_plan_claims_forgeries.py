@@ -253,7 +253,7 @@ FORGED = [
 
 @pytest.mark.parametrize(("name", "changes", "sentence"), FORGED)
 def test_a_forged_record_is_refused(name, changes, sentence):
-    made = TRUE[name]
+    made, changes = TRUE[name], dict(changes)
     if type(changes.get("bound")) is int and "gap" not in changes:
         changes["gap"] = (made.get("time", made["compute"]) - changes["bound"]) / changes["bound"]
     for path, value in changes.items():
@@ -264,6 +264,13 @@ def test_a_forged_record_is_refused(name, changes, sentence):
 
 
 # ---------------------------------------------------------------- what needs a plan of its own
+
+
+def test_an_overhead_over_a_link_is_one_of_time():
+    budget = test_plan_copies.RECORD["budget"]
+    verify(test_plan_copies.GRAPH, with_copies(budget=budget | {"overhead": 2100}))
+    with pytest.raises(ClaimError, match="to stay within overhead in time 2099; it has 2100"):
+        verify(test_plan_copies.GRAPH, with_copies(budget=budget | {"overhead": 2099}))
 
 
 def test_the_host_may_be_full_but_no_fuller():

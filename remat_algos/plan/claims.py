@@ -109,7 +109,7 @@ def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = F
     except AllocationError as error:
         raise PlanError(f'"allocator" of the plan is invalid: {error}') from error
     _check_peak_bound(graph, record, simulation)
-    limit = _check_limits(graph, record, simulation, allocator)
+    limit = _check_limits(graph, record, played, allocator)
     if bound is not None:
         bound = _checked_bound(graph, record, bound, played, limit, strict)
     elif "bound" in record.get("details", {}):
@@ -162,9 +162,10 @@ def _timed(simulation: Simulation, link: Link | None) -> Timeline:
 
 
 def _check_limits(
-    graph: ComputationGraph, record: Mapping[str, Any], simulation: Simulation, allocator: Allocator
+    graph: ComputationGraph, record: Mapping[str, Any], played: Timeline, allocator: Allocator
 ) -> int:
     """Compare the plan with its budget and constraints; return the bytes of peak for which its bounds hold."""
+    simulation = played.simulation
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -179,8 +180,10 @@ def _check_limits(
         refuse(f"the plan claims that its budget comes to {shortened(record['limit'])} bytes; it comes to {limit}")
     if limit is not None and simulation.peak_memory > limit:
         refuse(f"the plan claims to stay within {limit} bytes; its peak is {simulation.peak_memory}")
-    if most is not None and simulation.overhead > most:
-        refuse(f"the plan claims to stay within overhead {most}; it has {simulation.overhead}")
+    # Without a link the time is the compute.
+    if most is not None and played.overhead > most:
+        noun = "overhead" if played.link is None else "overhead in time"
+        refuse(f"the plan claims to stay within {noun} {most}; it has {played.overhead}")
     constraints = Constraints.claimed(graph, record.get("constraints"))
     violation = constraints.violation(simulation) if constraints is not None else None
     if violation is not None:
