@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib as _importlib
 import os as _os
 
-from remat_algos.forks import wait_for_imports as _wait_for_imports
+from remat_algos.forks import wait_at_forks as _wait_at_forks
 from remat_algos.formats import model_hook as _model_hook
 from remat_algos.ir import notebook as _notebook
 from remat_algos.namespace import NAMESPACES as _NAMESPACES
@@ -81,9 +81,8 @@ def _model_files() -> _ModuleType:
     return _importlib.import_module(f"{__name__}.interop.model_files")
 
 
+_wait_at_forks()
 _notebook.draw = _html
-if hasattr(_os, "register_at_fork"):
-    _os.register_at_fork(before=_wait_for_imports)
 _model_hook.folder = _model_files
 
 

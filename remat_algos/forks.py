@@ -2,14 +2,16 @@
 
 import importlib._bootstrap as bootstrap
 import os
-import threading
 import time
+from _thread import LockType as Lock
+from _thread import get_ident
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
-PATIENCE = 10_000
+OWN = f"{__name__.partition('.')[0]}."
+PATIENCE = 1000
 """Milliseconds to wait for the imports of other threads."""
 
 
@@ -36,34 +38,48 @@ class cached_property(Generic[Result]):
         return instance.__dict__.setdefault(self.name, self.function(instance))
 
 
-def release_after_fork(lock: threading.Lock, in_child: Callable[[], None] = lambda: None) -> None:
+_locks: list[tuple[Lock, Callable[[], None]]] = []
+_held: list[tuple[Lock, Callable[[], None]]] = []
+
+
+def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) -> None:
     """Let forks wait for a lock, so that it is free in both processes; `in_child` runs before it is released there."""
-    held = list[threading.Lock]()  # empty if the lock was registered in the middle of a fork
+    _locks.append((lock, in_child))
 
-    def acquire() -> None:
-        lock.acquire()
-        held.append(lock)
 
-    def release() -> None:
-        if held:
-            held.pop().release()
+def _before() -> None:
+    _wait_for_imports()  # before the locks are held, which the imports may need
+    for each in tuple(_locks):
+        each[0].acquire()
+        _held.append(each)
 
-    def release_in_child() -> None:
+
+def _in_parent() -> None:
+    while _held:
+        _held.pop()[0].release()
+
+
+def _in_child() -> None:
+    while _held:
+        lock, in_child = _held.pop()
         in_child()
-        release()
+        lock.release()
 
+
+def wait_at_forks() -> None:
+    """From now on, let forks wait for imports and locks; called once, where the package is imported."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=acquire, after_in_parent=release, after_in_child=release_in_child)
+        os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
-def wait_for_imports() -> None:
-    """Wait while other threads import modules: the child would wait for their locks for ever.
+def _wait_for_imports() -> None:
+    """Wait up to a second while other threads import modules of this package: the child would wait for them for ever.
 
     Modules are imported when they are first needed, so solving threads import many.
     """
-    own, locks = threading.get_ident(), getattr(bootstrap, "_module_locks", {})
+    own, locks = get_ident(), getattr(bootstrap, "_module_locks", {})
     for _ in range(PATIENCE):
-        if not any(_is_locked(reference(), own) for reference in list(locks.values())):
+        if not any(_is_locked(reference(), own) for name, reference in list(locks.items()) if name.startswith(OWN)):
             return
         time.sleep(0.001)
 

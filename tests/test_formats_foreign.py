@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 import re
+import signal
 import struct
 import sys
 import zipfile
@@ -184,6 +185,65 @@ def test_every_kind_that_is_known_has_a_file_here():
         *("a page of text", "a file of molecules"),
     }
     assert {what for what in named - by_ending if not any(what.startswith(one) for one in tried)} == set()
+
+
+BLANK = ("\n", "\r\n", "  \n", " ", "\t", "\f")
+COMMENTS = (
+    "#",
+    "%",
+    "%%",
+    "//",
+    "c",
+    ";",
+    "<!--",
+    "-",
+    "---\n",
+    "# \n",
+    "  #x\n",
+    "%% \n",
+    "c \n",
+    "// \n",
+    "[a]\n ;\n",
+)
+WORDS = (
+    "a",
+    "a b\n",
+    "a:",
+    "a: \n",
+    "a.o: ",
+    "[",
+    "{",
+    "(",
+    ": ",
+    "@a",
+    "0 ",
+    "return a \n",
+    "class a",
+    "layers ",
+    "use ",
+)
+BEGINNINGS = ("", "[a]\n", "---\n", "c\n", "p a", "a: b\n", "FROM a\n", "graph\n", "{", "<?xml a>", "x(\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timer")
+@pytest.mark.parametrize("piece", BLANK + COMMENTS + WORDS)
+def test_no_text_takes_long_to_recognize(piece):
+    """A pattern that backtracks takes minutes here, or for ever; one that does not takes some milliseconds."""
+
+    def late(*_):
+        raise TimeoutError(f"{stage}: {beginning!r}, then {piece!r} many times")
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        for beginning in BEGINNINGS:
+            text = (beginning + piece * foreign.SHOWN)[: foreign.SHOWN]
+            file = foreign._File("", text.encode(), text.replace("\r\n", "\n"), ())
+            for sniff, stage, _ in foreign.KINDS:  # noqa: B007 (late names it)
+                signal.setitimer(signal.ITIMER_REAL, 5)
+                sniff(file)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @given(

@@ -198,7 +198,8 @@ _LOGGED = re.compile(
     r"\[?\d{4}[-/]\d\d[-/]\d\d|\[?\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d"
     r"|\[?(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b"
 )
-_COMMENTS = r"\A(?:[ \t]*(?:#[^\n]*|%[^\n]*|//[^\n]*)?\n)*[ \t]*"
+# Repetitions that others could share are possessive (*+): a file of blank lines or comments takes linear time.
+_COMMENTS = r"\A(?:[ \t]*(?:#[^\n]*|%[^\n]*|//[^\n]*)?\n)*+[ \t]*+"
 
 
 KINDS: tuple[tuple[Sniff, str, str], ...] = (
@@ -247,9 +248,9 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
     (_holds(r"\A>>graph6<<"), "a graph in graph6", NETWORKX.format("read_graph6")),
     (_holds(r"\A>>sparse6<<|\A:[?-~]+\s*\Z"), "a graph in sparse6", NETWORKX.format("read_sparse6")),
     (_holds(r"\A%%MatrixMarket\b"), "a matrix of MatrixMarket", SCIPY.format("scipy.io.mmread")),
-    (_holds(r"\A(?:(?:c[^\n]*|\s*)\n)*p[ \t]+(cnf|wcnf)\b"), "a formula of DIMACS", WRITE),
+    (_holds(r"\A(?:(?:c[^\n]*|[ \t]*)\n)*+p[ \t]+(cnf|wcnf)\b"), "a formula of DIMACS", WRITE),
     (
-        _holds(r"\A(?:(?:c[^\n]*|\s*)\n)*p[ \t]+(?!tw\b)[a-z]+[ \t]+\d+[ \t]+\d+[ \t]*$"),
+        _holds(r"\A(?:(?:c[^\n]*|[ \t]*)\n)*+p[ \t]+(?!tw\b)[a-z]+[ \t]+\d+[ \t]+\d+[ \t]*$"),
         "a graph of DIMACS",
         EDGES,
     ),
@@ -261,7 +262,7 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
     ),
     (
         _holds(
-            r"\A(?:---\n[\s\S]*?\n---\s*\n)?(?:\s*%%[^\n]*\n|\s)*"
+            r"\A(?:---\n[\s\S]*?\n---[ \t]*\n)?(?:[ \t]*(?:%%[^\n]*)?\n)*+[ \t]*+"
             r"((graph|flowchart)[ \t]+(TB|TD|BT|RL|LR)\b"
             r"|(sequence|class|state|er)Diagram(-v2)?\b|(mindmap|gantt|gitGraph)\s*$)"
         ),
@@ -284,10 +285,14 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
         EDGES,
     ),
     (_holds(_COMMENTS + r"FROM[ \t]+\S[^\n]*\n(?s:.*)^(RUN|CMD|COPY|ENTRYPOINT|WORKDIR)\s"), "a Dockerfile", WRITE),
-    (_holds(_COMMENTS + r"\[[^\[\]\n]+\]\s*\n(?:[#;][^\n]*\n|\s)*[\w.\"-]+[ \t]*="), "a file of settings", WRITE),
+    (
+        _holds(_COMMENTS + r"\[[^\[\]\n]+\][ \t]*\n(?:[ \t]*(?:[#;][^\n]*)?\n)*+[ \t]*+[\w.\"-]+[ \t]*="),
+        "a file of settings",
+        WRITE,
+    ),
     (_holds(_COMMENTS + r"\[\[[\w. -]+\]\][ \t]*$"), "a file of settings", WRITE),
     (
-        _holds(r"\A(%YAML|---[ \t]*$)|" + _COMMENTS + r"[\w -]+:([ \t][^\n]*)?\n(\s*- |[ \t]*[\w -]+:(\s|\Z))"),
+        _holds(r"\A(%YAML|---[ \t]*$)|" + _COMMENTS + r"[\w -]+:([ \t][^\n]*)?\n(\s*+- |[ \t]*+[\w -]+:(\s|\Z))"),
         "YAML",
         WRITE,
     ),
@@ -334,7 +339,7 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
         _holds(
             r"\A#!|\A(\"\"\"|import \w|from [\w.]+ import )"
             r"|\A\s*(#include\s*[<\"]|#define\s|#pragma\s|package\s+[\w.]+;?\s*\n|use\s+[\w:]+;|using\s+[\w.]+;)"
-            r"|^\s*(def \w+\(|class \w+[(:]|fn \w+\(|func \w+\(|function \w*\(|return\b[^\n]*;\s*$)"
+            r"|^[ \t]*(def \w+\(|class \w+[(:]|fn \w+\(|func \w+\(|function \w*\(|return\b[^\n]*;[ \t]*$)"
         ),
         "a program",
         RUN,
@@ -395,4 +400,5 @@ def _seen(path: Path) -> _File:
         with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:  # a damaged one raises what it likes
             names = tuple(archive.namelist())
     bare = path.name.lower().removesuffix(".gz")
-    return _File(Path(bare).suffix, data, data.decode("utf-8-sig", "replace"), names)
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    return _File(Path(bare).suffix, data, text, names)

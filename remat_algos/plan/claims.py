@@ -161,9 +161,7 @@ def _timed(simulation: Simulation, link: Link | None) -> Timeline:
         raise PlanError(f'"link" of the plan does not go with the graph: {error}') from error
 
 
-def _check_limits(
-    graph: ComputationGraph, record: Mapping[str, Any], played: Timeline, allocator: Allocator
-) -> int:
+def _check_limits(graph: ComputationGraph, record: Mapping[str, Any], played: Timeline, allocator: Allocator) -> int:
     """Compare the plan with its budget and constraints; return the bytes of peak for which its bounds hold."""
     simulation = played.simulation
     given, known = record["budget"] or {}, [field.name for field in fields(Budget)]

@@ -22,11 +22,11 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomRuntimeEstimator
 
 import remat_algos as ra
-from remat_algos.interop.torch.compiled import _forward_outputs
 from remat_algos.interop.torch.costs import price
 from remat_algos.interop.torch.joint import read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.private import export_joint
+from remat_algos.interop.torch.private import n_forward as n_forward_of
 from tests.benchmarks.occasion import RESULTS, Occasion
 from tests.interop.torch_models import MODELS, make
 
@@ -117,7 +117,8 @@ def row(name):
     net, inputs = make(name)
     with contextlib.ExitStack() as stack:
         exported = export_joint(stack, net, tuple(inputs), {})
-        joint, n_forward = exported.graph_module, _forward_outputs(exported.graph_module)
+        joint = exported.graph_module
+        n_forward = n_forward_of(joint.graph.output_node().meta["desc"])
         counted = partial(price, cost="roofline", workspace=False)
         model, capturing = timed(lambda: read_joint_graph(tidy(joint, True), n_forward, counted))
         graph = model.graph

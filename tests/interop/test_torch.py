@@ -785,7 +785,7 @@ def test_collectives_run_once():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, 'give one of two options, such as {"budget": "8GiB"}'),
+        ({}, 'give a budget, such as {"budget": "8GiB"} or {"device": "16GiB"'),
         ({"budget": 0.5}, "whole numbers or text"),
         ({"budget": "50%", "solvr": "auto"}, "'solvr' is not an option; did you mean solver\\?"),
         ({"budget": "50%", "rng": "again"}, "rng is 'again'; give 'replay' or 'once'"),

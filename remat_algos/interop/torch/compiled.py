@@ -21,6 +21,7 @@ from remat_algos.interop.torch.private import (
     at_compiled_calls,
     checkpoint_regions,
     export_joint,
+    keywords_of,
     n_forward,
     recurrent_layers,
 )
@@ -151,7 +152,7 @@ def _backend_by(options: Mapping[str, Any] | None) -> "TorchBackend":
 def _watcher(called: Any, options: Mapping[str, Any] | None, model: Any) -> Callable[[], Callable[[], None]] | None:
     """The function that watches calls of a model compiled by a backend; None for backends without our plans."""
     named = _backend_by(options) if called is remat else None
-    plans = getattr(named or called, "partitioner", None) or getattr(called, "kwargs", {}).get("partition_fn")
+    plans = getattr(named or called, "partitioner", None) or keywords_of(called).get("partition_fn")
     partitioner = getattr(plans, "partitioner", plans)  # of inductor
     if not isinstance(partitioner, Partitioner):
         return None

@@ -414,7 +414,8 @@ class Partitioner:
             self.parts |= new
             for i in range(first, len(self.reports)):
                 self.reports[i] = replace(self.reports[i], graph_breaks=tuple(self.parts))
-            if new or (trains and not self._n_graphs and not self.parts and not self._warned_nothing):
+            captured = bool(self._n_graphs or self.reports)  # the latter alone with a user's own backend
+            if new or (trains and not captured and not self.parts and not self._warned_nothing):
                 self._warned_nothing = not new
                 warn_of([*new.values()], bool(self.reports))
             if not self._running:

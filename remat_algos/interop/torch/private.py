@@ -538,7 +538,7 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
 
     def attach(context: Any, function: Any) -> Any:
         backend = _innermost_backend(context.callback)
-        options = getattr(backend, "kwargs", {}).get("options")
+        options = keywords_of(backend).get("options")
         watcher = watcher_of(getattr(backend, "compiler_fn", backend), options, getattr(function, "__self__", function))
         if watcher is None:
             return original(context, function)
@@ -548,6 +548,12 @@ def at_compiled_calls(watcher_of: Callable[[Any, Any, Any], Any]) -> None:
         return original(context, _captured_whole(function))
 
     _compiled_calls.__call__ = attach
+
+
+def keywords_of(backend: Any) -> dict[str, Any]:
+    """The keywords that a backend keeps for its calls; none if it keeps something else by that name."""
+    kept = getattr(backend, "kwargs", None)
+    return kept if isinstance(kept, dict) else {}
 
 
 def _captured_whole(function: Any) -> Any:
