@@ -539,7 +539,7 @@ PRINTED = {
     "jax_mlp.py": ["equations  78: 28 forward, 50 backward", "100%: 19,922,948 bytes live, 0.0 % more", "least: "],
     "jax_scan.py": ["without a plan: by XLA ", "50%: peak ", " % more compute; by XLA ", "25%: peak "],
     "torch_gpt.py": ["of them random draws", "predicted 24215556 bytes", "measured Peaks(storages="],
-    "torch_offload.py": ["values offloaded", "0 extra runs", "loads (11.8 MiB) over pcie5", "Peaks(storages=12"],
+    "torch_offload.py": ["values offloaded", "0 extra runs", "loads (11.6 MiB) over pcie5", "Peaks(storages=12"],
     "onnx_order.py": ['as in dims={"batch": 1}', "13 forward, 19 backward", "compute grad(w1)"],
 }
 
