@@ -39,7 +39,7 @@ class cached_property(Generic[Result]):
 
 
 _locks: list[tuple[Lock, Callable[[], None]]] = []
-_held: list[tuple[Lock, Callable[[], None]]] = []
+_acquired: list[tuple[Lock, Callable[[], None]]] = []
 
 
 def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) -> None:
@@ -51,17 +51,17 @@ def _before() -> None:
     _wait_for_imports()  # before the locks are held, which the imports may need
     for each in tuple(_locks):
         each[0].acquire()
-        _held.append(each)
+        _acquired.append(each)
 
 
 def _in_parent() -> None:
-    while _held:
-        _held.pop()[0].release()
+    while _acquired:
+        _acquired.pop()[0].release()
 
 
 def _in_child() -> None:
-    while _held:
-        lock, in_child = _held.pop()
+    while _acquired:
+        lock, in_child = _acquired.pop()
         in_child()
         lock.release()
 

@@ -16,7 +16,7 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.compute import ComputeBound
-from tests.fuzz import api, files, graphs, portfolio, seeds, signals
+from tests.fuzz import api, files, graphs, portfolio, seeds, signals, units
 from tests.fuzz.__main__ import DRIVERS
 from tests.fuzz.campaign import Campaign, Report, run_case
 from tests.fuzz.mutations import mutated
@@ -32,6 +32,7 @@ SHORT = {
     "untrusted": 60,
     "api": 40,
     "seeds": 1,
+    "units": 1,
     "signals": 2,
 }
 real_solve = ra.solve
@@ -245,6 +246,16 @@ def test_a_question_put_another_way_that_costs_more_is_found(monkeypatch):
     monkeypatch.setattr(ra, "solve", contrary)
     found = set().union(*(kinds(run_case(seeds.case, 1, number)) for number in range(5)))
     assert found == {"least costs more than its bytes", "a looser budget costs more", "seeds differ"}
+
+
+def test_a_unit_that_decides_is_found(monkeypatch):
+    exact = units.in_unit
+
+    def rounded(graph, compute, unit):
+        return exact(graph, [10**9 * -(-each // 10**9) if unit == "s" else each for each in compute], unit)
+
+    monkeypatch.setattr(units, "in_unit", rounded)
+    assert set().union(*(kinds(run_case(units.case, 1, number)) for number in range(3))) == {"a unit decides"}
 
 
 def raising(error):

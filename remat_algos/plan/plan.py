@@ -165,7 +165,8 @@ class Plan:
         def __getattr__(self, name: str) -> ComputeBound:
             if name != "bound":
                 known = [each for each in dir(type(self)) if not each.startswith("_")]
-                near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else did_you_mean(name, known, limit=1)
+                near = "" if name.startswith("_") else did_you_mean(name, known, limit=1)
+                near = f"; use plan.{ELSEWHERE[name]}" if name in ELSEWHERE else near
                 raise AttributeError(f"a plan has no attribute {quoted(name)}{near}")
             search = self.bound_search
             if search is None:  # another thread has computed it since

@@ -340,7 +340,7 @@ class Portfolio:
         own = self.results[candidate.solver].report(candidate.solver, self.stop)
         others = [result for name, result in self.results.items() if name != BASELINE]
         if candidate.solver == BASELINE and len(others) == 1:
-            own = replace(own, simulated=own.simulated + others[0].simulated)
+            own = replace(own, simulated=(own.simulated or 0) + others[0].simulated)
         chosen, quantiles = self.robust or (None, None)
         robust = quantiles if chosen is candidate else None
         return replace(own, out_of_memory=tuple(self.out_of_memory), robust=robust)

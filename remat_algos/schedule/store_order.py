@@ -87,15 +87,15 @@ def _moved_back(played: Timeline, release: Int64) -> Iterator[Int32]:
         at = urgent - 1
         while at >= 0 and begin[at + 1] == end[at]:
             if release[values[at]] > release[values[urgent]]:
-                yield _behind(rows, (steps[at], values[at]), (steps[urgent], values[urgent]))
+                yield _behind(rows, values[at], (steps[urgent], values[urgent]))
             at -= 1
 
 
-def _behind(rows: list[list[int]], moved: tuple[int, int], urgent: tuple[int, int]) -> Int32:
-    """The rows with a store moved right behind another one, which has a row or is where it is by default."""
-    left = [row for row in rows if row[1] != moved[1]]
+def _behind(rows: list[list[int]], moved: int, urgent: tuple[int, int]) -> Int32:
+    """The rows with the store of a value right behind another one, which has a row or is where it is by default."""
+    left = [row for row in rows if row[1] != moved]
     place = next((i + 1 for i, row in enumerate(left) if row[1] == urgent[1]), None)
     if place is None:
         place = sum(row[0] < urgent[0] for row in left)
-    left.insert(place, [urgent[0], moved[1]])
+    left.insert(place, [urgent[0], moved])
     return np.array(left, np.int32)

@@ -12,6 +12,7 @@ DIGITS = 9
 LARGEST_SCALED = 2**51
 """Sums of costs that are scaled and rounded stay below it, so that those of gradients can stay below 2**53."""
 LARGEST_SUM = 2**53
+"""Sums below it are exact in float64 and in every JSON reader."""
 MAX_PLACES = 300
 """Decimals of scaled costs; floats of scaled costs and their scale stay far from overflow."""
 ABSURD = 2**63

@@ -5,13 +5,13 @@ import secrets
 import sys
 from pathlib import Path
 
-from tests.fuzz import api, bounds, doors, files, graphs, portfolio, seeds, signals, untrusted
+from tests.fuzz import api, bounds, doors, files, graphs, portfolio, seeds, signals, units, untrusted
 from tests.fuzz.campaign import Campaign
 
 SECONDS = 60.0
 DRIVERS = {
     driver.__name__.rpartition(".")[2]: driver
-    for driver in (graphs, bounds, portfolio, files, doors, untrusted, api, seeds, signals)
+    for driver in (graphs, bounds, portfolio, files, doors, untrusted, api, seeds, units, signals)
 }
 
 
