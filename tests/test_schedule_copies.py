@@ -123,7 +123,8 @@ def all_late_stores(loads, order):
         yield from {tuple(sorted(each, key=lambda row: row[0])) for each in itertools.permutations(rows)}
 
 
-def test_late_stores_are_the_best_of_all_places():
+def test_late_stores_of_ten_random_queues_are_the_best_of_all_places():
+    """The search moves one store at a time, and need not find the best of every queue."""
     for seed in range(10):
         graph, order, loads = queued_copies(Random(seed))
         link, schedule = Link(1e6, 1e6, 0, share=1), Schedule(order, loads)

@@ -184,10 +184,10 @@ class Simulation:
 
     @property
     def store_instances(self) -> tuple[Int64, Int64]:
-        """(int64[s], int64[s]): the instances that are copied to the host, in order, and the steps before which.
+        """(int64[s], int64[s]): the instances that are copied to the host, in this order, each before which step.
 
-        Stores that have no row in `schedule.stores` begin after the run that first makes the value; where these are
-        several, the memory that is freed first is stored first.
+        A store without a row in `schedule.stores` begins right after its value is first made; of several that begin at
+        one step, that whose memory is freed first goes first.
 
         Examples
         --------
