@@ -51,7 +51,7 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     >>> from remat_algos.interop.jax import capture
     >>> def loss(w, x):
     ...     return jnp.tanh(checkpoint_name(x @ w, "product")).sum()
-    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)))
+    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)), device="h100-sxm")
     >>> names(captured, ra.solve(captured.graph, "100%"))
     []
     """
@@ -94,7 +94,7 @@ def offloaded_names(captured: CapturedFunction, plan: Plan) -> list[str]:
     >>> from remat_algos.interop.jax import capture
     >>> def loss(w, x):
     ...     return jnp.tanh(checkpoint_name(x @ w, "product")).sum()
-    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)))
+    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)), device="h100-sxm")
     >>> offloaded_names(captured, ra.solve(captured.graph, "100%", link="pcie5"))
     []
     """
