@@ -19,6 +19,7 @@ from remat_algos.ir.labels import RECOMPUTE, Labels
 from remat_algos.models.random import chain
 from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
+from remat_algos.schedule.annealing import Annealer
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.schedule import Schedule
@@ -348,3 +349,20 @@ def test_starts_with_loads_keep_to_the_host_and_the_constraints():
     assert starts(None, None) == ["fits", "large", "wrong"]
     assert starts(5, None) == ["fits", "wrong"]
     assert starts(5, constraints) == ["fits"]
+
+
+def test_the_search_over_a_slower_link_takes_its_part_of_the_work(monkeypatch):
+    annealers, begin = list[Annealer](), Annealer.__init__
+
+    def begun(self, *arguments, **named):
+        begin(self, *arguments, **named)
+        annealers.append(self)
+
+    # No schedule meets a time of 0, so no search ends early.
+    monkeypatch.setattr(offloading, "_bound", lambda *_: (TimeBound(0), Stop.DONE))
+    monkeypatch.setattr(Annealer, "__init__", begun)
+    solve(CHAIN, baseline_peak(CHAIN) * 7 // 10, link=LINK, effort="fast", gap=0)
+    work = {
+        link: sum(each.done for each in annealers if each.link == link) for link in (LINK, LINK.at(offloading.SLOWER))
+    }
+    assert work[LINK.at(offloading.SLOWER)] == pytest.approx(offloading.SLOWER_PART * sum(work.values()), rel=0.01)

@@ -347,8 +347,8 @@ class _CopySearch:
         count = self.effort.first_searches
         with until_stopped() as ending:
             if not self._meets(best, limit, goal):
-                slower = self._slower(begun, limit)
-                begun, best = [best, slower, *begun], min(best, slower, key=rank)
+                slower = self._slower(begun, limit, goal)
+                begun, best = [slower, *begun], min(best, slower, key=rank)
                 for found in self.annealer.rounds(
                     begun, limit, int((1 - SLOWER_PART) * self.work), count=count, goal=goal
                 ):
@@ -364,11 +364,12 @@ class _CopySearch:
     def _meets(self, annealed: Annealed, limit: int, goal: int) -> bool:
         return self.fits(annealed, limit) and annealed.figures[1] <= goal
 
-    def _slower(self, starts: Sequence[Annealed], limit: int) -> Annealed:
+    def _slower(self, starts: Sequence[Annealed], limit: int, goal: int) -> Annealed:
         """The best plan of a short search over a slower link, played over this one."""
         annealer, best = self._annealer(self.link.at(SLOWER)), starts[0]
         begun = [annealer.annealed(each.simulation.schedule, limit, each.start) for each in starts]
-        for found in annealer.rounds(begun, limit, int(SLOWER_PART * self.work), count=self.effort.first_searches):
+        work, count = int(SLOWER_PART * self.work), self.effort.first_searches
+        for found in annealer.rounds(begun, limit, work, count=count, goal=goal):
             best = found
         return self.annealer.annealed(best.simulation.schedule, limit, best.start, best.moves)
 

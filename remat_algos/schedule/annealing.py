@@ -47,6 +47,8 @@ class Round(NamedTuple):
 
 ROUNDS = (Round(0.4, 2.0, 0.02), Round(0.2, 1.0, 0.01), Round(0.4, 1.0, 0.005))
 COOL_ROUNDS = (Round(0.3, 0.3, 0.02), Round(0.7, 0.2, 0.01))
+COPIES_ROUNDS = (Round(0.4, 1.0, 0.02), Round(0.2, 0.5, 0.01), Round(0.4, 0.5, 0.005))
+"""With a link, later rounds are cooler: from hotter ones seeds differ more."""
 ONE_PASS_ROUNDS = (Round(0.5, 20.0, 0.2), Round(0.25, 20.0, 0.2), Round(0.25, 10.0, 0.1))
 """If no node may run twice: all orders have the same compute, and the weight of bytes is constant."""
 WARM = Round(1.0, 0.1, 0.005)  # from the best schedule within a limit nearby
@@ -199,7 +201,7 @@ class Annealer:
             The best of them; None if constraints allow none.
         """
         n_nodes, best, pool = self.kernel.nodes.size, None, list(starts)
-        rounds = COOL_ROUNDS if n_nodes > COOL_NODES else ROUNDS
+        rounds = COOL_ROUNDS if n_nodes > COOL_NODES else ROUNDS if self.link is None else COPIES_ROUNDS
         if self.kernel.state.one_pass:
             rounds = ONE_PASS_ROUNDS
         count = max(MIN_FIRST, min(count, int(rounds[0].share * work / (FIRST_WORK * n_nodes + 1))))
