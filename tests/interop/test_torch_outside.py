@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections import Counter
 
 import pytest
 
@@ -11,8 +12,10 @@ from torch import nn  # noqa: E402
 
 from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
+from remat_algos.interop.torch.outside import UnplannedPart  # noqa: E402
 from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
 from remat_algos.interop.torch.planning import waiting_gradients  # noqa: E402
+from remat_algos.interop.torch.private import record_breaks  # noqa: E402
 
 X = torch.linspace(-1, 1, 8 * 16).view(8, 16)
 
@@ -232,3 +235,40 @@ def test_gradients_that_wait_are_what_the_peak_has_of_them():
     gradients = graph.output & ~graph.forward[graph.producer]
     weight = 4 * 64 * 64
     assert 7 * weight <= waiting_gradients(simulation) <= int(graph.memory[gradients].sum()) - weight
+    last = {x: i for i, v in enumerate(simulation.schedule.order) for x in (*graph.values(v), *graph.reads(v))}
+    steps = range(simulation.memory_trace.size)
+    late = [sum(int(graph.memory[x]) for x in last if gradients[x] and last[x] < step) for step in steps]
+    assert waiting_gradients(simulation) == simulation.peak_memory - max(simulation.memory_trace - late)
+    assert "of it gradients that wait)" in planned.reports[0].summary()
+
+
+def test_gradients_that_wait_are_not_mentioned_where_activations_are_the_peak():
+    planned = remat.backend("100%")
+    torch.compiler.reset()
+    torch.compile(deep(False), backend=planned, dynamic=False)(torch.ones(4096, 64)).sum().backward()
+    assert "wait" not in planned.reports[0].summary()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "joined"),
+    [
+        ({"one": 2}, ["one", "one"]),
+        ({"one": 1, "two": 1}, ["one", "two"]),
+        ({"one": 1, "two": 1, "three": 1}, ["", ""]),
+    ],
+)
+def test_a_reason_is_given_only_where_its_place_is_clear(monkeypatch, reasons, joined):
+    counted = torch._dynamo.utils.counters
+    monkeypatch.setitem(counted, "unimplemented", Counter())
+    end = record_breaks(recurrent=False)
+    for line in (3, 7):
+        text = f"forward (model.py:{line}): an error was suppressed during compilation"
+        torch._dynamo.eval_frame.dynamo_tls.skip_reasons.append(text)
+    counted["unimplemented"].update(reasons)
+    breaks = end()
+    assert [each.reason for each in breaks] == joined
+    parts = [str(UnplannedPart.of(each, None)) for each in breaks]
+    assert parts == [
+        f"forward (model.py, line {line}): {reason or 'PyTorch gives no reason'}"
+        for line, reason in zip((3, 7), joined, strict=True)
+    ]

@@ -55,7 +55,7 @@ class UnplannedPart:
         """The part of a break; None if DDP or FSDP breaks graphs on its own, or it is in a function of PyTorch."""
         reason, _, rest = graph_break.reason.partition("\n")
         context = rest.rpartition("Developer debug context: ")[2].partition("\n")[0].strip()
-        reason = reason.rstrip(".")
+        reason = reason.rstrip(".") or "PyTorch gives no reason"
         if reason.startswith(HOOKS):
             context = hooked_modules(model)
         parallel = [frame[0].startswith(_PARALLEL) for frame in graph_break.frames]

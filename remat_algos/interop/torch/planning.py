@@ -258,6 +258,12 @@ class GraphReport:
         """Bytes of the peak, of residents, and of `beside`."""
         return self.plan.peak_memory + self.plan.graph.resident_memory + self.beside
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of the peak that are gradients waiting for the end of the backward part; 0 if they are few."""
+        waiting = waiting_gradients(self.plan.simulation)
+        return waiting if waiting * NOTABLE > self.plan.peak_memory else 0
+
     def modules(self, depth: int | None = None) -> ModuleTable:
         """Freed, recomputed and saved bytes and overhead of each submodule; below a depth, with the one above."""
         return ModuleTable.of(self.plan.simulation, self.references.one_pass, depth)
@@ -279,14 +285,15 @@ class GraphReport:
         return draw_step(self.plan, step, known)
 
     def summary(self) -> str:
-        """One line: peak, limit, overhead, and memory outside the graph."""
+        """One line: peak, limit, gradients that wait, overhead, and memory outside the graph."""
         plan, graph, stores = self.plan, self.plan.graph, self.plan.simulation.stores
         limit = "" if plan.limit is None else f", limit {format_bytes(plan.limit)}"
         copies = f"; {counted(stores.size, 'value')} offloaded" if stores.size else ""
         outside = f"; {counted(len(self.graph_breaks), 'graph break')} outside the plan" if self.graph_breaks else ""
         overhead = "overhead" if plan.link is None else "overhead in time"
+        waiting = f" ({format_bytes(self.waiting)} of it gradients that wait)" if self.waiting else ""
         return (
-            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{limit}, "
+            f"graph of {counted(graph.n_nodes, 'node')}: peak {format_bytes(plan.peak_memory)}{waiting}{limit}, "
             f"{overhead} {percent(plan.overhead_in_time, graph.needed_compute)}{copies}; all graphs within "
             f"{format_bytes(self.whole)}{outside}"
         )
@@ -365,12 +372,11 @@ class Partitioner:
         run, place, kept = box(module, inputs), self._place, _largest_saved(module)
         if kept is None:
             return run
-        waiting, peak = waiting_gradients(self.reports[-1].plan.simulation), self.reports[-1].plan.peak_memory
-        notable = waiting * NOTABLE > peak
+        waiting, peak = self.reports[-1].waiting, self.reports[-1].plan.peak_memory
         pending = self._pending.setdefault(place, [])
 
         def counted_run(inputs: list[Any]) -> Any:
-            if notable and not self._warned_waiting and any(map(_is_accumulated, inputs)):
+            if waiting and not self._warned_waiting and any(map(_is_accumulated, inputs)):
                 self._warned_waiting = True
                 warn_user(
                     f"{format_bytes(waiting)} of the peak of {format_bytes(peak)} are gradients that wait for the end "
@@ -578,9 +584,9 @@ def waiting_gradients(simulation: Simulation) -> int:
     last: dict[int, int] = {}
     for step, v in enumerate(order):
         last.update((x, step) for x in (*graph.values(v), *graph.reads(v)) if gradients[x])
-    trace = np.array(simulation.memory_trace)
-    for x, step in last.items():
-        trace[step + 1 :] -= graph.memory[x]
+    left = np.zeros(len(order) + 1, np.int64)
+    np.add.at(left, np.fromiter(last.values(), np.int64, len(last)) + 1, graph.memory[list(last)])
+    trace = simulation.memory_trace - left.cumsum()[:-1]
     return simulation.peak_memory - int(trace.max(initial=0))
 
 

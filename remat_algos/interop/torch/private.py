@@ -451,7 +451,7 @@ class Break(NamedTuple):
     """A place at which torch.compile could not go on, as PyTorch records it.
 
     `frames` are (file, line number, function, source line) from the outer to the inner call, with an empty source line
-    for a function that is left out as a whole. Without any, `reason` is one of code that was left out.
+    for a function that is left out as a whole. `reason` is empty if PyTorch does not record which it was.
     """
 
     reason: str
@@ -484,11 +484,12 @@ def record_breaks(recurrent: bool) -> Callable[[], list[Break]]:
         reasons = [text for text, n in utils.counters["unimplemented"].items() if n > before.get(text, 0)]
         named = [each for each in breaks if each.reason == _STEP] + [Break("", each) for each in frames]
         unnamed = [each for each in breaks if each.reason != _STEP]
-        # a reason without a place belongs to a place without a reason, in order
-        named = [
-            each._replace(reason=reasons[min(place, len(reasons) - 1)]) if reasons else each
-            for place, each in enumerate(named)
-        ]
+        # PyTorch records these places and these reasons separately: they are joined only if it is clear which belong.
+        if len(reasons) == 1:
+            reasons *= len(named)
+        if len(reasons) != len(named):
+            reasons = [""] * len(named)
+        named = [each._replace(reason=reason) for each, reason in zip(named, reasons, strict=True)]
         return [*unnamed, *named]
 
     return end
