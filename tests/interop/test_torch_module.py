@@ -16,6 +16,7 @@ from torch.nn import functional as f  # noqa: E402
 from remat_algos.errors import GraphError, GraphWarning  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
 from remat_algos.interop.torch import compiled  # noqa: E402
+from remat_algos.interop.torch.peaks import allocator_peak  # noqa: E402
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torch", "ignore::UserWarning:torch"),
@@ -465,6 +466,41 @@ def test_an_operator_that_takes_no_drawn_numbers_is_not_measured():
 
     with pytest.warns(GraphWarning, match="could not be measured, so its time and workspace count as 0"):
         remat.rematerialize(Volume(), (X,), "100%", workspace=True)
+
+
+class Uncompiled(nn.Module):
+    """Blocks of one class, each of which runs the same graph with parameters of its own."""
+
+    def __init__(self, n_blocks):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(64) for _ in range(n_blocks))
+
+    @torch.compiler.disable(recursive=False)
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(x)))
+
+
+@pytest.mark.filterwarnings("ignore:a graph runs again before")
+def test_gradients_of_blocks_that_share_a_graph_count_for_each():
+    torch.compiler.reset()
+    model, backend, x = Uncompiled(6), remat.backend("100%"), torch.ones(2, 64)
+    call = torch.compile(model, backend=backend, dynamic=False)
+    call(x).sum().backward()
+    model.zero_grad()
+    peak = allocator_peak(lambda: call(x).sum().backward(), [x, *model.parameters()])
+    assert len({report.place for report in backend.reports}) == 1
+    assert peak <= backend.reports[-1].whole
 
 
 @pytest.mark.parametrize("door", ["rematerialize", "compile"])

@@ -155,3 +155,31 @@ def test_two_processes_train_as_without_a_plan(kind, tmp_path):
         assert len(equal) >= 8
         assert all(equal)
         assert n_plans >= 1
+
+
+def gathered(rank, size, store, results, reshard):
+    """Bytes of steps of FSDP2, from no gradients and from those of the step before, and what the report predicts."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
+    blocks, planned = nn.Sequential(*(Block() for _ in range(6))), remat.backend("60%", solver="greedy_remat")
+    for block in blocks:
+        torch.distributed.fsdp.fully_shard(block, reshard_after_forward=reshard)
+    torch.distributed.fsdp.fully_shard(blocks)
+    blocks.compile(backend=planned, dynamic=False)
+    x = torch.linspace(-1, 1, 8 * 32).view(8, 32)
+
+    def step():
+        blocks.zero_grad()
+        blocks(x).square().mean().backward()
+
+    step()
+    peaks = [allocator_peak(step, [x]) for _ in range(3)]
+    results.put((peaks, planned.reports[-1].whole, sum(each.numel() * 4 for each in blocks.parameters())))
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reshard", [True, False])
+def test_parameters_that_fsdp_gathers_are_in_the_bytes_of_all_graphs(reshard, tmp_path):
+    for peaks, whole, parameters in results_of(gathered, 2, tmp_path / "store", reshard):
+        assert parameters < max(peaks) <= whole

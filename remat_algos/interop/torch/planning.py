@@ -4,7 +4,7 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,9 +30,11 @@ from remat_algos.interop.torch.private import (
     ONE_GRAPH_OF_DDP,
     BoxedCode,
     Break,
+    Gather,
     Saved,
     SavedUnchecked,
     compile_id,
+    gathers,
     inner_gradient,
     parallel_gradients,
     recompile_limit,
@@ -235,7 +237,8 @@ class GraphReport:
         Bytes of the optimizer's states and of gradients of an earlier step, if the request names them.
     whole : int
         Bytes that this graph and those of other pairs so far reach together, without residents: a bound for the
-        captured graphs. In DDP with the gradient buckets, which are made again in the second step.
+        captured graphs. In DDP with the gradient buckets, which are made again in the second step; in FSDP2 with the
+        parameters that are gathered.
     graph_breaks : tuple of str
         Parts of the model so far that torch.compile leaves out, each a line or function with PyTorch's reason: they run
         outside every plan.
@@ -346,6 +349,7 @@ class Partitioner:
         self._runs: dict[tuple[int, int], int] = {}  # of places, before their backward part
         self._pending: dict[tuple[int, int], list[weakref.ref[Any]]] = {}  # of places, one saved storage of each run
         self._buckets = 0  # bytes in which DDP gathers gradients, allocated anew in the second step
+        self._gathers: dict[int, Gather] = {}  # of FSDP2, by group of parameters
 
     def __call__(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **ignored: Any
@@ -400,9 +404,9 @@ class Partitioner:
             self.reports[-1] = replace(self.reports[-1], whole=self._whole())
         if self._runs[place] == 2:
             warn_user(
-                "the model runs again before the backward part of its previous call, so its saved tensors are held "
-                "more than once, and the budget is for one call; lower the budget, or batch the inputs into one call "
-                "(reports[-1].whole counts every call)"
+                "a graph runs again before the backward part of its previous call, for the same model or for another "
+                "block of its class, so its saved tensors are held more than once, and the budget is for one call; "
+                "lower the budget, or batch the inputs into one call (reports[-1].whole counts every call)"
             )
 
     def monitor(self, model: Any) -> Callable[[], None]:
@@ -415,6 +419,9 @@ class Partitioner:
 
         def leave() -> None:
             self._running -= 1
+            if len(self.reports) > first and (found := gathers(model)):  # FSDP2 settles them in the first call
+                self._gathers |= found
+                self.reports[-1] = replace(self.reports[-1], whole=self._whole())
             parts = [part for each in end() + self._inner if (part := UnplannedPart.of(each, model)) is not None]
             new = {str(part): part for part in parts if str(part) not in self.parts}
             self.parts |= new
@@ -528,18 +535,22 @@ class Partitioner:
         )
 
     def _whole(self, run_of: Callable[[GraphReport], Simulation] = lambda report: report.plan.simulation) -> int:
-        """Maximum bytes of all graphs: one at its peak, bytes held by earlier ones, and gradients of later ones."""
+        """Maximum bytes of all graphs: one at its peak, bytes held by earlier ones, and gradients of later ones.
+
+        With gradient buckets of DDP and parameters that FSDP2 gathers.
+        """
         most: dict[tuple[int, int], list[int]] = {}
         for report in self.reports:
             graph, run = report.plan.graph, run_of(report)
             figures = (run.peak_memory, saved_bytes(run), gradient_bytes(graph))
             most[report.place] = [max(pair) for pair in zip(figures, most.get(report.place, figures), strict=True)]
         places, runs = sorted(most), self._runs
+        beside = self._buckets + gathered_bytes(self._gathers.values())
         if any(runs.get(place, 1) > 1 for place in places):  # in any order
-            saved = sum(runs.get(place, 1) * most[place][1] for place in places)
-            gradients = sum(most[place][2] for place in places)
-            return self._buckets + saved + gradients + max(most[place][0] - most[place][1] for place in places)
-        return self._buckets + max(
+            # each run may have its own parameters, as blocks of one class have
+            held = sum(runs.get(place, 1) * (most[place][1] + most[place][2]) for place in places)
+            return beside + held + max(peak - saved - gradients for peak, saved, gradients in most.values())
+        return beside + max(
             most[place][0] + sum(most[p][1] for p in places if p < place) + sum(most[p][2] for p in places if p > place)
             for place in places
         )
@@ -588,6 +599,12 @@ def waiting_gradients(simulation: Simulation) -> int:
     np.add.at(left, np.fromiter(last.values(), np.int64, len(last)) + 1, graph.memory[list(last)])
     trace = simulation.memory_trace - left.cumsum()[:-1]
     return simulation.peak_memory - int(trace.max(initial=0))
+
+
+def gathered_bytes(groups: Collection[Gather]) -> int:
+    """Upper estimate of the bytes of gathered parameters: groups kept after the forward part, and the largest twice."""
+    kept = sum(group.size for group in groups if group.kept)
+    return kept + 2 * max((group.size for group in groups), default=0)
 
 
 def _is_accumulated(tensor: Any) -> bool:

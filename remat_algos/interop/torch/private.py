@@ -591,6 +591,28 @@ def parallel_gradients() -> int:
     return sum(each.numel() * each.itemsize for each in trained)
 
 
+class Gather(NamedTuple):
+    """Bytes of a group of parameters that FSDP2 gathers, and whether they stay gathered after the forward part."""
+
+    size: int
+    kept: bool
+
+
+def gathers(model: Any) -> dict[int, Gather]:
+    """The groups of parameters that FSDP2 gathers for a model, by id, after its first call; empty without FSDP2."""
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    states = [module._get_fsdp_state() for module in modules if hasattr(type(module), "_get_fsdp_state")]
+    return {id(group): _gather(group) for state in states for group in state._fsdp_param_groups}
+
+
+def _gather(group: Any) -> Gather:
+    n_shards = getattr(group.mesh_info, "shard_mesh_size", 1)
+    dtypes = [group.mp_policy.param_dtype or each.sharded_param.dtype for each in group.fsdp_params]
+    shards = [each._sharded_param_data.numel() for each in group.fsdp_params]
+    size = n_shards * sum(n * dtype.itemsize for n, dtype in zip(shards, dtypes, strict=True))
+    return Gather(size, group.post_forward_mesh_info is not group.mesh_info)
+
+
 def allocated_bytes(profile: Any) -> list[int]:
     """The changes by CPU allocations and releases in a memory profile, in order."""
     events = profile.profiler.kineto_results.events()
