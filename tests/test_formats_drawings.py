@@ -1012,6 +1012,14 @@ def test_npz_pace_and_cg_are_known_by_their_content(read, name):
     assert read(CG, name).n_nodes == 2
 
 
+@pytest.mark.parametrize("second", ["0 3 # skip", "0 3 {}"])
+@pytest.mark.parametrize("first", ["0 1", "1 2"])
+def test_a_list_of_edges_is_no_cg_text(read, first, second):
+    wanted = {tuple(line.split()[:2]) for line in (first, second)}
+    graph = read(f"{first}\n{second}\n", "g.txt")
+    assert {(u, v) for v, reads in named_reads(graph).items() for u in reads} == wanted
+
+
 MISREAD = [
     ("A\n", "g.json", "g.json: not valid JSON at line 1, column 1"),
     ("[1, 2]", "g.json", 'g.json: not a graph: expected "format": "remat-graph"'),

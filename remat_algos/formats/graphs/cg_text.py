@@ -19,7 +19,7 @@ from remat_algos.formats.registry import GraphFormat
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
 from remat_algos.text.wording import quoted, shortened
 
-_START = re.compile(r"\d+[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+\S")
+_START = re.compile(r"[1-9]\d*[ \t]+\d+[ \t]*\r?\n0[ \t]+\d+[ \t]+(_|/|\d+[ \t]*\r?\n)")
 CONVOLUTION, OTHER = 10, 1  # the paper's costs
 KINDS = ("_", "gradient", "input", "output")
 
