@@ -166,6 +166,7 @@ OWN = {
     ("solve", "effort"): lambda: "fast",
     ("solve", "solver"): lambda: "no_remat",
     ("solve", "start"): lambda: None,
+    **{(f"Link.{each}", "graph"): lambda: worlds()[0].graph for each in ("times", "ticks", "refined")},
     ("time_bound", "link"): lambda: LinkTimes(*[[1] * worlds()[0].graph.n_values] * 2),
     ("train", "steps"): lambda: 1,
     ("validate", "repeats"): lambda: 1,
