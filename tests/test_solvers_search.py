@@ -38,6 +38,7 @@ from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain
 from tests.oracles.search import least_peak
 from tests.oracles.simulation import Unsound, serving_run, slow_simulation
+from tests.small_graphs import small_graph
 from tests.strategies import captured_graphs, graphs, orders, rows, training_graphs
 
 KEEP, RECOMPUTE = 1, 2
@@ -683,3 +684,11 @@ def test_a_time_limit_is_kept_on_20_000_nodes(name, monkeypatch):
     assert not ending.stop.complete
     assert time.process_time() - started < 0.5 + 0.3
     assert min(peaks) < baseline_peak(graph)
+
+
+@pytest.mark.parametrize("seed", [1, 8, 9])
+def test_effort_fast_searches_again_where_no_schedule_fits(seed):
+    """Its first search found nothing within the lowest peak of three of fourteen pairs of towers."""
+    graph = small_graph("towers", seed, 50)
+    lowest = solve(graph, "least", solver="search").peak_memory
+    assert solve(graph, lowest, solver="search", effort="fast").peak_memory <= lowest

@@ -35,6 +35,8 @@ MAX_LOWER = 3  # maximum number of repetitions
 LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Shares of that for the first searches, and for each of the following rounds."""
+UNMET_WORK, UNMET_MOST = 8, 20_000_000
+"""Work of a second search by effort "fast" where no schedule fits, in that of the first, and at most."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
@@ -246,13 +248,24 @@ class _LimitSearch:
                 work -= int(ORDER_WORK * work)
                 seeds = [start for seed in seeds for start in (order, seed)]
             if order is None or order.figures[0] > limit:  # no schedule computes less than one pass
-                yield from self._rounds(seeds, limit, work)
+                best = yield from self._rounds(seeds, limit, work)
+                if best is not None:
+                    yield from self._unmet(best, limit)
             return
         whole = self.lowest_work + self.work // 2
         scale = self._in_time(whole) / max(1, whole)
         lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
         if lowest is not None and self.task.sought is None:
+            lowest = yield from self._unmet(lowest, limit)
             yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
+
+    def _unmet(self, best: Annealed, limit: int) -> Generator[Annealed, None, Annealed]:
+        """By effort "fast", a second search where the best schedule is above the limit; the best of both."""
+        if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
+            return best
+        work = self._in_time(min(UNMET_WORK * self.work, UNMET_MOST))
+        found = yield from self._rounds([best, *self._seeds(limit)], limit, work, goal=ANY_GOAL, lowest=True)
+        return min(best, found or best, key=lambda each: each.figures)
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left.
