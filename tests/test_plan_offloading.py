@@ -16,7 +16,7 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.labels import RECOMPUTE, Labels
-from remat_algos.models.random import chain
+from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer
@@ -366,3 +366,19 @@ def test_the_search_over_a_slower_link_takes_its_part_of_the_work(monkeypatch):
         link: sum(each.done for each in annealers if each.link == link) for link in (LINK, LINK.at(offloading.SLOWER))
     }
     assert work[LINK.at(offloading.SLOWER)] == pytest.approx(offloading.SLOWER_PART * sum(work.values()), rel=0.01)
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_where_nothing_fits_without_copies_fast_begins_at_the_lowest_plan_too(below, monkeypatch):
+    begun, fitted = list[tuple[str, bool]](), offloading._CopySearch.fitted
+
+    def recorded(self, starts, limit, **options):
+        begun.extend((name, each.peak_memory <= limit) for each, name in starts)
+        return fitted(self, starts, limit, **options)
+
+    monkeypatch.setattr(offloading._CopySearch, "fitted", recorded)
+    graph = timed(differentiate(layered_dag(8, seed=4)))  # 612 bytes without copies, 526 with them
+    limit = solve(graph, "least", effort="fast").peak_memory - below
+    solve(graph, limit, link=LINK, effort="fast")
+    assert ("the plan without copies", not below) in begun
+    assert (("eviction from the plan without copies", True) in begun) == below

@@ -44,6 +44,8 @@ WORK_OF_NODE = 8
 BOUND_PART = 0.3
 # Rate of a slower link, in that of the link, and the share of the work for its plan, at which the search begins too.
 SLOWER, SLOWER_PART = 0.8, 0.25
+# Factor on the work of effort fast where nothing fits without copies: the copies that one pass then needs take long.
+UNMET_FACTOR = 2
 # Share of the work after which a search for a lower peak that has found nothing ends.
 FIRST_PART = 0.25
 # Limits that are tried for the lowest peak within an overhead.
@@ -95,7 +97,12 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
         known = alone if alone is not None else failure.plan if failure is not None else None
         if known is None and failure is not None and not starts:
             raise failure
-        starts = [*([(known.simulation, "the plan without copies")] if known is not None else []), *starts]
+        if known is not None:
+            starts = [(known.simulation, "the plan without copies"), *starts]
+            if known.peak_memory > limit and request.task.effort == FAST:
+                evicted = simulate(graph, evict(known.simulation, limit, leaving=leaving))
+                starts = [(evicted, "eviction from the plan without copies"), *starts]
+                search.work *= UNMET_FACTOR
     stop = Stop.DONE if alone is None else alone.report.stop
     best, ended = search.fitted(starts, limit, searching=stop is not Stop.INTERRUPTED)
     stop |= ended

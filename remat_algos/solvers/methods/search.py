@@ -35,7 +35,7 @@ MAX_LOWER = 3  # maximum number of repetitions
 LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the lowest peak
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Shares of that for the first searches, and for each of the following rounds."""
-UNMET_WORK, UNMET_MOST = 8, 20_000_000
+UNMET_WORK, UNMET_MAX = 8, 20_000_000
 """Work of a second search by effort "fast" where no schedule fits, in that of the first, and at most."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
@@ -263,7 +263,7 @@ class _LimitSearch:
         """By effort "fast", a second search where the best schedule is above the limit; the best of both."""
         if self.task.effort != FAST or self.max_moves is not None or best.figures[0] <= limit:
             return best
-        work = self._in_time(min(UNMET_WORK * self.work, UNMET_MOST))
+        work = self._in_time(min(UNMET_WORK * self.work, UNMET_MAX))
         found = yield from self._rounds([best, *self._seeds(limit)], limit, work, goal=ANY_GOAL, lowest=True)
         return min(best, found or best, key=lambda each: each.figures)
 
