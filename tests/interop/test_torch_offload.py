@@ -87,7 +87,7 @@ def test_models_are_bit_equal_and_reach_what_is_predicted(rng):
         assert rng == "replay" or copied_once.any()  # what dropout drew comes back, and is not drawn again
     call = remat.rematerialize(model, (X,), "50%", link=FAST, device=DEVICE, rng=rng, solver="greedy_remat")
     peaks, predicted = peaks_of(call, model, (X,)), call.plan.peak_memory
-    assert predicted - 64 <= peaks.storages <= predicted + LOSS
+    assert 0.99 * predicted <= peaks.storages <= predicted + LOSS
 
 
 @pytest.mark.slow
