@@ -187,41 +187,9 @@ def test_every_kind_that_is_known_has_a_file_here():
     assert {what for what in named - by_ending if not any(what.startswith(one) for one in tried)} == set()
 
 
-BLANK = ("\n", "\r\n", "  \n", " ", "\t", "\f")
-COMMENTS = (
-    "#",
-    "%",
-    "%%",
-    "//",
-    "c",
-    ";",
-    "<!--",
-    "-",
-    "---\n",
-    "# \n",
-    "  #x\n",
-    "%% \n",
-    "c \n",
-    "// \n",
-    "[a]\n ;\n",
-)
-WORDS = (
-    "a",
-    "a b\n",
-    "a:",
-    "a: \n",
-    "a.o: ",
-    "[",
-    "{",
-    "(",
-    ": ",
-    "@a",
-    "0 ",
-    "return a \n",
-    "class a",
-    "layers ",
-    "use ",
-)
+BLANK = ["\n", "\r\n", "  \n", " ", "\t", "\f"]
+COMMENTS = [*"#%c;-", "%%", "//", "<!--", "---\n", "# \n", "  #x\n", "%% \n", "c \n", "// \n", "[a]\n ;\n"]
+WORDS = [*"a[{(", "a b\n", "a:", "a: \n", "a.o: ", ": ", "@a", "0 ", "return a \n", "class a", "layers ", "use "]
 BEGINNINGS = ("", "[a]\n", "---\n", "c\n", "p a", "a: b\n", "FROM a\n", "graph\n", "{", "<?xml a>", "x(\n")
 
 

@@ -44,7 +44,7 @@ WORK_OF_NODE = 8
 BOUND_PART = 0.3
 # Rate of a slower link, in that of the link, and the share of the work for its plan, at which the search begins too.
 SLOWER, SLOWER_PART = 0.8, 0.25
-# Factor on the work of effort fast where nothing fits without copies: the copies that one pass then needs take long.
+# Factor on the work of effort fast where nothing fits without copies: with few moves it stays at slow plans.
 UNMET_FACTOR = 2
 # Share of the work after which a search for a lower peak that has found nothing ends.
 FIRST_PART = 0.25

@@ -184,10 +184,10 @@ class Simulation:
 
     @property
     def store_instances(self) -> tuple[Int64, Int64]:
-        """(int64[s], int64[s]): the instances that are copied to the host, in this order, each before which step.
+        """(int64[s], int64[s]): the instances that are copied to the host, and the steps where that begins.
 
-        A store without a row in `schedule.stores` begins right after its value is first made; of several that begin at
-        one step, that whose memory is freed first goes first.
+        A store without a row in `schedule.stores` begins right after its value is first made. Of several that begin at
+        one step, the one whose memory is freed first goes first.
 
         Examples
         --------

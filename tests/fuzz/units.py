@@ -1,6 +1,6 @@
 """One graph with its costs in s, ms, us, ns, FLOPs and GFLOPs: the plans are the same, and so are their claims.
 
-Over a link copies take parts of a unit, so that its times are kept in ticks; costs are then those of a unit of time.
+Over a link only units of time are drawn: copies take times.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ FINER = {**{unit: PER_SECOND["ns"] // PER_SECOND[unit] for unit in TIMES}, "FLOP
 LINKED = 0.4  # share of plans over a link
 SIZES, RATES, LATENCIES = (1, 1000, 10**6), (1e9, 7e9 / 3, 23.456e9, 50e9), (0, 3.3333333e-6, 1e-5)
 COSTS = (1, 7, 60, 10**6)  # ns or FLOPs of one unit of the cost that is drawn
-LARGEST = 10**15  # ns: of floats of seconds that are larger, digits are missing
+LARGEST = 10**15  # ns or FLOPs: larger sums, as floats in a coarser unit, lose digits
 SAME = 1e-9
 """How far figures may be apart: floats of the same number."""
 

@@ -87,7 +87,9 @@ def test_models_are_bit_equal_and_reach_what_is_predicted(rng):
         assert rng == "replay" or copied_once.any()  # what dropout drew comes back, and is not drawn again
     call = remat.rematerialize(model, (X,), "50%", link=FAST, device=DEVICE, rng=rng, solver="greedy_remat")
     peaks, predicted = peaks_of(call, model, (X,)), call.plan.peak_memory
-    assert 0.99 * predicted <= peaks.storages <= predicted + LOSS
+    # The peak may come after the forward part, where PyTorch has written new buffers back and released the results.
+    written = sum(buffer.untyped_storage().nbytes() for buffer in model.buffers())
+    assert predicted - written - 64 <= peaks.storages <= predicted + LOSS
 
 
 @pytest.mark.slow

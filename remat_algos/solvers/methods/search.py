@@ -36,7 +36,7 @@ LOWEST_WORK = 1.8  # times the work within one limit, for all searches for the l
 FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Shares of that for the first searches, and for each of the following rounds."""
 UNMET_WORK, UNMET_MAX = 8, 20_000_000
-"""Work of a second search by effort "fast" where no schedule fits, in that of the first, and at most."""
+"""Work of the second search by effort "fast", made if no schedule fits: times that of the first, and at most."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
