@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from remat_algos.text.decimals import ABSURD
 from remat_algos.text.wording import quoted
 
 Parameters = ParamSpec("Parameters")
@@ -232,10 +233,10 @@ def as_whole_number(argument: Any, what: str) -> int:
 
 
 def as_seed(argument: Any) -> int:
-    """A seed of random choices: a whole number, 0 or more."""
+    """A seed of random choices: a whole number, 0 or more and below 2**63."""
     seed = as_whole_number(argument, "seed")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; give a whole number, 0 or more")
+    if not 0 <= seed < ABSURD:
+        raise ValueError(f"seed is {_shown(seed)}; give a whole number, 0 or more and below 2**63")
     return seed
 
 

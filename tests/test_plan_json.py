@@ -63,3 +63,32 @@ def test_the_files_hold_every_part_that_the_bounds_of_a_plan_have():
         assert any(f'"bound_source": "{part}"' in text for text in texts), part
     for part in ('"nodes":', '"price":', "narrower_bound", '\n  "peak_bound"', "robust", "offsets", "constraints"):
         assert any(part in text for text in texts), part
+
+
+HUGE = (2**63 - 1, 2**63, 10**19, 10**30, 10**200)
+PLACES = {
+    "memory budget": lambda number: {"budget": number},
+    "overhead budget": lambda number: {"budget": ra.Budget(overhead=number)},
+    "device budget": lambda number: {"budget": ra.Budget(device=number)},
+    "seed": lambda number: {"seed": number},
+    "gap": lambda number: {"gap": number},
+    "option": lambda number: {"solver": "search", "max_moves": number},
+    "run limit": lambda number: {"constraints": {"max_runs": number}},
+    "run limit of a node": lambda number: {"constraints": {"max_runs": {"a": number}}},
+    "smallest copy": lambda number: {"constraints": {"min_copy": number}},
+    "region": lambda number: {"constraints": {"regions": {"all": ("*", number)}}},
+}
+
+
+@pytest.mark.parametrize("number", HUGE)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_huge_number_is_refused_at_once_or_its_plan_is_read_again(place, number, tmp_path):
+    arguments = {"budget": "100%", "effort": "fast"}
+    arguments |= PLACES[place](number)
+    if place == "gap" or (place in ("seed", "option") and number >= 2**63):
+        with pytest.raises(ValueError, match=r"below 2\*\*63|points of overhead"):
+            ra.solve(TRAINING, **arguments)
+    else:
+        plan = ra.solve(TRAINING, **arguments)
+        plan.save(tmp_path / "plan.json")
+        assert Plan.load(tmp_path / "plan.json", TRAINING).record() == plan.record()

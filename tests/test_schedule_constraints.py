@@ -169,7 +169,13 @@ WRONG = [
     ({"regions": {"r": (["E"], 1)}}, GraphError, "region r: no node is called 'E'"),
     ({"regions": {"r": ([], 1)}}, ValueError, "region r has no nodes; name some"),
     ({"regions": {"r": ("E*", 1)}}, ValueError, "region r: no node matches 'E*'; nodes are called A, B, C and 1 more"),
-    ({"regions": {"r": (3, 1)}}, TypeError, "region r has the nodes 3; give their names"),
+    ({"regions": {"r": (3, 1)}}, TypeError, "nodes of region r is 3; give a list"),
+    ({"regions": {"r": (np.array(3), 1)}}, TypeError, "nodes of region r is array(3); give a list"),  # it has __iter__
+    *(
+        ({name: scalar}, TypeError, f"{name} is {scalar!r}; give a list")
+        for name in ("stay", "offload")
+        for scalar in (3, b"A", np.array(3), np.array("A"), {"A": 1})
+    ),
     ({"regions": {"r": ("[AB]", 1), "s": ("B", 1)}}, ValueError, "B is in the regions r and s; leave it in one"),
 ]
 

@@ -61,7 +61,8 @@ class Budget:
                 continue
             number: Any = None if isinstance(amount, bool) else amount
             try:
-                object.__setattr__(self, name, operator.index(number))
+                # Above 64 bits nothing is limited, and readers of JSON take no more digits.
+                object.__setattr__(self, name, min(operator.index(number), ABSURD - 1))
             except TypeError:
                 raise TypeError(
                     f"{name} budget is {quoted(amount)}; give whole numbers or text such as {example}"

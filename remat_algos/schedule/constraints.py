@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.bounds.memory import forced_bytes
 from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
@@ -346,10 +346,8 @@ def _modules(graph: ComputationGraph, members: Any, what: str) -> Int64 | None:
     """Ids of the nodes that modules, names or patterns name, ascending; None if nothing is given."""
     if members is None:
         return None
-    if not isinstance(members, str | Iterable):
-        raise TypeError(f"{what} is {quoted(members)}; give modules, node names or patterns")
     found, names = set[int](), graph.node_names()
-    for each in [members] if isinstance(members, str) else members:
+    for each in [members] if isinstance(members, str) else as_list(members, what):
         own = (
             [v for v, name in enumerate(names) if fnmatchcase(name, each) or name.startswith(f"{each}.")]
             if isinstance(each, str)
@@ -365,23 +363,24 @@ def _run_limits(graph: ComputationGraph, max_runs: Any) -> tuple[int | Mapping[s
     if max_runs is None:
         return None, limits
     if not isinstance(max_runs, Mapping):
-        limits[:] = min(_runs(max_runs, ""), MAX_RUN_LIMIT)
+        limits[:] = _runs(max_runs, "")
         return _runs(max_runs, ""), limits
     by_name = dict[str, int]()
     for key, limit in max_runs.items():
         node = _node(graph, key, "max_runs")
         name = graph.labels[node]
         by_name[name] = _runs(limit, f" of {shortened(name)}")
-        limits[node] = min(by_name[name], MAX_RUN_LIMIT)
+        limits[node] = by_name[name]
     return MappingProxyType(by_name), limits
 
 
 def _runs(number: Any, whose: str) -> int:
+    """A limit on runs, clipped to that of the kernels."""
     limit = as_whole(number)
     if limit is None or limit < 1:
         error = TypeError if limit is None else ValueError
         raise error(f"max_runs{whose} is {quoted(number)}; give a whole number, 1 or more")
-    return limit
+    return min(limit, MAX_RUN_LIMIT)
 
 
 def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tuple[str, ...], int]], Int32, Int64]:
@@ -415,12 +414,10 @@ def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
         if not nodes:
             some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
             raise ValueError(f"{what}: no node matches {quoted(members)}{some}")
-    elif isinstance(members, Iterable):
-        nodes = sorted({_node(graph, name, what) for name in members})
+    else:
+        nodes = sorted({_node(graph, name, what) for name in as_list(members, f"nodes of {what}")})
         if not nodes:
             raise ValueError(f"{what} has no nodes; name some, or leave it out")
-    else:
-        raise TypeError(f"{what} has the nodes {quoted(members)}; give their names, or a pattern")
     return np.array(nodes, np.int64)
 
 

@@ -14,6 +14,7 @@ from remat_algos.registry import Entries, Registered, Registry, check_brackets
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers.candidates import Candidate, Details, evaluated
 from remat_algos.solvers.task import Task
+from remat_algos.text.decimals import ABSURD
 from remat_algos.text.wording import did_you_mean, first_line, listed, quoted, shortened
 
 SCOPES = (ANY_ORDER, "fixed order", "canonical", "chain")
@@ -105,12 +106,15 @@ class Solver(Registered):
         return self.improves and self.optimal_in is None
 
     def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise TypeError for an unknown option or a missing required one."""
+        """Raise TypeError for an unknown option or a missing one, ValueError for a number that no plan can write."""
         try:
             inspect.signature(self.function).bind(None, None, None, **options)
         except TypeError as error:
             known = listed(list(self.options)) or "none"
             raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
+        for name, option in options.items():
+            if isinstance(option, int) and abs(option) >= ABSURD:
+                raise ValueError(f"{shortened(self.name)}: {name} is {quoted(option)}; give a number below 2**63")
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
         """Its candidates; raises TypeError as `check_options` does."""

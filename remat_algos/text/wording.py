@@ -45,7 +45,7 @@ def comma_separated(text: object) -> list[str]:
     >>> comma_separated("ReLU, Tanh,"), comma_separated(["layer0", "ReLU,Tanh"]), comma_separated(5)
     (['ReLU', 'Tanh'], ['layer0', 'ReLU', 'Tanh'], [])
     """
-    if not isinstance(text, str | Iterable):
+    if not isinstance(text, str | Iterable) or getattr(text, "shape", None) == ():
         return []
     texts = [text] if isinstance(text, str) else map(str, text)
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
