@@ -10,9 +10,10 @@ from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 
-OWN = f"{__name__.partition('.')[0]}."
-PATIENCE = 1000
-"""Milliseconds to wait for the imports of other threads."""
+IMPORTED = (f"{__name__.partition('.')[0]}.", "numpy.", "scipy.")
+"""Modules that solving threads import when they are first needed; NumPy does so too, in `unique` for one."""
+PATIENCE = 5.0
+"""Seconds to wait for such imports of other threads."""
 
 
 class cached_property(Generic[Result]):
@@ -48,10 +49,16 @@ def release_after_fork(lock: Lock, in_child: Callable[[], None] = lambda: None) 
 
 
 def _before() -> None:
-    _wait_for_imports()  # before the locks are held, which the imports may need
-    for each in tuple(_locks):
-        each[0].acquire()
-        _acquired.append(each)
+    """Take the locks while no other thread imports a module: the child would wait for that thread for ever."""
+    latest = time.monotonic() + PATIENCE
+    while True:
+        for each in tuple(_locks):
+            each[0].acquire()
+            _acquired.append(each)
+        if not _others_import() or time.monotonic() > latest:
+            return
+        _in_parent()  # the imports may need the locks
+        time.sleep(0.001)
 
 
 def _in_parent() -> None:
@@ -72,16 +79,9 @@ def wait_at_forks() -> None:
         os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
 
 
-def _wait_for_imports() -> None:
-    """Wait up to a second while other threads import modules of this package: the child would wait for them for ever.
-
-    Modules are imported when they are first needed, so solving threads import many.
-    """
+def _others_import() -> bool:
     own, locks = get_ident(), getattr(bootstrap, "_module_locks", {})
-    for _ in range(PATIENCE):
-        if not any(_is_locked(reference(), own) for name, reference in list(locks.items()) if name.startswith(OWN)):
-            return
-        time.sleep(0.001)
+    return any(_is_locked(lock(), own) for name, lock in list(locks.items()) if name.startswith(IMPORTED))
 
 
 def _is_locked(lock: object, own: int) -> bool:

@@ -211,3 +211,37 @@ def test_forks_beside_solving_threads_end():
     """Threads import modules and compute bounds meanwhile: locks of both would stay taken in the child."""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+SLOW_IMPORT = """
+import importlib, os, sys, threading, time
+import remat_algos
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == MODULE:
+            sys.meta_path.remove(self)
+            time.sleep(0.3)
+
+sys.meta_path.insert(0, Slow())
+assert MODULE not in sys.modules
+threading.Thread(target=importlib.import_module, args=[MODULE], daemon=True).start()
+time.sleep(0.1)
+child = os.fork()
+if child == 0:
+    importlib.import_module(MODULE)
+    os._exit(0)
+for _ in range(100):
+    if os.waitpid(child, os.WNOHANG)[0]:
+        os._exit(0)
+    time.sleep(0.1)
+os.kill(child, 9)
+os._exit(1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.parametrize("module", ["remat_algos.plan.fit", "numpy.ma", "scipy.optimize"])
+def test_a_fork_waits_for_an_import_of_another_thread(module):
+    program = f"MODULE = {module!r}\n{SLOW_IMPORT}"
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=60).returncode == 0

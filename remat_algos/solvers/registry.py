@@ -114,7 +114,7 @@ class Solver(Registered):
             raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
         for name, option in options.items():
             if isinstance(option, int) and abs(option) >= ABSURD:
-                raise ValueError(f"{shortened(self.name)}: {name} is {quoted(option)}; give a number below 2**63")
+                raise ValueError(f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}; give at most 2**63 - 1")
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
         """Its candidates; raises TypeError as `check_options` does."""
