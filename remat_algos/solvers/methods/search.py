@@ -10,7 +10,7 @@ import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import Clock, Ending, Stop, n_cores, until_stopped
-from remat_algos.effort import FAST, Effort
+from remat_algos.effort import FAST, SMALL, Effort
 from remat_algos.ir.arrays import as_whole, is_count
 from remat_algos.ir.budget import even_limits
 from remat_algos.ir.graph import ComputationGraph
@@ -37,6 +37,8 @@ FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 """Shares of that for the first searches, and for each of the following rounds."""
 UNMET_WORK, UNMET_MAX = 8, 20_000_000
 """Work of the second search by effort "fast", made if no schedule fits: times that of the first, and at most."""
+AGAIN, AGAIN_WORK, AGAIN_MAX = 3, 8, 100_000_000
+"""Maximum number of later searches on a graph of up to `SMALL` nodes; work of each: times that of the first, at most."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
@@ -250,14 +252,17 @@ class _LimitSearch:
             if order is None or order.figures[0] > limit:  # no schedule computes less than one pass
                 best = yield from self._rounds(seeds, limit, work)
                 if best is not None:
-                    yield from self._unmet(best, limit)
+                    best = yield from self._unmet(best, limit)
+                    yield from self._again(best, limit)
             return
         whole = self.lowest_work + self.work // 2
         scale = self._in_time(whole) / max(1, whole)
         lowest = yield from self._lowest(int(scale * self.lowest_work), 0.9)
         if lowest is not None and self.task.sought is None:
             lowest = yield from self._unmet(lowest, limit)
-            yield from self._rounds([lowest], max(limit, lowest.figures[0]), int(scale * (self.work // 2)))
+            limit = max(limit, lowest.figures[0])
+            best = yield from self._rounds([lowest], limit, int(scale * (self.work // 2)))
+            yield from self._again(best or lowest, limit)
 
     def _unmet(self, best: Annealed, limit: int) -> Generator[Annealed, None, Annealed]:
         """By effort "fast", a second search where the best schedule is above the limit; the best of both."""
@@ -266,6 +271,21 @@ class _LimitSearch:
         work = self._in_time(min(UNMET_WORK * self.work, UNMET_MAX))
         found = yield from self._rounds([best, *self._seeds(limit)], limit, work, goal=ANY_GOAL, lowest=True)
         return min(best, found or best, key=lambda each: each.figures)
+
+    def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
+        """On small graphs longer searches from the best schedule, until one ends with what it began with."""
+        task, goal = self.task, self.task.goal or 0
+        if self.graph.n_nodes > SMALL or task.effort == FAST or self.max_moves is not None:
+            return
+        for _ in range(AGAIN):
+            before = best.figures
+            if self.annealer.meets(best, limit, max(self.graph.needed_compute, goal)):
+                return
+            work = self._in_time(min(AGAIN_WORK * self.work, AGAIN_MAX))
+            found = yield from self._rounds([best], limit, work)
+            if found is None or found.figures == before:
+                return
+            best = min(best, found, key=lambda each: self.annealer.key(each, limit))
 
     def _lowest(self, work: int, part: float) -> Generator[Annealed, None, Annealed | None]:
         """Schedules of lower and lower peaks; the last of them. `part` is that of the progress that is left.
