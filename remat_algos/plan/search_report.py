@@ -8,10 +8,13 @@ from typing import Any
 
 from remat_algos.context import Stop
 from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
+from remat_algos.ir.budget import NEAR_LOWEST
 from remat_algos.text.units import fine_percent, percent
 from remat_algos.text.wording import counted, listed
 
 OTHERS_SHOWN = 3
+NEAR = 0.001  # of the lowest peak, as in `NEAR_LOWEST`
+NOTABLE = 0.01  # of one pass: smaller savings within that are not mentioned
 COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
 
 
@@ -79,6 +82,9 @@ class SearchReport:
     >>> report = SearchReport(2, {"chen_sqrt": 4, "no_remat": 0}, {"chen_sqrt": 7, "no_remat": 14})
     >>> dict(report.rows("chen_sqrt", one_pass=20, peak=7))
     {'others': 'no_remat 0.0 % at 2.00 x the peak'}
+    >>> report = SearchReport(2, {"search": 4, "no_remat": 0}, {"search": 7_000, "no_remat": 7_004})
+    >>> dict(report.rows("search", one_pass=20, peak=7_000))["cheaper"]
+    '0.0 % within 0.1 % of this peak: budget least+0.1%'
     """
 
     tried: int | None = None
@@ -136,6 +142,10 @@ class SearchReport:
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
             yield "others", f"{', '.join(others[:OTHERS_SHOWN])}{more}"
+        near = [self.overheads[name] for name, own in self.peaks.items() if own <= (1 + NEAR) * peak]
+        own = self.overheads.get(method)
+        if own is not None and min(near, default=own) < own - NOTABLE * one_pass:
+            yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"
 
     def ending(self) -> Iterator[tuple[str, str]]:
         """Label and text of the lines about schedules left out and what stopped the search."""

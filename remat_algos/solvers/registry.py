@@ -114,7 +114,8 @@ class Solver(Registered):
             raise TypeError(f"{shortened(self.name)}: {first_line(error)}; its options are {known}") from error
         for name, option in options.items():
             if isinstance(option, int) and abs(option) >= ABSURD:
-                raise ValueError(f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}; give at most 2**63 - 1")
+                fault = f"{shortened(self.name)}: {shortened(name)} is {quoted(option)}"
+                raise ValueError(f"{fault}; give at most 2**63 - 1")
 
     def candidates(self, graph: ComputationGraph, task: Task, clock: Clock, options: Mapping[str, Any]) -> Stream:
         """Its candidates; raises TypeError as `check_options` does."""

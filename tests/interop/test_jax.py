@@ -473,14 +473,16 @@ SCANS = {
 }
 
 
+SCAN_BUDGETS = {"one iteration": "least", "recurrent": "least", "transformer": "50%"}
+
+
 @cache
 def scan_plan(name):
     """A function with scans, its arguments, and what `plan_scans` makes of it."""
     f, args = SCANS[name]
-    budget = {"one iteration": "least", "recurrent": "least", "transformer": "50%"}.get(name, "60%")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return f, args, *plan_scans(f, budget, *args, effort="fast")
+        return f, args, *plan_scans(f, SCAN_BUDGETS.get(name, "60%"), *args, effort="fast")
 
 
 SLOW_SCANS = ("recurrent", "transformer and mlp")  # as others, but for the direction or the sum
@@ -528,13 +530,13 @@ def run_scan(params, operands):
     return [*carry, *map(jnp.stack, zip(*rows, strict=True))]
 
 
-def test_a_planned_scan_is_within_the_budget_and_holds_the_predicted_bytes(scanned):
+def test_a_planned_scan_is_within_the_budget_and_holds_the_predicted_bytes(scanned, request):
     f, args, _, captured, plan = scanned
-    live = []
+    live, lowest = [], SCAN_BUDGETS.get(request.node.callspec.params["scanned"]) == "least"
     run(captured, plan, *args, live=live)
     assert live == (plan.simulation.memory_trace - captured.graph.workspace[plan.schedule.order]).tolist()
     plain = baseline_peak(capture(jax.value_and_grad(f), *args).graph)
-    assert plan.peak_memory <= (plain if plan.budget.least else 6 * plain // 10)
+    assert plan.peak_memory <= (plain if lowest else 6 * plain // 10)
 
 
 def test_the_stacks_of_a_planned_scan_have_the_predicted_bytes(scanned):
@@ -754,3 +756,13 @@ def test_functions_mapped_over_devices_are_one_node_each_and_said(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         capture(jax.grad(lambda x: body(x).sum()), x)
+
+
+@pytest.mark.parametrize("name", ["one iteration", "recurrent"])
+def test_the_last_bytes_of_a_scan_are_not_bought_with_compute(name):
+    """Four bytes less, the result of the loss, cost a fifth to a third more compute."""
+    *_, captured, plan = scan_plan(name)
+    lowest = solve(captured.graph, "least", effort="fast")
+    assert lowest.peak_memory < plan.peak_memory <= 1.001 * lowest.peak_memory
+    assert plan.overhead == 0 < lowest.overhead
+    assert "0.0 % within 0.1 % of this peak: budget least+0.1%" in str(lowest)

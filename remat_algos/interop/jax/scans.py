@@ -17,7 +17,7 @@ from remat_algos.interop.jax.naming import Naming, Scan, is_discrete, is_loop, r
 from remat_algos.interop.jax.program import Source
 from remat_algos.interop.optional import require
 from remat_algos.ir.boundary import add_boundary
-from remat_algos.ir.budget import LEAST, Amount, Budget
+from remat_algos.ir.budget import NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan
@@ -56,7 +56,8 @@ def plan_scans(
     f : callable
         Function to differentiate, such as the loss of a network.
     budget : int or str
-        Bytes of the peak, "4GiB", "60%" of the peak without rematerialization, or "least".
+        Bytes of the peak, "4GiB", "60%" of the peak without rematerialization, "least+1%", or "least", which is
+        "least+0.1%": the last bytes may cost much compute.
     *args
         Arguments as for `capture`.
     transform : callable, optional
@@ -101,7 +102,11 @@ def plan_scans(
     """
     transform = transform or jax.value_and_grad
     captured = capture(transform(f), *args, cost=cost)
-    limit = Budget(budget).memory_limit(baseline_peak(captured.graph), captured.graph.resident_memory)
+    wanted = Budget(NEAR_LOWEST if Budget(budget).least else budget)
+    near = wanted.above_lowest
+    if near is None:
+        peak, resident = baseline_peak(captured.graph), captured.graph.resident_memory
+        wanted = Budget(wanted.memory_limit(peak, resident))
     traced = Naming(PREFIX)
     jax.make_jaxpr(transform(traced.function(f, args)))(*args)
     choices = list(_choices([_savings(scan, traced, cost) for scan in traced.scans]))
@@ -113,21 +118,23 @@ def plan_scans(
         function = Naming(PREFIX, kept).function(f, args) if kept else f
         of_choice = capture(transform(function), *args, cost=cost) if kept else captured
         try:
-            plan = solve(of_choice.graph, LEAST if limit is None else limit, effort=effort)
+            plan = solve(of_choice.graph, wanted, effort=effort)
         except BudgetError as error:
             failures.append(error)
             return False
         planned[number] = _Planned(kept, function, of_choice, plan)
         return True
 
-    first = 0 if limit is None else bisect_left(range(len(choices)), True, key=fits)
+    first = 0 if near is not None else bisect_left(range(len(choices)), True, key=fits)
     for number in range(first, len(choices)):
         one_pass = planned[number].captured.graph.needed_compute if number in planned or fits(number) else 0
-        if limit is not None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
+        if near is None and any(one_pass > each.plan.simulation.compute for each in planned.values()):
             break  # later choices need even more compute
     if not planned:
         raise min(failures, key=lambda failure: failure.reached)
-    best = min(planned.values(), key=_Planned.peak_and_compute if limit is None else _Planned.compute_and_peak)
+    lowest = min(each.plan.peak_memory for each in planned.values())
+    fit = [each for each in planned.values() if near is None or each.plan.peak_memory <= (1 + near) * lowest]
+    best = min(fit, key=_Planned.compute_and_peak)
     _warn_of_short_scans([traced.scans[number] for number in best.kept])
     return best.function, best.captured, best.plan
 
@@ -142,9 +149,6 @@ class _Planned(NamedTuple):
 
     def compute_and_peak(self) -> tuple[int, int]:
         return self.plan.simulation.compute, self.plan.peak_memory
-
-    def peak_and_compute(self) -> tuple[int, int]:
-        return self.plan.peak_memory, self.plan.simulation.compute
 
 
 def _warn_of_short_scans(scans: Sequence[Scan]) -> None:

@@ -44,7 +44,7 @@ from remat_algos.interop.torch.private import (
 from remat_algos.interop.torch.references import References
 from remat_algos.interop.torch.storages import STORAGES
 from remat_algos.interop.torch.streams import wait_for_copies
-from remat_algos.ir.budget import LEAST, Amount, Budget
+from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan, time_rows
@@ -59,7 +59,6 @@ from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed
 LOG = logging.getLogger(__name__)
 TODAY = "today"
 """The budget that is the peak which the model has today."""
-NEAR_LOWEST = "least+0.1%"
 NOTABLE = 10
 """Gradients that wait are reported if they are more than this part of the peak."""
 CHOICES = {"rng": ("replay", "once"), "infeasible": ("warn", "raise")}

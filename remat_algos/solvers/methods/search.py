@@ -38,7 +38,7 @@ FIRST_LOWEST, NEXT_LOWEST = 1 / 3, 2 / 9
 UNMET_WORK, UNMET_MAX = 8, 20_000_000
 """Work of the second search by effort "fast", made if no schedule fits: times that of the first, and at most."""
 AGAIN, AGAIN_WORK, AGAIN_MAX = 3, 8, 100_000_000
-"""Maximum number of later searches on a graph of up to `SMALL` nodes; work of each: times that of the first, at most."""
+"""Later searches on a graph of up to `SMALL` nodes, at most; work of each: times that of the first, and at most."""
 WORK_A_SECOND = 25_000_000  # of one core: under a time limit searches are shorter, not fewer
 LIMITS = 12  # limits of a frontier, if only the overhead is limited
 ALONE = 100
