@@ -380,7 +380,7 @@ FAULTS = {
         "compute A\nfree A\ncompute C\n",
         "step 1 runs C, which reads B before it has been made",
     ),
-    "something that is no action": ("compute A\nrun B\n", "step 0: no node is called 'compute A'"),
+    "something that is no action": ("compute A\nrun B\n", "'run B' is no action"),
     # matrices
     "R for another graph": ({"R": np.ones((2, 4))}, "R has 4 columns; the graph has 3 nodes, gradients among them"),
     "a list for R": ({"R": np.array([0, 1, 2])}, "R must be a matrix of 0 and 1"),

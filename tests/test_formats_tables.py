@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import string
 from itertools import pairwise
 
 import pytest
@@ -292,7 +293,7 @@ def test_names_with_spaces_stand_in_quotes(tmp_path):
         ("a b c d", "expected two names per line, found 4; quote names with spaces or use a CSV table"),
         ("a b {'weight': 3}", "expected two names per line, found 4"),
         ("a -> b -> c", "expected two names per line, found 3"),
-        ("a -- b", "expected two names per line, found 3"),
+        ("a -- b", "'--' is no arrow of edge lists; write `u -> v`, or `u v`"),
         ("a ->", "expected two names per line, found 1"),
         ("-> b", "expected two names per line, found 1"),
         ("a b ->", "expected two names per line, found 2"),
@@ -309,7 +310,7 @@ def test_other_lines_are_refused_with_the_remedy(tmp_path, line, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("A --> B\nB --> C\n", "line 1: expected two names"),
+        ("A --> B\nB --> C\n", "line 1: '-->' is no arrow of edge lists; write `u -> v`"),
         ("body {\nred\n}\n", "line 1: '{' is not the name of a node"),
         ("x y\n- item\n", "line 2: '-' is not the name of a node"),
         ("key: value\n", "line 1: 'key:' is not the name of a node; is the file an edge list? Write such names in"),
@@ -323,6 +324,12 @@ def test_other_lines_are_refused_with_the_remedy(tmp_path, line, message):
         ("conv 4096\nrelu 4096\n", "the two columns are names beside numbers"),
         ("4096\tsrc/a\n8192\tsrc/b\n", "the two columns are names beside numbers"),
         ("conv 4MB\nrelu 8MB\n", "the two columns are names beside numbers"),
+        ("1 loss\n2 loss\n3 loss\n", 'if they are nodes, write them in double quotes: "u" "v"'),
+        *(
+            (f"{header}\n{rows}", "the two columns are names beside numbers")
+            for header in ("layer bytes", "op us", "tensor size", "kernel time_ms", "what how_much")
+            for rows in ("conv 4096\nrelu 8192\n", "1 conv\n2 relu\n3 loss\n")
+        ),
         ("0.0 1.5\n0.1 1.7\n", "the two columns are decimals"),
         ("CCO ethanol\nC propane\nO water\n", "the two columns are pairs, none of which shares a name"),
         ("name memory\nconv 4\nrelu 8\n", "line 1: `name memory` names columns, not nodes"),
@@ -366,6 +373,10 @@ NAMES = (
         "## part\nA B\n\n\n### part\nB C",
         "".join(f"{u} {v}\n" for u, v in pairwise(NAMES)),
         '"a = b" "{"\n"{" "key:"\n',
+        '"1" loss\n"2" loss\n"3" loss\n',
+        '"a" b\nc d\ne f\n',
+        "ERROR INFO\nINFO WARN\n",
+        "FROM x\nx RUN\nRUN y\n",
         "1.1 1.2\n1.2 1.3\n",
         "0.000000000000000000e+00 1.000000000000000000e+00\n1.000000000000000000e+00 2.000000000000000000e+00\n",
     ],
@@ -508,3 +519,13 @@ def test_a_misspelled_key_of_json_is_refused_with_the_near_name(tmp_path, node, 
     lay(tmp_path, **{"g.json": f'{{"format": "remat-graph", "version": 1, "nodes": [{node}]}}'})
     with pytest.raises(GraphError, match=rf"g\.json, node 'a'.*did you mean `{near}`\?|g\.json, node 0.*`{near}`\?"):
         read_graph(tmp_path / "g.json")
+
+
+@pytest.mark.parametrize("letter", string.ascii_letters + "({[]})._0")
+def test_a_long_edge_list_is_no_other_format(tmp_path, letter):
+    """Letters are opcodes of pickle, and a list of more than 64 KiB is looked at in part."""
+    lay(tmp_path, **{"g.txt": "".join(f'"{letter}{i}" "{letter}{i + 1}"\n' for i in range(9_000))})
+    assert read_graph(tmp_path / "g.txt").n_nodes == 9_001
+    if letter.isalnum():
+        lay(tmp_path, **{"g.txt": "".join(f"{letter}{i} {letter}{i + 1}\n" for i in range(9_000))})
+        assert read_graph(tmp_path / "g.txt").n_nodes == 9_001

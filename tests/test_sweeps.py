@@ -728,6 +728,13 @@ DAMAGE = {
     "a list for a reason": lambda line, plan: line.replace(b'"stop": ', b'"reason": [], "stop": ') + plan,
     "a list for a seed": lambda line, plan: line.replace(b'"seed": ', b'"seed": [], "was": ') + plan,
     "no text": lambda line, plan: line.replace(b'"name": "', b'"name": "\xff') + plan,
+    "an endless time": lambda line, plan: line.replace(b'"cpu_seconds": ', b'"cpu_seconds": 1e308, "was": ') + plan,
+    "a time below 0": lambda line, plan: line.replace(b'"seconds": ', b'"seconds": -1.5, "was": ') + plan,
+    "bytes below 0": lambda line, plan: line.replace(b'"one_pass": ', b'"one_pass": -1, "was": ') + plan,
+    "more bytes than add up": lambda line, plan: (
+        line.replace(b'"peak_memory": ', b'"peak_memory": 1%s, "was": ' % (b"0" * 17)) + plan
+    ),
+    "failed for no reason": lambda line, plan: line.replace(b'"outcome": "planned"', b'"outcome": "failed"') + plan,
     "text for a time": lambda line, plan: line.replace(b'"cpu_seconds": ', b'"cpu_seconds": "long", "was": ') + plan,
 }
 
@@ -755,6 +762,33 @@ def test_a_result_under_the_name_of_another_is_not_counted(swept, tmp_path):
         shutil.copy(file, copy)
     found = ra.read_sweep(folder)
     assert (len(found), found.damaged) == (12, 2)
+
+
+def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(swept.folder, folder)
+    part = next(folder.glob("results/*"))
+    lost = len(list(part.iterdir()))
+    shutil.rmtree(part)
+    part.write_text("lost")
+    found = ra.read_sweep(folder)
+    assert (len(found), found.damaged) == (12 - lost, 1)
+    with pytest.raises(SweepError, match=f"results/{part.name} is a file, where the sweep has a folder; remove it"):
+        ra.sweep(ROWS, folder, processes=1)
+    part.unlink()
+    assert lasting(ra.sweep(ROWS, folder, processes=1)) == lasting(swept)
+
+
+@pytest.mark.parametrize("name", ["results", "claims", "drivers"])
+def test_a_file_in_the_place_of_a_folder_of_a_sweep_is_told(name, swept, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(swept.folder, folder)
+    shutil.rmtree(next(folder.glob("results/*")))
+    shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / name).write_text("lost")
+    assert len(ra.read_sweep(folder)) < 12
+    with pytest.raises(SweepError, match=rf"{name}(/.+)? is a file, where the sweep has a folder; remove it"):
+        ra.sweep(ROWS, folder, processes=1)
 
 
 @pytest.mark.parametrize("plan", [b"", b'{"format": "rem', b"[]"])

@@ -1,5 +1,6 @@
 """The unit in which costs are written decides nothing: neither the plan, nor what is claimed about it."""
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -80,19 +81,22 @@ def test_costs_are_kept_to_a_billionth_of_themselves_or_refused(costs):
     edges, positive = [(i, i + 1) for i in range(len(costs) - 1)], [cost for cost in costs if cost]
     near = not positive or (sum(positive) < 10**5 * min(positive) and sum(positive) < 2**51)
     try:
-        graph = ComputationGraph.from_edges(edges, compute=costs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            graph = ComputationGraph.from_edges(edges, compute=costs)
     except GraphError:
         if near:
             raise
         return
+    wide = sum(positive) * 10**9 > 2**47 * min(positive, default=1)  # with a notice
     for cost, kept in zip(costs, graph.compute.tolist(), strict=True):
         exact = Fraction(repr(cost)) * graph.labels.compute_scale
-        assert abs(kept - exact) * 10**9 <= exact
+        assert abs(kept - exact) * 10**9 <= exact or (wide and abs(kept - exact) * 2**47 <= graph.compute.sum())
 
 
 @pytest.mark.parametrize("costs", [[5e-324, 1.0], [1.5e-9, 1e8], [1e-310, 3e-310]])
 def test_costs_that_no_scale_keeps_are_refused(costs):
-    with pytest.raises(GraphError, match="cannot be kept to 9 digits"):
+    with pytest.raises(GraphError, match="cannot be kept in one unit"):
         ComputationGraph.from_edges([(0, 1)], compute=costs)
 
 

@@ -76,7 +76,8 @@ class Reservation:
             if own == "alignment" and not is_alignment(amount):
                 raise PlanError(f'"{key}" of the plan is {quoted(value)}, which is not a power of two')
             if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
-                raise PlanError(f'"{key}" of the plan is {quoted(value)}, which is not of its kind')
+                given = "missing" if amount is None else quoted(value)
+                raise PlanError(f'"{key}" of the plan is {given}; with an "allocator" it is a whole number, 0 or more')
         return cls(allocator, **({"used": peak, "least": figures["memory"]} if arena else {}), **figures)
 
     @property

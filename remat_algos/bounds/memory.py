@@ -87,7 +87,7 @@ def result_bytes(graph: ComputationGraph, live: Int64 | None = None) -> int:
 def peak_bound_with_copies(graph: ComputationGraph) -> tuple[int, list[int]]:
     """A lower bound on the peak of every schedule with copies to the host and back, and the nodes that force it.
 
-    It is that of `lowest_order_with_copies`. No node is named where it depends on the order which outputs wait.
+    It is that of `lowest_order_with_copies`. If the set of waiting outputs depends on the order, no node is named.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def _lowest_with_copies(graph: ComputationGraph) -> Int64:
 
 
 def _latest_first(graph: ComputationGraph, nodes: Int64, own: Int64) -> Int64:
-    """Needed nodes from the last to the first: always the one with the fewest bytes among those that nothing awaits."""
+    """Needed nodes from the last to the first: each time the smallest of the nodes whose readers are all placed."""
     needed, before, awaited = graph.needed, dict[int, list[int]](), np.zeros(graph.n_nodes, np.int64)
     update, update_reader = updates_and_readers(graph)
     for u, v in zip(update.tolist(), update_reader.tolist(), strict=True):

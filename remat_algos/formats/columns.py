@@ -156,11 +156,11 @@ class ColumnTable:
         """Refuse 1.024 and 1,024, which may be 1024 or a little more than 1, in a table with decimal commas."""
         for row, text in enumerate(texts):
             if _THOUSANDS.match(text):
-                whole = re.sub("[.,]", "", text)
+                whole, decimal = re.sub("[.,]", "", text), re.sub(r"([.,][0-9]+)", r"\g<1>0", text, count=1)
                 fault = (
                     f"{shortened(column)} of {self._name(row)} is {quoted(text)}, a decimal or a mark between thousands"
                 )
-                self.fail(row, f"{fault}; write {shortened(whole)}, or {shortened(text)}0 for the decimal")
+                self.fail(row, f"{fault}; write {shortened(whole)}, or {shortened(decimal)} for the decimal")
 
     def _number(self, row: int, column: str, text: str, default: Any, read: Reading) -> Any:
         if not text:

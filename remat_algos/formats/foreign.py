@@ -102,12 +102,13 @@ def _early_pickle(file: _File) -> bool:
         return False
     import pickletools  # not needed by most runs
 
-    end = 0
+    end, marked = 0, False
     try:
         for code, _, place in pickletools.genops(data):
             end = (place or 0) + (code.name == "STOP")
+            marked |= code.name == "MARK"  # lines of names that begin with c, V or P are opcodes with arguments too
     except Exception:  # of damaged opcodes and arguments, many kinds
-        return len(file.data) >= SHOWN and end > SHOWN // 2
+        return len(file.data) >= SHOWN and end > SHOWN // 2 and marked
     return end == len(data)
 
 
@@ -151,9 +152,20 @@ def _json_lines(file: _File) -> bool:
 
 
 def _log(file: _File) -> bool:
-    """True if every line begins with a date, a time, or a level."""
+    """True if every line begins with a date, a time, or a level, and they are no edges."""
     lines = [line for line in _lines(file) if line.strip()]
-    return bool(lines) and all(_LOGGED.match(line) for line in lines)
+    return bool(lines) and all(_LOGGED.match(line) for line in lines) and not _edges(file)
+
+
+def _edges(file: _File) -> bool:
+    """True if each line has two names, and some name stands in both columns."""
+    pairs = [words for line in _lines(file) if (words := line.partition("#")[0].split())]
+    return {*map(len, pairs)} == {2} and not {u for u, _ in pairs}.isdisjoint(v for _, v in pairs)
+
+
+def _dockerfile(file: _File) -> bool:
+    pattern = _COMMENTS + r"FROM[ \t]+\S[^\n]*\n(?s:.*)^(RUN|CMD|COPY|ENTRYPOINT|WORKDIR)\s"
+    return _holds(pattern)(file) and not _edges(file)
 
 
 def _adjacency(file: _File) -> bool:
@@ -284,7 +296,7 @@ KINDS: tuple[tuple[Sniff, str, str], ...] = (
         "a makefile",
         EDGES,
     ),
-    (_holds(_COMMENTS + r"FROM[ \t]+\S[^\n]*\n(?s:.*)^(RUN|CMD|COPY|ENTRYPOINT|WORKDIR)\s"), "a Dockerfile", WRITE),
+    (_dockerfile, "a Dockerfile", WRITE),
     (
         _holds(_COMMENTS + r"\[[^\[\]\n]+\][ \t]*\n(?:[ \t]*(?:[#;][^\n]*)?\n)*+[ \t]*+[\w.\"-]+[ \t]*="),
         "a file of settings",

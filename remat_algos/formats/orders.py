@@ -25,7 +25,7 @@ from remat_algos.plan.record import FORMAT, copies, derivation_of, differentiate
 from remat_algos.schedule.schedule import Copies, Schedule, with_copies
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.untrusted_json import json_of
-from remat_algos.text.wording import shortened, shortened_path
+from remat_algos.text.wording import listed, quoted, shortened, shortened_path
 
 ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # how an npz file begins, and an empty one
 MAX_DIGITS = 10  # of an id
@@ -118,7 +118,12 @@ class Order:
         if not lines:
             raise PlanError(f"{self.source}: the file is empty; give {FORMS}")
         deeds = (COMPUTE, *(f"{deed} " for deed in OTHERS))
-        if all(line in known for line in lines) or not all(line.startswith(deeds) for line in lines):
+        actions = [line for line in lines if line.startswith(deeds)]
+        if 0 < len(actions) < len(lines) and not all(line in known for line in actions):
+            wrong = next(line for line in lines if not line.startswith(deeds))
+            some = listed([COMPUTE.strip(), *OTHERS])
+            raise PlanError(f"{self.source}: {quoted(wrong)} is no action; lines of an action list begin with {some}")
+        if not actions or all(line in known for line in lines):
             if len(lines) == 1 and lines[0] not in known:  # names on one line
                 lines = [name.strip() for name in lines[0].split("," if "," in lines[0] else None)]
             return lines, None

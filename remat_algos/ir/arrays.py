@@ -84,15 +84,16 @@ def entry_names(values: Any) -> list[Any] | None:
     >>> entry_names({"conv": 8, "relu": 4}), entry_names([8, 4])
     (['conv', 'relu'], None)
     """
-    if isinstance(values, Mapping):
-        return list(values)
+    names = list(values) if isinstance(values, Mapping) else index_of(values)
+    return None if names == list(range(len(names or ()))) and not isinstance(values, Mapping) else names
+
+
+def index_of(values: Any) -> list[Any] | None:
+    """The index of a pandas Series or of an xarray DataArray; None for other types."""
     index = getattr(values, "index", None)  # a method of lists and texts
     if isinstance(indexes := getattr(values, "indexes", None), Mapping) and len(indexes) == 1:
         index = next(iter(indexes.values()))
-    if index is None or callable(index) or not isinstance(index, Iterable):
-        return None
-    names = list(index)
-    return None if names == list(range(len(names))) else names
+    return None if index is None or callable(index) or not isinstance(index, Iterable) else list(index)
 
 
 def as_array(values: Any, what: str) -> NDArray[Any]:

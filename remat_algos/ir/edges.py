@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.errors import GraphError
-from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, frozen, numbers, whole
+from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, entry_names, frozen, index_of, numbers, whole
 from remat_algos.ir.csr import group_rows
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
 from remat_algos.text.amounts import Reading, cost_of, size_of
@@ -109,6 +109,11 @@ def in_order(what: str, entries: Any, names: Callable[[], Sequence[Any]]) -> Any
     """
     given = entry_names(entries)
     if given is None:
+        if index := index_of(entries):
+            own, numbers = list(map(str, names())), list(map(str, index))
+            if own != numbers and {*own} == {*numbers}:
+                remedy = "give a mapping of names, or an array in the order of the nodes"
+                raise GraphError(f"{what} has an index from 0, and nodes have these names in another order; {remedy}")
         return entries
     given = list(map(str, given))
     if twice := [name for name, count in Counter(given).items() if count > 1]:

@@ -38,7 +38,7 @@ MAX_RUNS = 30
 ALONE_PART = 0.5
 # Share of the progress for a schedule that fits.
 LOWEST_PART = 0.5
-# Work of a search for each node, in that of a search without copies: small graphs take less.
+# Work for each node, as a multiple of that of a search without copies: small graphs take less.
 WORK_OF_NODE = 8
 # Share of the remaining time for the first bound.
 BOUND_PART = 0.3
@@ -84,7 +84,7 @@ def plan_with_copies(request: Request, link: Link, clock: Clock, plain: Plain) -
             (simulate(graph, evict(one_pass, _lowest_limit(request, limit), leaving=leaving)), "eviction"),
             (simulate(graph, evict(simulate(graph, order), lowest, leaving=leaving)), "lowest order"),
         ]
-        if limit < lowest or limit < 0:
+        if limit < lowest:
             evicted = min((each for each, _ in starts), key=lambda each: each.peak_memory)
             raise _shortage(request, link, limit, evicted, Stop.DONE, None)
     starts += [(each, "start") for each in _starts(request, link)]
@@ -153,18 +153,18 @@ def _plan(
     It has no report of the search without copies: other plans, and what that proved optimal, are those without a link.
     """
     simulation = simulate(request.graph, best.simulation.schedule)
-    copied = alone is None or bool(simulation.stores.size)
+    kept = None if simulation.stores.size else alone
     return Plan(
         graph=request.graph,
         budget=request.budget,
         limit=limit,
         simulation=simulation,
         solver=request.name,
-        method=COPIES if copied or alone is None else alone.method,
+        method=COPIES if kept is None else kept.method,
         options=request.options,
         bound=bound,
         seconds=clock.elapsed,
-        details={"moves": best.moves, "start": best.start} if copied else {},
+        details={"moves": best.moves, "start": best.start} if kept is None else {},
         report=SearchReport(stop=stop),
         reservation=get_allocator(PEAK).reserve(simulation),
         constraints=request.constraints,

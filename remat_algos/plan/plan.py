@@ -51,6 +51,7 @@ OTHER_SHARES = (1.0, 0.8)
 # Names that users try first, and the attributes that they mean.
 ELSEWHERE = {
     "compute": "simulation.compute",
+    "cost": "simulation.compute, or plan.overhead for what is computed again",
     "peak": "peak_memory",
     "memory": "peak_memory",
     "order": "schedule.order",

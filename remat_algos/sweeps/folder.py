@@ -24,6 +24,7 @@ from typing import Any
 from remat_algos.errors import SweepError
 from remat_algos.files import make_folder, write_whole
 from remat_algos.formats.graphs.npz_bytes import from_npz
+from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.sweeps.worker import OUTCOMES, PLANNED
 from remat_algos.text.untrusted_json import json_of
@@ -94,7 +95,7 @@ class SweepFolder:
         name = _id(data)
         if not self.has_graph(name):
             file = self.graph_file(name)
-            make_folder(file.parent)
+            _make(file.parent)
             write_whole(file, data, durable=True)
         return name
 
@@ -140,7 +141,7 @@ class SweepFolder:
     def write_result(self, job: str, figures: Mapping[str, Any], plan: str) -> None:
         """Write a result whole; it is on the disk when this returns."""
         file = self.result_file(job)
-        make_folder(file.parent)
+        _make(file.parent)
         write_whole(file, f"{json.dumps(figures)}\n{plan}\n".encode(), durable=True)
 
     def read(self, job: str) -> dict[str, Any] | None:
@@ -169,14 +170,28 @@ class SweepFolder:
 
     def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """The files of results, with the names of their folders."""
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.path / "results") as parts:
+        absent = contextlib.suppress(FileNotFoundError, NotADirectoryError)
+        with absent, os.scandir(self.path / "results") as parts:
             for part in parts:
                 if not part.is_dir():
+                    if _PART.fullmatch(part.name):  # in the place of a folder of results, which are lost
+                        yield part.name, part
                     continue
                 with os.scandir(part.path) as files:
                     for file in files:
                         if file.name[0] != "." and file.name.endswith(".json"):
                             yield part.name, file
+
+
+def _make(folder: Path) -> None:
+    """Make a folder of a sweep; SweepError where a file stands."""
+    try:
+        make_folder(folder)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = shortened_path(f"{folder.parent.name}/{folder.name}")
+        raise SweepError(
+            f"{file} is a file, where the sweep has a folder; remove it and run the sweep again"
+        ) from error
 
 
 def _id(data: bytes) -> str:
@@ -193,7 +208,9 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
         budgets = {"memory", "overhead", "device"} <= request["budget"].keys()
         texts = all(isinstance(each, str) for each in (figures["name"], *(request[name] for name in REQUEST_TEXTS)))
         texts = texts and all(isinstance(figures.get(name), str | None) for name in TEXTS)
-        numbers = all(type(figures[name]) is int for name in NUMBERS if figures["outcome"] == PLANNED)
+        needed, reasons = (NUMBERS, ()) if figures["outcome"] == PLANNED else ((), ("reason",))
+        texts = texts and all(isinstance(figures[name], str) for name in reasons)
+        numbers = all(type(figures[name]) is int for name in needed)
         numbers = numbers and all(_is_whole(figures.get(name)) for name in (*NUMBERS, *COUNTS))
         measured = all(_is_number(figures.get(name)) for name in MEASURED)
         simple = all(isinstance(each, str | int | None) for each in (*request["budget"].values(), request["seed"]))
@@ -205,15 +222,16 @@ def _figures(line: bytes, job: str) -> dict[str, Any] | None:
 
 
 def _is_whole(entry: Any) -> bool:
-    return entry is None or type(entry) is int
+    return entry is None or (type(entry) is int and 0 <= entry <= LARGEST_SUM)
 
 
 def _is_number(entry: Any) -> bool:
-    return entry is None or type(entry) is int or type(entry) is float
+    return entry is None or (type(entry) in (int, float) and 0 <= entry <= LARGEST_SUM)
 
 
 # ---------------------------------------------------------------- several drivers
 
+_PART = re.compile("[0-9a-f]{2}")
 _CLAIM = re.compile(r".+\.[0-9]{1,9}")
 _TOKEN = re.compile(rb"[0-9a-f]+-[0-9a-f]+")
 
@@ -233,8 +251,8 @@ class Claims:
         self.folder, self.lease = folder, lease
         self.token = f"{time.time_ns():x}-{os.urandom(6).hex()}"
         self.drivers, self.claims = folder.path / "drivers", folder.path / "claims"
-        self.drivers.mkdir(exist_ok=True)
-        self.claims.mkdir(exist_ok=True)
+        _make(self.drivers)
+        _make(self.claims)
         self.sign = self.drivers / f"{self.token}.json"
         _LIVE.add(self.token)
         self._show()

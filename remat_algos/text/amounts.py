@@ -61,8 +61,9 @@ def _number(entry: Any) -> int | Decimal | None:
         text = entry.strip()
         if "_" in text or not text.isascii():  # int() and Decimal() accept more
             return None
-    elif isinstance(entry, Integral):
-        return None if isinstance(entry, bool) else int(entry)
+    elif isinstance(entry, Integral):  # NumPy's differences of times among them
+        timed = getattr(getattr(entry, "dtype", None), "kind", "i") == "m"
+        return None if timed or isinstance(entry, bool) else int(entry)
     else:
         return _number(str(entry)) if isinstance(entry, Real | Decimal | str) else None
     try:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal, DecimalException
 
 from remat_algos.errors import GraphError, warn
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import counted, quoted
 
 DIGITS = 9
 """Decimal digits to which the smallest cost is kept if costs have no common unit."""
@@ -43,7 +43,8 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     """Costs times a power of ten, as integers, and that power. A cost of -1 (unknown) stays.
 
     It is the smallest power that makes all costs whole. If their sum is then 2**53 or more, it is the smallest at which
-    every cost that is not 0 is rounded by less than 1e-9 of itself. GraphError if the sum is 2**51 or more at that one.
+    every cost that is not 0 is rounded by less than 1e-9 of itself. If the sum is 2**51 or more at that one, it is the
+    largest that keeps the sum below, with a notice; GraphError if the smallest cost is then below 1.
     """
     places = max([0, *(-int(a.normalize().as_tuple().exponent) for a in amounts if isinstance(a, Decimal) and a)])
     costs = [Decimal(a) for a in amounts if a > 0]
@@ -54,10 +55,12 @@ def whole_costs(amounts: Sequence[int | Decimal], source: str) -> tuple[list[int
     if places > MAX_PLACES or total.scaleb(places) >= LARGEST_SUM:
         places = max(0, DIGITS - min(costs).adjusted())
         if places > MAX_PLACES or (places and total.scaleb(places) >= LARGEST_SCALED):
-            raise GraphError(
-                f"{source}: costs from {min(costs):.3g} to {max(costs):.3g} cannot be kept to 9 digits each; "
-                "round them to fewer decimals, or write 0 for those that do not count"
-            )
+            places = (Decimal(LARGEST_SCALED) / total).adjusted()
+            shown = f"{source}: costs from {min(costs):.3g} to {max(costs):.3g}"
+            if not 0 <= places <= MAX_PLACES or min(costs).scaleb(places) < 1:
+                raise GraphError(f"{shown} cannot be kept in one unit; write 0 for those that do not count")
+            digits = min(costs).scaleb(places).adjusted() + 1
+            warn(f"{shown} were rounded to 1e-{places}, so the smallest has {counted(digits, 'digit')}")
     whole = [-1 if a == -1 else int(Decimal(a).scaleb(places).to_integral_value(ROUND_HALF_EVEN)) for a in amounts]
     return whole, 10**places
 

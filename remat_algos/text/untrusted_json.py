@@ -18,7 +18,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _LONGEST = 19
 """Digits of whole numbers: those of 64 bits."""
 _ABSURD = 100
-"""Digits of a number that is not read as too large a size, with its node, but refused as it is."""
+"""Whole numbers of as many digits are refused here; shorter ones that are too large are reported with their node."""
 _TOO_LONG = re.compile(rf"\d{{{_LONGEST + 1}}}", re.ASCII)
 
 
@@ -52,7 +52,7 @@ def json_of(text: str | bytes, *, exact: bool = False) -> Any:
         value = json.loads(
             text,
             parse_float=_exact if exact else _float,
-            # A function of Python for each number takes time: only where one may be too long.
+            # A hook for each number is slow, so it is set only if some number may be too long.
             parse_int=None if not _TOO_LONG.search(text) else _exact_whole if exact else _whole,
             parse_constant=_no_number,
             object_pairs_hook=_object,

@@ -19,6 +19,7 @@ _NO_NAME = re.compile(r"--|\\|>|%%|//|\W*$|.*[:;,=\\!?&|]$|.*\D\.$")
 """Words of other formats: no letter or digit, options, TeX, quotations, comments, ends of statements and sentences."""
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _AMOUNT = re.compile(r"[+-]?(?:\d[\d.,:/-]*|\.\d+)(?:[eE][+-]?\d+)?(?:[A-Za-z]{1,3}|%)?", re.ASCII)
+ARROWS = ("-->", "--", "=>", "==>", "~>", "<-", "<--", "→", "⇒")
 LOOSE = 3
 """Pairs without a common name that are taken for a table of keys and values."""
 
@@ -29,12 +30,13 @@ def _parse(text: str, source: str) -> Tables:
     A line with one name is a node without edges; `#` begins a comment; names with spaces are quoted.
     """
     rows: dict[str, NodeRow] = {}
-    alone = False  # True if a line has one name, as no table of two columns has
+    alone = named = False  # True if a line has one name, or some name is quoted: then it is no table of two columns
     plain = not any(mark in text for mark in ("#", '"', ARROW))
     for line, content in enumerate(text.splitlines(), start=1):
         words = unquoted = (content if plain else content.partition("#")[0]).split()
         if len(words) > 2 or (not plain and ('"' in content or ARROW in content)):
             words, unquoted = _words(content, f"{source}, line {line}")
+        named |= len(unquoted) < len(words)
         for name in unquoted:
             if name not in rows and not _is_name(name):
                 fault = f"{source}, line {line}: {quoted(name)} is not the name of a node"
@@ -48,7 +50,7 @@ def _parse(text: str, source: str) -> Tables:
     if not rows:
         raise GraphError(f"{source}: the file is empty; write an edge `u v` per line")
     _check_first_line(rows, source)
-    if not alone or not any(row.reads for row in rows.values()):
+    if not any(row.reads for row in rows.values()) or not (alone or named):
         _check_columns(rows, source)
     names = in_order(rows)
     return Tables([rows[name] for name in names], source=source, unsized=names, uncosted=names)
@@ -85,6 +87,8 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
             words.append(found[0])
             unquoted.append(found[0])
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
+        if (arrow := [word for word in content.split()[1:2] if word in ARROWS]) != []:
+            raise GraphError(f"{where}: {quoted(arrow[0])} is no arrow of edge lists; write `u -> v`, or `u v`")
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
         raise GraphError(f"{where}: expected two names per line, found {len(words) - words.count('')}; {remedy}")
@@ -98,21 +102,24 @@ def _check_columns(rows: Mapping[str, NodeRow], source: str) -> None:
         return
     if not pairs:
         raise GraphError(f"{source}: no line has two names, so there is no edge; write an edge `u v` per line")
-    sources, targets = ({*column} for column in zip(*pairs, strict=True))
-    if len(rows) < 3 or not sources.isdisjoint(targets):
+    sources, targets = zip(*pairs, strict=True)
+    if len(rows) < 3 or not {*sources}.isdisjoint(targets):
         return
-    of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
-    if of_sources == of_targets == {True}:
-        wrong = any("." in name for name in rows)
-        found = "decimals"
-    elif len(of_sources) == len(of_targets) == 1 and of_sources != of_targets:
-        wrong, found = True, "names beside numbers"
-    else:
-        wrong = len(rows) == 2 * len(pairs) >= 2 * LOOSE
+    found = _kind(sources, targets) or (len(pairs) >= LOOSE and _kind(sources[1:], targets[1:]))  # without a header
+    if not found and len(rows) == 2 * len(pairs) >= 2 * LOOSE and not all(map(_AMOUNT.fullmatch, rows)):
         found = "pairs, none of which shares a name with another"
-    if wrong:
-        remedy = "write an edge `u v` per line; sizes belong to nodes: --nodes FILE"
+    if found:
+        remedy = 'sizes belong to nodes: --nodes FILE; if they are nodes, write them in double quotes: "u" "v"'
         raise GraphError(f"{source}: the two columns are {found}, as in a table and not in a graph; {remedy}")
+
+
+def _kind(sources: Sequence[str], targets: Sequence[str]) -> str | None:
+    """What two columns without a common name are if they are no names; None if they may be."""
+    of_sources, of_targets = ({bool(_AMOUNT.fullmatch(name)) for name in names} for names in (sources, targets))
+    if of_sources == of_targets == {True} and any("." in name for name in (*sources, *targets)):
+        return "decimals"
+    one_kind = len(of_sources) == len(of_targets) == 1
+    return "names beside numbers" if one_kind and of_sources != of_targets else None
 
 
 def _check_first_line(rows: Mapping[str, NodeRow], source: str) -> None:

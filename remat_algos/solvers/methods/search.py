@@ -273,7 +273,7 @@ class _LimitSearch:
         return min(best, found or best, key=lambda each: each.figures)
 
     def _again(self, best: Annealed, limit: int) -> Iterator[Annealed]:
-        """On small graphs longer searches from the best schedule, until one ends with what it began with."""
+        """On small graphs longer searches from the best schedule, until one brings no improvement."""
         task, goal = self.task, self.task.goal or 0
         if self.graph.n_nodes > SMALL or task.effort == FAST or self.max_moves is not None:
             return
