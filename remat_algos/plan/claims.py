@@ -71,7 +71,7 @@ class Checked(NamedTuple):
 
 
 def checked(graph: ComputationGraph, record: Mapping[str, Any], strict: bool = False) -> Checked:
-    """Simulate and prove the record of a plan; ClaimError if a claim is false or has no known prover.
+    """Simulate and prove the record of a plan; ClaimError if a claim is false or names nothing that could prove it.
 
     With `strict`, proofs may take 30 s each, and a bound or an arena that they do not reach is refused. Otherwise a
     bound has `proven=False`, and an arena no addresses or the part of its bound that was proven.

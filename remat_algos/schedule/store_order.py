@@ -1,4 +1,4 @@
-"""The order of copies to the host: a store that can wait begins after a later one that cannot."""
+"""The order of copies to the host: a store that can wait is moved behind a later one that cannot."""
 
 from collections.abc import Iterator
 
