@@ -21,21 +21,22 @@ from tests.fuzz.units import FINER, TIMES
 
 @st.composite
 def training_graphs(draw):
-    """Arguments of a chain with skips: edges, bytes, and costs in ns."""
+    """Arguments of a chain with skips: edges, bytes, costs in ns, and the factor of gradients."""
     n = draw(st.integers(3, 7))
     skips = draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), max_size=3))
     edges = sorted({(i, i + 1) for i in range(n - 1)} | {(u, v) for u, v in skips if u < v})
     memory = draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
     compute = draw(st.lists(st.integers(1, 2000), min_size=n, max_size=n))
-    return edges, [10**6 * size for size in memory], [60 * cost for cost in compute]
+    factor = draw(st.sampled_from([2, 1, 0.3, 1.7, 2 / 3]))
+    return edges, [10**6 * size for size in memory], compute, factor
 
 
 def in_unit(arguments, unit):
     """The training graph with its costs, in ns or FLOPs, written in another unit."""
-    edges, memory, compute = arguments
+    edges, memory, compute, factor = arguments
     costs = compute if FINER[unit] == 1 else [cost / FINER[unit] for cost in compute]
     graph = ComputationGraph.from_edges(edges, memory=memory, compute=costs, labels=Labels(compute_unit=unit))
-    return differentiate(graph)
+    return differentiate(graph, factor=factor)
 
 
 def same(plan, other):
@@ -136,20 +137,21 @@ def test_ticks_can_be_told_from_the_time_in_units(ticks, per_unit):
 @given(arguments=training_graphs(), data=st.data())
 def test_no_bound_in_a_coarse_unit_is_above_a_schedule_that_exists(arguments, data):
     """Costs in whole ms, copies of some us; the plan of the same graph in us is a schedule that exists."""
-    edges, memory, compute = arguments
+    edges, memory, compute, factor = arguments
     link = Link(50e9, 50e9, data.draw(latencies))
     times = []
     for unit, scale in (("ms", 1), ("us", 1000)):
-        costs, labels = np.array(compute) // 60 * scale, Labels(compute_unit=unit)
-        graph = differentiate(ComputationGraph.from_edges(edges, memory=memory, compute=costs, labels=labels))
-        plan = solved(graph, link=link)
+        costs, labels = np.array(compute) * scale, Labels(compute_unit=unit)
+        graph = ComputationGraph.from_edges(edges, memory=memory, compute=costs, labels=labels)
+        plan = solved(graph := differentiate(graph, factor=factor), link=link)
+        scale *= graph.labels.compute_scale
         times.append((plan.bound.compute / scale if plan.bound else 0, plan.time / scale))
     assert max(bound for bound, _ in times) <= min(time for _, time in times)
 
 
 def test_a_time_that_is_not_whole_is_verified_and_a_higher_bound_is_not():
     n = 9
-    graph = in_unit(([(i, i + 1) for i in range(n - 1)], [10**6] * n, [6000] * n), "us")
+    graph = in_unit(([(i, i + 1) for i in range(n - 1)], [10**6] * n, [6000] * n, 2), "us")
     plan = solve(graph, "60%", link=Link(23.456e9, 23.456e9, 0), effort="fast")
     assert plan.time != int(plan.time)
     verify(graph, plan)

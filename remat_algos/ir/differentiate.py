@@ -1,8 +1,10 @@
 """The backward part of a graph: one node per pair of a reader and a value that it reads."""
 
 import inspect
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from remat_algos.kernels.graph import backward_order, backward_reads
 from remat_algos.text.wording import listed, quoted, shortened
 
 PARAMETER = ROLES.index("parameter")
+FINEST = 9  # decimals of the costs of gradients that cannot be exact
 
 
 @checked_arguments
@@ -45,7 +48,8 @@ def differentiate(
     graph : ComputationGraph
         Without a backward part. Where it has no `backward`, gradients read all reads and values of their node.
     factor : float
-        Cost of a node's gradient, relative to its own (chen2016: about 2), split over the nodes that compute it.
+        Cost of a node's gradient, relative to its own (chen2016: about 2), split evenly over the nodes that compute it.
+        Where the parts are no whole numbers, all costs are multiplied, and `labels.compute_scale` with them.
     parameter_gradients : bool
         If True, residents of role `parameter` get gradients too, which are outputs.
     loss : str or sequence of str, optional
@@ -94,6 +98,7 @@ def differentiate(
         saved_indices=backward.saved_indices,
         n_targets=sizes.size,
     )
+    costs, finer = _costs(graph, backward, reader, factor)
     unread = np.ones(target.size, bool)
     unread[read_indices[read_indices >= graph.n_values] - graph.n_values] = False
     return ComputationGraph(
@@ -101,7 +106,7 @@ def differentiate(
         read_indptr=_with(graph.read_indptr, graph.read_indices.size + read_indptr[1:]),
         read_indices=_with(graph.read_indices, read_indices),
         memory=_with(graph.memory, sizes[target]),
-        compute=_with(graph.compute, _costs(graph, backward, reader, factor)),
+        compute=_with(finer * graph.compute, costs),
         workspace=_with(graph.workspace, np.append(backward.grad_workspace, 0)[reader]),
         once=_with(graph.once, np.zeros(target.size, bool)),
         output=_with(graph.output if keep_outputs else graph.output & ~seeds, unread),
@@ -109,7 +114,7 @@ def differentiate(
         resident=_resident(graph.resident, reader),
         mark=_with(graph.mark, np.zeros(target.size, np.int8)) if graph.mark is not None else None,
         derivation=Derivation(source.hash, _options(factor, parameter_gradients, loss, keep_outputs, bits)),
-        labels=_labels(graph, target, reader, whole),
+        labels=replace(_labels(graph, target, reader, whole), compute_scale=finer * graph.labels.compute_scale),
     )
 
 
@@ -213,22 +218,37 @@ def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
     return owner
 
 
-def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> Int64:
-    """int64[g]: the gradients of a node share its cost; the first gets the remainder."""
+def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> tuple[Int64, int]:
+    """int64[g]: the gradients of a node share its cost; and the factor of all costs with which these shares are whole.
+
+    If the sum would be too large then, it is a power of ten, and the first gradient of a node gets the remainder.
+    """
     shares = np.flatnonzero(reader >= 0)
     first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
-    count = np.diff(first, append=shares.size)
-    node = reader[shares[first]]
-    given = backward.grad_compute[node]
-    # below 2**53 the float product is exact
-    cost = np.where(given >= 0, given, np.rint(float(min(factor, LARGEST_SUM)) * graph.compute[node]))
-    if cost.max(initial=0) >= LARGEST_SUM:
+    count = np.diff(first, append=shares.size).tolist()
+    node, times = reader[shares[first]], _ratio(factor)
+    p, q = times.numerator, times.denominator
+    own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
+    cost = [q * given if given >= 0 else p * forward for given, forward in own]  # in q-ths
+    total = int(graph.compute.sum()) - (-sum(cost) // q)
+    if max(cost, default=0) >= q * LARGEST_SUM:
         raise GraphError(f"factor {quoted(factor)} takes the sum of compute past 2**53; give a smaller one")
-    share, rest = np.divmod(cost.astype(np.int64), count)
+    finer = math.lcm(*{q * n // math.gcd(each, q * n) for each, n in zip(cost, count, strict=True)})
+    if finer * total >= LARGEST_SUM:
+        finer = 10 ** min(FINEST, len(str(LARGEST_SUM // total)) - 1)
+    whole = [divmod((2 * finer * each + q) // (2 * q), n) for each, n in zip(cost, count, strict=True)]
+    share, rest = np.array(whole, np.int64).reshape(-1, 2).T
     compute = np.zeros(reader.size, np.int64)
     compute[shares] = np.repeat(share, count)
     compute[shares[first]] += rest
-    return compute
+    return compute, finer
+
+
+def _ratio(factor: float) -> Fraction:
+    """The ratio of small numbers that a float was made from, such as 2/3 and 0.3; else the decimal as it is printed."""
+    printed = Fraction(str(factor))
+    near = printed.limit_denominator(10**6)
+    return near if abs(near - printed) <= printed / 10**12 else printed
 
 
 def _labels(graph: ComputationGraph, target: Int32, reader: Int32, whole: Int32) -> Labels:

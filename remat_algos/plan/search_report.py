@@ -142,7 +142,11 @@ class SearchReport:
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
             yield "others", f"{', '.join(others[:OTHERS_SHOWN])}{more}"
-        near = [self.overheads[name] for name, own in self.peaks.items() if own <= (1 + NEAR) * peak]
+        near = [
+            self.overheads[name]
+            for name, own in self.peaks.items()
+            if own <= (1 + NEAR) * peak and name in self.overheads
+        ]
         own = self.overheads.get(method)
         if own is not None and min(near, default=own) < own - NOTABLE * one_pass:
             yield "cheaper", f"{percent(min(near), one_pass)} within 0.1 % of this peak: budget {NEAR_LOWEST}"

@@ -40,14 +40,15 @@ def case(rng, report):
     report.count("graphs")
     link = Link(rng.choice(RATES), rng.choice(RATES), rng.choice(LATENCIES)) if rng.random() < LINKED else None
     budget = rng.choice(("least", rng.randint(baseline_peak(graph) // 4, max(1, baseline_peak(graph)))))
+    factor = rng.choice((2, 2, 1, 0.3, 1.7, 2 / 3)) if graph.forward_of is None else None
     first = None
     for unit in FINER if link is None else TIMES:
-        found = answer(in_unit(graph, compute, unit), budget, link)
+        found = answer(in_unit(graph, compute, unit), factor, budget, link)
         report.count("plans")
         if first is None:
             first = found
         elif not same(found, first):
-            detail = f"{unit}, {budget}, {link}, costs times {cost}: {found}, in s {first}"
+            detail = f"{unit}, {budget}, {link}, factor {factor}, costs times {cost}: {found}, in s {first}"
             report.fault("a unit decides", detail, {"graph.npz": to_npz(graph)})
 
 
@@ -57,12 +58,15 @@ def in_unit(graph, compute, unit):
     return replace(graph, labels=replace(graph.labels, compute_unit=unit, compute_scale=1)).with_costs(compute=written)
 
 
-def answer(graph, budget, link):
-    """What the plan does and claims, or the fallback of an error and its name."""
+def answer(graph, factor, budget, link):
+    """What the plan does and claims, or the fallback of an error and its name; with gradients if there is a factor."""
     try:
-        return claims(ra.solve(graph, budget, effort="fast", link=link))
+        trained = graph if factor is None else ra.differentiate(graph, factor=factor)
+        return claims(ra.solve(trained, budget, effort="fast", link=link))
     except ra.BudgetError as error:
         return [type(error).__name__, *(claims(error.plan) if error.plan is not None else ())]
+    except (ra.GraphError, ra.ScheduleError) as error:  # nothing to differentiate; a mark that cannot be honoured
+        return [type(error).__name__]
 
 
 def claims(plan):
