@@ -156,8 +156,7 @@ def test_every_bound_is_proven_again_from_its_node_and_prices_alone(monkeypatch,
     rising = 0
     for seed in (0, 4, 7):
         graph = differentiate(layered_dag(16, reach=8, seed=seed))
-        finer = graph.labels.compute_scale
-        times = LinkTimes(10 * finer * graph.memory, finer * graph.memory)
+        times = LinkTimes(10 * graph.memory, graph.memory)
         for share in (0.5, 0.6):
             limit = int(share * baseline_peak(graph))
             bounds = [each for each in time_bounds(graph, limit, times) if each.prices is not None]

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -72,34 +71,27 @@ def explicit(graph):
 @given(tasks())
 def test_every_gradient_is_the_oracles(task):
     graph, options = task
-    g, wanted = plain(training := differentiate(graph, **options)), derive(explicit(graph), **options)
-    finer = finer_by(training, graph)
+    g, wanted = plain(differentiate(graph, **options)), derive(explicit(graph), **options)
     assert [g.node_names[v] for v in g.backward()] == [gradient.name for gradient in wanted]
     for v, gradient in zip(g.backward(), wanted, strict=True):
         assert [g.value_names[x] for x in g.reads[v]] == gradient.reads
         assert [g.memory[x] for x in g.values[v]] == [gradient.memory]
-        assert (g.compute[v], g.workspace[v], g.once[v]) == (finer * gradient.compute, gradient.workspace, False)
+        assert (g.compute[v], g.workspace[v], g.once[v]) == (gradient.compute, gradient.workspace, False)
         assert g.forward_of[v] == gradient.forward_of
         assert g.resident_reads[v] == gradient.residents
         assert (g.values[v][0] in g.outputs) == gradient.output
 
 
-def finer_by(training, graph):
-    """The factor between their costs."""
-    return training.labels.compute_scale // graph.labels.compute_scale
-
-
 @given(tasks())
-def test_the_forward_part_stays_as_it_is_but_for_the_scale_of_costs(task):
+def test_the_forward_part_stays_as_it_is(task):
     graph, options = task
-    before, after = plain(graph), plain(training := differentiate(graph, **options))
-    compute = [finer_by(training, graph) * cost for cost in before.compute]
+    before, after = plain(graph), plain(differentiate(graph, **options))
     n, n_values = len(before.reads), len(before.memory)
     assert after.forward() == list(before.nodes)
     assert after.reads[:n] == before.reads
     assert after.values[:n] == before.values
     assert after.memory[:n_values] == before.memory
-    assert (after.compute[:n], after.workspace[:n], after.once[:n]) == (compute, before.workspace, before.once)
+    assert (after.compute[:n], after.workspace[:n], after.once[:n]) == (before.compute, before.workspace, before.once)
     assert (after.node_names[:n], after.value_names[:n_values]) == (before.node_names, before.value_names)
     assert after.resident_reads[:n] == before.resident_reads
     assert (after.resident_memory, after.resident_names) == (before.resident_memory, before.resident_names)
@@ -116,8 +108,8 @@ def test_the_cost_of_a_gradient_is_split_without_loss(task):
         targets = gradients_by(g, w, options)
         if targets:
             given = g.grad_compute[w]
-            wanted += given if given >= 0 else Fraction(str(options["factor"])) * g.compute[w]
-    assert int(training.compute[~training.forward].sum()) == finer_by(training, graph) * wanted
+            wanted += given if given >= 0 else round(options["factor"] * g.compute[w])
+    assert int(training.compute[~training.forward].sum()) == wanted
 
 
 def gradients_by(g, w, options):
@@ -221,38 +213,53 @@ def test_gradients_add_up_from_the_last_reader_to_the_first():
     ]
 
 
-def test_costs_are_scaled_until_each_gradient_has_a_whole_part():
+def test_the_remainder_of_a_cost_goes_to_the_first():
     graph = graph_of([[], [], [], [2, 0, 1]], compute=[1, 1, 1, 4], labels=names(*"abcd"))
     g = plain(differentiate(graph))
     assert [(g.node_names[v], g.compute[v]) for v in g.backward()] == [
         ("grad(d)", 0),
-        ("grad(c)", 8),
-        ("grad(a)", 8),
-        ("grad(b)", 8),
+        ("grad(c)", 4),
+        ("grad(a)", 2),
+        ("grad(b)", 2),
     ]
-    assert (g.compute[:4], graph.labels.compute_scale, differentiate(graph).labels.compute_scale) == (
-        [3, 3, 3, 12],
-        1,
-        3,
-    )
 
 
-def test_the_remainder_of_a_cost_that_cannot_be_scaled_goes_to_the_first():
-    graph = graph_of([[], [], [], [2, 0, 1]], compute=[0, 0, 0, 2**50 + 1])
-    share = 2 * (2**50 + 1) // 3
-    assert differentiate(graph).compute.tolist()[4:] == [0, 2 * (2**50 + 1) - 2 * share, share, share]
+@pytest.mark.parametrize(
+    ("factor", "cost"), [(0, 0), (1, 5), (2, 10), (0.5, 2), (0.7, 4), (1.5, 8), (np.float64(2), 10)]
+)
+def test_a_gradient_costs_factor_times_its_node(factor, cost):
+    assert differentiate(graph_of([[], [0]], compute=[1, 5]), factor=factor).compute.tolist() == [1, 5, 0, cost]
 
 
 @pytest.mark.parametrize(
     ("factor", "scale", "cost"),
     [
-        *((0, 1, 0), (1, 1, 5), (2, 1, 10), (0.5, 2, 5), (0.7, 2, 7), (1.5, 2, 15), (np.float64(2), 1, 10)),
-        *((1 / 3, 3, 5), (2 / 3, 3, 10), (0.3, 2, 3), (1e-9, 2 * 10**8, 1), (1.23456789, 2 * 10**7, 123456789)),
+        *(
+            (0, 1, 0),
+            (1, 1, 5),
+            (2, 1, 10),
+            (0.5, 10, 25),
+            (0.7, 10, 35),
+            (1e-9, 10**9, 5),
+            (1.2345, 10**4, 61_725),
+        ),
+        *((1 / 3, 10**6, 1_666_667), (2 / 3, 10**6, 3_333_333), (1.23456789, 10**8, 617_283_945)),
     ],
 )
-def test_a_gradient_costs_factor_times_its_node(factor, scale, cost):
-    training = differentiate(graph_of([[], [0]], compute=[1, 5]), factor=factor)
+def test_costs_with_a_unit_are_scaled_until_that_of_a_gradient_is_whole_or_has_its_digits(factor, scale, cost):
+    training = differentiate(graph_of([[], [0]], compute=[1, 5], labels=Labels(compute_unit="ms")), factor=factor)
     assert (training.compute.tolist(), training.labels.compute_scale) == ([scale, 5 * scale, 0, cost], scale)
+
+
+@given(st.integers(1, 2**20), st.integers(1, 7), st.sampled_from([2, 0.3, 1.7, 2 / 3]))
+def test_the_parts_of_a_cost_are_the_same_in_every_unit(cost, count, factor):
+    found = []
+    for finer in (1, 1000, 10**6):
+        graph = graph_of([[]] * count + [range(count)], compute=[0] * count + [finer * cost])
+        training = differentiate(replace(graph, labels=Labels(compute_unit="s")), factor=factor)
+        found.append(training.compute[-count:] / (finer * training.labels.compute_scale))
+    assert np.allclose(found, factor * cost / count, rtol=1e-6 * count, atol=0)
+    assert np.allclose(found[1:], found[0], rtol=1e-12, atol=0)
 
 
 def test_a_cost_of_its_own_goes_before_the_factor():

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -64,16 +63,12 @@ def training(graph, **options):
     kept = forward_outputs(graph, **options)
     ids = {name: x for x, name in enumerate(g.value_names)}
     ids |= {gradient.name: len(g.memory) + i for i, gradient in enumerate(gradients)}
-    new, costs = (
-        len(gradients),
-        [Fraction(cost) for cost in (*g.compute, *(gradient.compute for gradient in gradients))],
-    )
-    finer = math.lcm(*(cost.denominator for cost in costs))
+    new = len(gradients)
     return graph_of(
         g.reads + [[ids[name] for name in gradient.reads] for gradient in gradients],
         value_indptr=rows("value", g.values + [[0]] * new)["value_indptr"],
         memory=g.memory + [gradient.memory for gradient in gradients],
-        compute=[int(finer * cost) for cost in costs],
+        compute=g.compute + [gradient.compute for gradient in gradients],
         workspace=g.workspace + [gradient.workspace for gradient in gradients],
         once=g.once + [False] * new,
         output=[x in kept for x in range(len(g.memory))] + [gradient.output for gradient in gradients],

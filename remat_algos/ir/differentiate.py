@@ -20,10 +20,15 @@ from remat_algos.ir.graph import ComputationGraph, Derivation
 from remat_algos.ir.labels import OF_ALL, GradientNames, Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.kernels.graph import backward_order, backward_reads
+from remat_algos.text.decimals import LARGEST_SCALED
 from remat_algos.text.wording import listed, quoted, shortened
 
 PARAMETER = ROLES.index("parameter")
-FINEST = 9  # decimals of the costs of gradients that cannot be exact
+EXACT, DIGITS = 12, 7
+"""Digits of the least cost of a gradient: at most, and those of one that is no decimal, such as a third.
+
+More leave no room for the times of copies.
+"""
 
 
 @checked_arguments
@@ -49,7 +54,8 @@ def differentiate(
         Without a backward part. Where it has no `backward`, gradients read all reads and values of their node.
     factor : float
         Cost of a node's gradient, relative to its own (chen2016: about 2), split evenly over the nodes that compute it.
-        Where the parts are no whole numbers, all costs are multiplied, and `labels.compute_scale` with them.
+        Costs without a unit stay whole numbers; with one, all are multiplied by a power of ten where that is needed,
+        and `labels.compute_scale` with them.
     parameter_gradients : bool
         If True, residents of role `parameter` get gradients too, which are outputs.
     loss : str or sequence of str, optional
@@ -219,9 +225,10 @@ def _owners(graph: ComputationGraph, target: Int32, reader: Int32) -> Int32:
 
 
 def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: float) -> tuple[Int64, int]:
-    """int64[g]: the gradients of a node share its cost; and the factor of all costs with which these shares are whole.
+    """int64[g]: the gradients of a node share its cost; and the power of ten by which all costs are multiplied.
 
-    If the sum would be too large then, it is a power of ten, and the first gradient of a node gets the remainder.
+    Costs with a unit are multiplied until each share is whole, or has some digits, the same in every unit. The first
+    gradient of a node gets what others lose by rounding.
     """
     shares = np.flatnonzero(reader >= 0)
     first = np.flatnonzero(np.diff(reader[shares], prepend=-1))
@@ -230,18 +237,36 @@ def _costs(graph: ComputationGraph, backward: Backward, reader: Int32, factor: f
     p, q = times.numerator, times.denominator
     own = zip(backward.grad_compute[node].tolist(), graph.compute[node].tolist(), strict=True)
     cost = [q * given if given >= 0 else p * forward for given, forward in own]  # in q-ths
-    total = int(graph.compute.sum()) - (-sum(cost) // q)
     if max(cost, default=0) >= q * LARGEST_SUM:
         raise GraphError(f"factor {quoted(factor)} takes the sum of compute past 2**53; give a smaller one")
-    finer = math.lcm(*{q * n // math.gcd(each, q * n) for each, n in zip(cost, count, strict=True)})
-    if finer * total >= LARGEST_SUM:
-        finer = 10 ** min(FINEST, len(str(LARGEST_SUM // total)) - 1)
-    whole = [divmod((2 * finer * each + q) // (2 * q), n) for each, n in zip(cost, count, strict=True)]
+    finer = step = 1
+    if graph.labels.compute_unit:
+        total = int(graph.compute.sum()) - (-sum(cost) // q)
+        places = min(_places(cost, count, q), len(str(LARGEST_SCALED // max(1, total))) - 1)
+        finer, step = 10 ** max(0, places), 10 ** max(0, -places)
+    whole = []
+    for each, n in zip(cost, count, strict=True):
+        sum_of_parts, beyond = divmod(finer * each, q)
+        if beyond:  # rounded to even, as `round` does
+            sum_of_parts = step * round(Fraction(finer * each, q * step))
+        part = sum_of_parts // (n * step) * step
+        whole.append((part, sum_of_parts - n * part))
     share, rest = np.array(whole, np.int64).reshape(-1, 2).T
     compute = np.zeros(reader.size, np.int64)
     compute[shares] = np.repeat(share, count)
     compute[shares[first]] += rest
     return compute, finer
+
+
+def _places(cost: Sequence[int], count: Sequence[int], q: int) -> int:
+    """Decimals of the parts cost/(q count): as many as make them whole, or `DIGITS` of the least; below 0, zeros."""
+    positive = [(each, q * n) for each, n in zip(cost, count, strict=True) if each]
+    if not positive:
+        return 0
+    digits = min(len(str(each // n)) if each >= n else 1 - len(str(n // each)) for each, n in positive)
+    parts = math.lcm(*{n // math.gcd(each, n) for each, n in positive})
+    exact = next((k for k in range(max(0, EXACT - digits) + 1) if 10**k % parts == 0), None)
+    return DIGITS - digits if exact is None else exact
 
 
 def _ratio(factor: float) -> Fraction:

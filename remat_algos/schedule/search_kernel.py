@@ -100,7 +100,8 @@ class SearchKernel:
 
     def cool(self, hot: float, cold: float, part: float) -> None:
         """Set the temperature to what it is after a part of a search, from `hot` to `cold` mean costs of a node."""
-        self.state.temperature = float(np.float32(self.mean_compute * hot * (cold / hot) ** part))
+        # Rounded before the mean comes in, so that a search is the same on every machine and in every unit of cost.
+        self.state.temperature = self.mean_compute * float(np.float32(hot * (cold / hot) ** part))
 
     @property
     def best(self) -> Schedule:

@@ -1,7 +1,6 @@
 """The backward part of a graph, gradient by gradient."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from tests.oracles.plain import plain
 
@@ -114,9 +113,11 @@ def contribution_reads(g, terms, names, active, i):
 
 
 def share(g, terms, factor, i):
-    """The cost of the reader's gradient, split evenly over its nodes, as a fraction."""
+    """The cost of the reader's gradient, split evenly over its nodes; the first takes what is left."""
     source = terms[i][2]
     if source == "loss":
         return 0
-    total = g.grad_compute[source] if g.grad_compute[source] >= 0 else Fraction(str(factor)) * g.compute[source]
-    return Fraction(total) / [each[2] for each in terms].count(source)
+    total = g.grad_compute[source] if g.grad_compute[source] >= 0 else round(factor * g.compute[source])
+    siblings = [j for j in range(len(terms)) if terms[j][2] == source]
+    part = total // len(siblings)
+    return total - part * (len(siblings) - 1) if i == siblings[0] else part
