@@ -42,6 +42,8 @@ def in_unit(arguments, unit):
 def same(plan, other):
     """Assert that two plans do and claim the same."""
     assert units.same(units.claims(plan), units.claims(other)), (units.claims(plan), units.claims(other))
+    for rows in ("order", "loads", "stores", "lingering"):
+        assert getattr(plan.schedule, rows).tolist() == getattr(other.schedule, rows).tolist(), rows
 
 
 def solved(graph, share="60%", **options):

@@ -1,5 +1,6 @@
-"""One graph with its costs in s, ms, us, ns, FLOPs and GFLOPs: the plans are the same, and so are their claims.
+"""One graph with its costs in s, ms, us, ns, FLOPs and GFLOPs: the plans cost the same, and claim the same.
 
+Their orders may differ where nothing is proven: the exact search rounds its lower bounds to whole costs.
 Over a link only units of time are drawn: copies take times.
 """
 
@@ -72,12 +73,11 @@ def answer(graph, factor, budget, link):
 
 
 def claims(plan):
-    """What a plan does and claims, in ns or FLOPs."""
-    labels, bound, schedule = plan.graph.labels, plan.bound, plan.schedule
+    """What a plan costs and claims, in ns or FLOPs."""
+    labels, bound = plan.graph.labels, plan.bound
     scale = labels.compute_scale / FINER[labels.compute_unit]
-    rows = (schedule.order, schedule.loads, schedule.stores, schedule.lingering)
     figures = (plan.time / scale, bound.compute / scale, -1.0 if plan.gap is None else float(plan.gap))
-    return [*(each.tolist() for each in rows), *figures, bound.source, bound.proven, bound.nodes, plan.gap == 0]
+    return [plan.peak_memory, *figures, bound.source, bound.proven, bound.nodes, plan.gap == 0]
 
 
 def same(one, other):
