@@ -10,6 +10,7 @@ import numpy as np
 
 import remat_algos as ra
 from remat_algos.cost.links import PER_SECOND, Link
+from remat_algos.effort import NEAR
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.schedule.baseline import baseline_peak
 from tests.fuzz.portfolio import graph_of
@@ -50,7 +51,7 @@ def case(rng, report):
         report.count("plans")
         if first is None:
             first = found
-        elif not same(found, first):
+        elif not same(found, first) and not (link is not None and at_bound(found) and at_bound(first)):
             detail = f"{unit}, {budget}, {link}, factor {factor}, costs times {cost}: {found}, in s {first}"
             report.fault("a unit decides", detail, {"graph.npz": to_npz(graph)})
 
@@ -78,6 +79,11 @@ def claims(plan):
     scale = labels.compute_scale / FINER[labels.compute_unit]
     figures = (plan.time / scale, bound.compute / scale, -1.0 if plan.gap is None else float(plan.gap))
     return [plan.peak_memory, *figures, bound.source, bound.proven, bound.nodes, plan.gap == 0]
+
+
+def at_bound(found):
+    """True for a plan as near its bound as ends a search with copies, whose times are floats."""
+    return type(found[0]) is int and 0 <= found[3] <= NEAR / 100
 
 
 def same(one, other):
