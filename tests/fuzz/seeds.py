@@ -15,8 +15,11 @@ SEEDS = 3
 BUDGETS = 3
 RECURRENCES = 0.5  # share of recurrences that read the last steps
 ORDERS, STEPS = (2, 3, 4), (20, 60)
-SHARE, POINTS = 0.05, 0.005
-"""How much more overhead a plan may have: a share of it, and of one pass."""
+SHARE, POINTS = 0.25, 0.005
+"""How much more overhead a plan of effort fast may have by chance: a share of it, and of one pass.
+
+On a graph of 62 nodes, within 78 % of its peak, seeds gave 175 to 204.
+"""
 
 
 def case(rng, report):
