@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ADDRESS_SPACE = 4 << 30  # bytes of the process that runs the cases; what wants more is a fault
-PATIENCE = 60.0  # seconds of the processor that a case may take
+PATIENCE = 180.0  # seconds of the processor that a case may take; some take 70
 ASLEEP = 10  # times as long it may take on the clock, since other processes may run beside it
 NEWS = 60.0  # seconds between lines that say how far it is
 HANGS = "a case without an end"
