@@ -529,3 +529,14 @@ def test_a_long_edge_list_is_no_other_format(tmp_path, letter):
     if letter.isalnum():
         lay(tmp_path, **{"g.txt": "".join(f"{letter}{i} {letter}{i + 1}\n" for i in range(9_000))})
         assert read_graph(tmp_path / "g.txt").n_nodes == 9_001
+
+
+@pytest.mark.parametrize(
+    ("size", "decimal"), [("1.024kB", "1.0240kB"), ("1,000 KiB", "1,0000 KiB"), ("1.024MB", "1.0240MB")]
+)
+def test_the_remedy_for_a_mark_between_thousands_can_be_typed(tmp_path, size, decimal):
+    lay(tmp_path, **{"X.nodes.csv": f"name;memory\na;{size}\n", "X.edges.csv": "src;dst\n"})
+    with pytest.raises(GraphError, match=re.escape(f"or {decimal} for the decimal")):
+        read_graph(tmp_path / "X.nodes.csv")
+    lay(tmp_path, **{"X.nodes.csv": f"name;memory\na;{decimal}\n"})
+    assert read_graph(tmp_path / "X.nodes.csv").n_nodes == 1

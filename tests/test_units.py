@@ -162,3 +162,23 @@ def test_a_time_that_is_not_whole_is_verified_and_a_higher_bound_is_not():
     above = plan.bound.compute + 1 / plan.timeline.ticks
     with pytest.raises(ClaimError):
         plan_of(plan.record() | {"bound": above, "gap": (plan.time - above) / above}, graph, strict=True)
+
+
+@pytest.mark.parametrize("costs", [np.array([1, 2], "m8[ms]"), [np.timedelta64(1, "s"), np.timedelta64(2, "s")]])
+def test_differences_of_times_are_no_costs(costs):
+    with pytest.raises(GraphError, match=r"timedelta64\(1,'m?s'\) is not a cost; write a number"):
+        ComputationGraph.from_edges([(0, 1)], compute=costs)
+
+
+class Indexed(np.ndarray):
+    """Numbers with an index, as a Series has."""
+
+    index = (0, 1, 2)
+
+
+@pytest.mark.parametrize("edges", [[("2", "0"), ("0", "1")], [("1", "0"), ("0", "2")]])
+def test_an_index_from_0_is_not_taken_for_names_in_another_order(edges):
+    sizes = np.array([100, 200, 300]).view(Indexed)
+    with pytest.raises(GraphError, match="memory has an index from 0, and nodes have these names in another order"):
+        ComputationGraph.from_edges(edges, memory=sizes)
+    assert ComputationGraph.from_edges([("0", "1"), ("1", "2")], memory=sizes).memory.tolist() == [100, 200, 300]

@@ -283,7 +283,7 @@ class Link:
         return self if self.share == 1 else self.at(self.share)
 
     def at(self, share: float) -> "Link":
-        """The link with these lower rates, which plans use in full."""
+        """The link with this share of its rates, which plans use in full."""
         share = planned_share(share)
         out, into = (float(_exact(rate) * _exact(share)) for rate in (self.out, self.into))
         name = f"{100 * share:g} % of {self.name}" if self.name and "/" not in self.name else ""

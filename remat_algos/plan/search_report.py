@@ -8,12 +8,12 @@ from typing import Any
 
 from remat_algos.context import Stop
 from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
-from remat_algos.ir.budget import NEAR_LOWEST
+from remat_algos.ir.budget import NEAR_LOWEST, Budget
 from remat_algos.text.units import fine_percent, percent
 from remat_algos.text.wording import counted, listed
 
 OTHERS_SHOWN = 3
-NEAR = 0.001  # of the lowest peak, as in `NEAR_LOWEST`
+NEAR = float(Budget(NEAR_LOWEST).above_lowest or 0)  # of the lowest peak
 NOTABLE = 0.01  # of one pass: smaller savings within that are not mentioned
 COUNT, COUNTS = "a whole number, 0 or more", "an object of whole numbers, 0 or more"
 

@@ -87,8 +87,9 @@ def _words(content: str, where: str) -> tuple[list[str], list[str]]:
             words.append(found[0])
             unquoted.append(found[0])
     if len(words) > 2 or (arrows and (arrows, len(words)) != ([1], 2)) or "" in words:
-        if (arrow := [word for word in content.split()[1:2] if word in ARROWS]) != []:
-            raise GraphError(f"{where}: {quoted(arrow[0])} is no arrow of edge lists; write `u -> v`, or `u v`")
+        second = next(iter(content.split()[1:]), "")
+        if second in ARROWS:
+            raise GraphError(f"{where}: {quoted(second)} is no arrow of edge lists; write `u -> v`, or `u v`")
         of_nodes = "; sizes belong to nodes: --nodes FILE" if len(words) == 3 and words[2].isdecimal() else ""
         remedy = f"quote names with spaces or use a CSV table{of_nodes}"
         raise GraphError(f"{where}: expected two names per line, found {len(words) - words.count('')}; {remedy}")
