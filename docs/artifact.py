@@ -88,7 +88,10 @@ def example(script: str, claim: str, *figures: str, quick: bool = True) -> Item:
 def reproduction(paper: str, claim: str) -> Item:
     """A page with its tables and figures."""
     return Item(
-        paper, claim, f"remat reproduce {paper}", (f"docs/reproductions/{paper}.md", f"docs/reproductions/{paper}_*")
+        paper,
+        claim,
+        f"python -m docs.reproductions {paper}",
+        (f"docs/reproductions/{paper}.md", f"docs/reproductions/{paper}_*"),
     )
 
 

@@ -38,6 +38,8 @@ extensions = [
     "sphinxcontrib.bibtex",
 ]
 
+exclude_patterns = ["reproductions/*/page.md"]  # templates
+
 html_theme = "furo"
 html_title = f"remat_algos {release}"
 html_show_sourcelink = False

@@ -15,11 +15,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import remat_algos as ra
+from docs.reproductions.chen2016.networks import resnet
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.effort import Effort
 from remat_algos.models.random import ladder, layered_dag
-from remat_algos.reproduce.chen2016.networks import resnet
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.schedule.search_kernel import SearchKernel

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from remat_algos.reproduce.registry import get_page
+from docs.reproductions.registry import get_page
 
 
 @cache

@@ -49,7 +49,7 @@ ROOMS = (
         "plot",
         "interop",
     ),
-    *("reproduce", "cli"),
+    "cli",
 )
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 FOR_KERNELS = ("numpy", "math")

@@ -44,7 +44,6 @@ ALONE = [
     "--help",
     "models",
     "models resnet",
-    "reproduce",
     "fit --model vgg?image=32&width=8 --vary batch --memory 20MB --solver no_remat,chen_sqrt,chen_greedy",
     *(
         f"{name} --help"

@@ -119,7 +119,7 @@ def values_of(command):
     return [action.option_strings[-1] if action.option_strings else "" for action in actions if action.nargs != 0]
 
 
-@pytest.mark.parametrize("command", sorted(set(_commands()) - {"reproduce", "calibrate"}))
+@pytest.mark.parametrize("command", sorted(set(_commands()) - {"calibrate"}))
 @pytest.mark.parametrize("value", [LONG, EVIL], ids=["long", "evil"])
 def test_an_argument_is_quoted_in_part_and_in_print(remat, command, value):
     for option in values_of(command):

@@ -15,13 +15,14 @@ import pytest
 
 import remat_algos as ra
 from docs import console, measured, zoo
+from docs.reproductions.__main__ import main as reproduce
+from docs.reproductions.registry import list_papers
 from remat_algos.allocate.allocators import registry as allocators
 from remat_algos.cli import commands
 from remat_algos.cli.main import main
 from remat_algos.models import registry as models_registry
 from remat_algos.models.layers import Layers
 from remat_algos.models.shape_checks import ShapeChecks
-from remat_algos.reproduce.registry import list_papers
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
 from tests.public import NAMESPACES, PUBLIC
@@ -110,8 +111,8 @@ def test_every_layer_of_the_vocabulary_has_a_table():
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", list_papers())
 def test_reproductions_are_what_the_command_writes(paper, tmp_path):
-    """`remat reproduce PAPER` writes them."""
-    assert main(["reproduce", paper, "-o", str(tmp_path)]) == 0
+    """`python -m docs.reproductions PAPER` writes them."""
+    assert reproduce([paper, "-o", str(tmp_path)]) == 0
     for path in tmp_path.iterdir():
         assert path.read_bytes() == (DOCS / "reproductions" / path.name).read_bytes(), path.name
 

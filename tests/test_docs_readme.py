@@ -12,6 +12,7 @@ import pytest
 
 import remat_algos as ra
 from docs import console, headlines
+from docs.reproductions.__main__ import main as reproduce
 from remat_algos.cli.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,9 @@ def lines(block):
 
 def run(command):
     words = shlex.split(command, comments=True)
+    if words[:3] == ["python", "-m", "docs.reproductions"]:
+        assert reproduce(words[3:]) == 0, command
+        return words[2]
     assert words[0] == "remat"
     assert main(words[1:]) == 0, command
     return words[1]
@@ -75,7 +79,7 @@ def test_the_readmes_own_graph_is_planned_run_and_drawn(folder):
     "command",
     [
         # tests/test_reproduce.py makes the same quick page
-        pytest.param(line, marks=pytest.mark.slow if " reproduce " in line else ())
+        pytest.param(line, marks=pytest.mark.slow if "docs.reproductions" in line else ())
         for line in lines("models")
         if " fit " not in line
     ],

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from docs.reproductions.registry import _by_measurement
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.cli.output import progress_text
@@ -18,7 +19,6 @@ from remat_algos.plan.compare import compare
 from remat_algos.plan.fit import fit
 from remat_algos.plan.frontier import frontier
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce.registry import _by_measurement
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.structure.treewidth import width_bounds

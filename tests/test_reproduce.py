@@ -11,22 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from remat_algos.cli.main import main
+from docs.reproductions.__main__ import main
+from docs.reproductions.case import NO_REMAT, Case
+from docs.reproductions.chen2016 import study as chen2016
+from docs.reproductions.echo2020 import networks as echo2020_networks
+from docs.reproductions.growth import exponent, plot_growth, powers
+from docs.reproductions.kumar2019 import study as kumar2019
+from docs.reproductions.kumar2019 import widths as kumar2019_widths
+from docs.reproductions.kusumoto2019 import networks as kusumoto2019_networks
+from docs.reproductions.page import WIDTH, Figure, Page, Table
+from docs.reproductions.registry import get_page, list_papers, summary
 from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
-from remat_algos.reproduce.case import NO_REMAT, Case
-from remat_algos.reproduce.chen2016 import study as chen2016
-from remat_algos.reproduce.echo2020 import networks as echo2020_networks
-from remat_algos.reproduce.growth import exponent, plot_growth, powers
-from remat_algos.reproduce.kumar2019 import study as kumar2019
-from remat_algos.reproduce.kumar2019 import widths as kumar2019_widths
-from remat_algos.reproduce.kusumoto2019 import networks as kusumoto2019_networks
-from remat_algos.reproduce.page import WIDTH, Figure, Page, Table
-from remat_algos.reproduce.registry import get_page, list_papers, summary
 from remat_algos.schedule.simulation import simulate
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs
@@ -111,7 +111,7 @@ def test_a_record_holds_the_tables_as_numbers():
 
 
 def test_papers_are_the_folders_called_like_one():
-    folder = ROOT / "remat_algos" / "reproduce"
+    folder = ROOT / "docs" / "reproductions"
     assert list_papers() == sorted(path.parent.name for path in folder.glob("*[0-9]/study.py"))
     assert all(summary(paper).endswith(".") for paper in list_papers())
 
@@ -222,8 +222,8 @@ def test_a_quick_page_does_not_call_its_rows_ours_and_has_no_negative_zero(paper
 @pytest.mark.parametrize("paper", LABELS)
 def test_quick_output_fits_80_columns(paper, capsys, monkeypatch):
     page = quick_page(paper)
-    monkeypatch.setattr(f"remat_algos.reproduce.{paper}.study.page", lambda quick, progress: page)
-    assert main(["reproduce", paper, "--quick"]) == 0
+    monkeypatch.setattr(f"docs.reproductions.{paper}.study.page", lambda quick, progress: page)
+    assert main([paper, "--quick"]) == 0
     text = capsys.readouterr().out
     assert [line for line in text.splitlines() if len(line) > 80] == []
     assert all(run.replace(" ", "") in "".join(text.split()) for _, run in page.tables[0].rows)
@@ -301,6 +301,6 @@ def test_an_interrupted_solver_stops_the_page(monkeypatch):
     def interrupted(graph, *given, **more):
         return replace(solve(graph, *given, **more), report=SearchReport(stop=Stop.INTERRUPTED))
 
-    monkeypatch.setattr("remat_algos.reproduce.case.solve", interrupted)
+    monkeypatch.setattr("docs.reproductions.case.solve", interrupted)
     with pytest.raises(KeyboardInterrupt, match="nothing was written"):
         Case.of("chain", 4, differentiate(chain(4)), ["chen_sqrt"])

@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos import plot
-from remat_algos.allocate.sharing import share_storage
-from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
-from remat_algos.plan.solve import solve
-from remat_algos.reproduce.case import NO_REMAT, PARAMETER, Case
-from remat_algos.reproduce.chen2016 import study as chen2016
-from remat_algos.reproduce.chen2016.networks import (
+from docs.reproductions.case import NO_REMAT, PARAMETER, Case
+from docs.reproductions.chen2016 import study as chen2016
+from docs.reproductions.chen2016.networks import (
     DROP,
     RECURSIVE,
     RESNET_SOLVERS,
@@ -27,11 +22,16 @@ from remat_algos.reproduce.chen2016.networks import (
     resnet_case,
     scaled,
 )
-from remat_algos.reproduce.chen2016.plans import IN_PLACE, NO_OPTIMIZATION, SHARING, Allocated, static_buffers
-from remat_algos.reproduce.chen2016.study import SHARES, deepest, overheads
-from remat_algos.reproduce.chen2016.time import ROOFLINE, Line, Timed, plot_time
-from remat_algos.reproduce.growth import exponent
-from remat_algos.reproduce.page import Figure
+from docs.reproductions.chen2016.plans import IN_PLACE, NO_OPTIMIZATION, SHARING, Allocated, static_buffers
+from docs.reproductions.chen2016.study import SHARES, deepest, overheads
+from docs.reproductions.chen2016.time import ROOFLINE, Line, Timed, plot_time
+from docs.reproductions.growth import exponent
+from docs.reproductions.page import Figure
+from remat_algos import plot
+from remat_algos.allocate.sharing import share_storage
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import parse_bytes

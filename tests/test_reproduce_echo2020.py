@@ -9,18 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.in_place import find_overwrites
-from remat_algos.allocate.sharing import share_storage
-from remat_algos.cost.devices import get_device
-from remat_algos.ir.labels import KEEP
-from remat_algos.models.registry import build
-from remat_algos.reproduce.echo2020 import study as echo2020
-from remat_algos.reproduce.echo2020.ablations import Ablations
-from remat_algos.reproduce.echo2020.depths import footprint, largest_fitting
-from remat_algos.reproduce.echo2020.footprints import largest
-from remat_algos.reproduce.echo2020.layer_breakdowns import LayerBreakdowns
-from remat_algos.reproduce.echo2020.networks import (
+from docs.reproductions.echo2020 import study as echo2020
+from docs.reproductions.echo2020.ablations import Ablations
+from docs.reproductions.echo2020.depths import footprint, largest_fitting
+from docs.reproductions.echo2020.footprints import largest
+from docs.reproductions.echo2020.layer_breakdowns import LayerBreakdowns
+from docs.reproductions.echo2020.networks import (
     ACTIVATIONS,
     DEEP_SPEECH,
     DEVICE,
@@ -36,8 +30,14 @@ from remat_algos.reproduce.echo2020.networks import (
     weights,
     without_inputs,
 )
-from remat_algos.reproduce.echo2020.occupancy import throughputs
-from remat_algos.reproduce.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
+from docs.reproductions.echo2020.occupancy import throughputs
+from docs.reproductions.echo2020.runs import BASELINE, ECHO, MIRROR, STRATEGIES, NetworkRuns, SimulatedRun, run
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.allocate.in_place import find_overwrites
+from remat_algos.allocate.sharing import share_storage
+from remat_algos.cost.devices import get_device
+from remat_algos.ir.labels import KEEP
+from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS

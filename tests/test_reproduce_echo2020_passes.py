@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from docs.reproductions.echo2020.passes import MXNET_HEAVY, by_algorithm_1, literal, mirror_places, mxnet
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.reproduce.echo2020.passes import MXNET_HEAVY, by_algorithm_1, literal, mirror_places, mxnet
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import Choice

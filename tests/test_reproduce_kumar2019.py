@@ -8,17 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from remat_algos.context import Stop
-from remat_algos.errors import BudgetError, GraphError
-from remat_algos.models.random import chain
-from remat_algos.plan.search_report import SearchReport
-from remat_algos.plan.solve import solve
-from remat_algos.reproduce.case import NO_REMAT
-from remat_algos.reproduce.growth import exponent
-from remat_algos.reproduce.kumar2019 import algorithms as kumar2019_algorithms
-from remat_algos.reproduce.kumar2019 import goals as kumar2019_goals
-from remat_algos.reproduce.kumar2019 import study as kumar2019
-from remat_algos.reproduce.kumar2019.algorithms import (
+from docs.reproductions.case import NO_REMAT
+from docs.reproductions.growth import exponent
+from docs.reproductions.kumar2019 import algorithms as kumar2019_algorithms
+from docs.reproductions.kumar2019 import goals as kumar2019_goals
+from docs.reproductions.kumar2019 import study as kumar2019
+from docs.reproductions.kumar2019.algorithms import (
     GREEDY,
     TWREMAT,
     AlgorithmOne,
@@ -27,10 +22,15 @@ from remat_algos.reproduce.kumar2019.algorithms import (
     share,
     solved,
 )
-from remat_algos.reproduce.kumar2019.networks import training_graph
-from remat_algos.reproduce.kumar2019.plots import plot_lengths, plot_trade
-from remat_algos.reproduce.kumar2019.trade import SHARES, recursion_limits, shortest, undominated
-from remat_algos.reproduce.kumar2019.widths import TABLE_1, Width, Widths
+from docs.reproductions.kumar2019.networks import training_graph
+from docs.reproductions.kumar2019.plots import plot_lengths, plot_trade
+from docs.reproductions.kumar2019.trade import SHARES, recursion_limits, shortest, undominated
+from docs.reproductions.kumar2019.widths import TABLE_1, Width, Widths
+from remat_algos.context import Stop
+from remat_algos.errors import BudgetError, GraphError
+from remat_algos.models.random import chain
+from remat_algos.plan.search_report import SearchReport
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from tests.reproductions import quick_page
 

@@ -7,11 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
-from remat_algos.plan.solve import solve
-from remat_algos.reproduce.kusumoto2019 import study as kusumoto2019
-from remat_algos.reproduce.kusumoto2019.batches import (
+from docs.reproductions.kusumoto2019 import study as kusumoto2019
+from docs.reproductions.kusumoto2019.batches import (
     MEMORY,
     BatchCurves,
     Sizes,
@@ -19,7 +16,7 @@ from remat_algos.reproduce.kusumoto2019.batches import (
     largest_batch,
     plot_batches,
 )
-from remat_algos.reproduce.kusumoto2019.canonical_plans import (
+from docs.reproductions.kusumoto2019.canonical_plans import (
     CanonicalPlan,
     PaperNetwork,
     Planner,
@@ -28,7 +25,7 @@ from remat_algos.reproduce.kusumoto2019.canonical_plans import (
     chens,
     peak_of_a_tape,
 )
-from remat_algos.reproduce.kusumoto2019.networks import (
+from docs.reproductions.kusumoto2019.networks import (
     CHEN,
     LIVENESS,
     METHODS,
@@ -38,7 +35,10 @@ from remat_algos.reproduce.kusumoto2019.networks import (
     VANILLA,
     Measured,
 )
-from remat_algos.reproduce.page import Figure
+from docs.reproductions.page import Figure
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.models.registry import build
+from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.schedule import Schedule

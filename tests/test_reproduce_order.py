@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.reproduce.order import RELATIONS, OrderClaim, order_table
+from docs.reproductions.order import RELATIONS, OrderClaim, order_table
 
 PAGES = Path(__file__).parents[1] / "docs" / "reproductions"
 PAPERS = ("chen2016", "echo2020", "kumar2019", "kusumoto2019")

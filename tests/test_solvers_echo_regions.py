@@ -133,5 +133,5 @@ def test_a_plan_of_a_mode_of_the_reproduction_is_read_and_verified(remat, files,
     assert remat("verify", "net.json", "plan.json").code == 0
     printed = remat("explain", "net.json", "plan.json")
     assert (printed.code, printed.err) == (0, "")
-    reason = f"mode is '{mode}', which is part of `remat reproduce echo2020`; use exact or paper"
+    reason = f"mode is '{mode}', which is part of the reproduction of echo2020; use exact or paper"
     assert reason in " ".join(printed.out.split())

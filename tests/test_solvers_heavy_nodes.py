@@ -75,8 +75,14 @@ def test_only_and_also_name_operations_and_layers(options, allowed):
         ({"also": "decoder"}, "also names 'decoder', no operation or layer"),
         ({"only": " ,"}, "only is ' ,', which names nothing"),
         ({"mode": "fast"}, "mode is 'fast'; use exact or paper"),
-        ({"mode": "mxnet"}, "mode is 'mxnet', which is part of `remat reproduce echo2020`; use exact or paper"),
-        ({"mode": "literal"}, "mode is 'literal', which is part of `remat reproduce echo2020`; use exact or paper"),
+        (
+            {"mode": "mxnet"},
+            "mode is 'mxnet', which is part of the reproduction of echo2020; use exact or paper",
+        ),
+        (
+            {"mode": "literal"},
+            "mode is 'literal', which is part of the reproduction of echo2020; use exact or paper",
+        ),
     ],
     ids=str,
 )

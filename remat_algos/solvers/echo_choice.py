@@ -17,7 +17,7 @@ from remat_algos.solvers.heavy_nodes import recomputable_nodes
 from remat_algos.text.wording import quoted
 
 MODES = ("exact", "paper")
-REPRODUCED = ("literal", "mxnet")  # modes of `remat reproduce echo2020` alone
+REPRODUCED = ("literal", "mxnet")  # modes of the reproduction of echo2020 alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Choice:
     ) -> "Choice":
         """The choice of a mode; ValueError for an unknown mode, or a word that matches no operation or layer."""
         if mode not in MODES:
-            where = ", which is part of `remat reproduce echo2020`" if mode in REPRODUCED else ""
+            where = ", which is part of the reproduction of echo2020" if mode in REPRODUCED else ""
             raise ValueError(f"mode is {quoted(mode)}{where}; use {' or '.join(MODES)}")
         maps = FeatureMaps.of(graph, recomputable_nodes(graph, only, also))
         return cls.recomputing(maps, maps.minimum_stash() if mode == "exact" else by_frontiers(maps))

@@ -1,0 +1,76 @@
+"""Figures 3, 15b, 18b and 22b of echo2020: samples per second against the batch, by a roofline with occupancy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from docs.reproductions.echo2020.networks import DEVICE, NMT, Workload
+from docs.reproductions.echo2020.runs import BASELINE, ECHO, NetworkRuns
+from docs.reproductions.page import Table
+from remat_algos.cost.devices import get_device
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.models.registry import build
+
+SIDES = (64, 128)  # of the square tiles of a product that one multiprocessor computes at a time
+RESNET_50 = Workload(
+    "ResNet-50", partial(build, "resnet"), (4, 8, 16, 32, 64), 32, "momentum", {"depth": 50, "preactivation": True}
+)
+NMT_FROM_8 = replace(NMT, batches=(8, 16, 32, 64, 128))
+
+
+def growth() -> Table:
+    """Samples per second of Baseline at doubling batches, relative to the batch before."""
+    kinds = ("roofline", *(f"tiles of {side}" for side in SIDES))
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
+    columns |= dict.fromkeys(kinds, "{:.3g}".format)
+    columns |= dict.fromkeys((f"growth, {kind}" for kind in kinds), "{:.2f}".format)
+    rows = []
+    for workload in (RESNET_50, NMT_FROM_8):
+        before: list[float] = []
+        for batch in workload.batches:
+            steps = [workload.training(forward) for forward in (workload.forward(batch), *_occupied(workload, batch))]
+            rates = [_rate(batch, step.needed_compute) for step in steps]
+            ratios = [round(rate / last, 4) for rate, last in zip(rates, before, strict=True)] if before else [None] * 3
+            rows.append((workload.label, batch, *rates, *ratios))
+            before = rates
+    note = "Growth is that of the samples per second from half the batch: 2 is linear, 1 is none."
+    return Table("growth", "Samples per second of Baseline against the batch (Figure 3)", columns, rows, note)
+
+
+def throughputs(cases: Sequence[NetworkRuns]) -> Table:
+    """Samples per second of Baseline and Echo at each batch, without occupancy and with tiles of each size."""
+    columns: dict[str, Callable[[Any], str]] = {"network": str, "batch": str}
+    for name in (BASELINE, ECHO):
+        columns |= dict.fromkeys((name, *(f"{name}, tiles of {side}" for side in SIDES)), "{:.3g}".format)
+    rows = [(case.workload.label, case.batch, *_rates(case)) for case in cases]
+    note = (
+        "A tile is a square of that many elements on a side. Tiles run in waves of one per multiprocessor; the compute "
+        "time of a product is that of its waves, rounded up."
+    )
+    return Table("occupancy", "Samples per second by a roofline with occupancy", columns, rows, note)
+
+
+def _rates(case: NetworkRuns) -> list[float]:
+    """Samples per second of Baseline, without occupancy and with tiles of each size, then of Echo."""
+    workload, rates = case.workload, []
+    occupied = _occupied(workload, case.batch)
+    for name in (BASELINE, ECHO):
+        run = case.runs[name]
+        priced = [workload.training(forward, encoded=name == ECHO) for forward in occupied]
+        times = [run.compute, *(int(graph.compute[run.order].sum()) for graph in priced)]
+        rates += [_rate(case.batch, time) for time in times]
+    return rates
+
+
+def _occupied(workload: Workload, batch: int) -> list[ComputationGraph]:
+    """The forward part with costs with occupancy, for tiles of each size."""
+    devices = [replace(get_device(DEVICE), tile=side) for side in SIDES]
+    return [workload.forward(batch, cost="occupancy", device=device) for device in devices]
+
+
+def _rate(batch: int, time: int) -> float:
+    """Samples per second, from ns."""
+    return round(1e9 * batch / time, 2)
