@@ -3,8 +3,11 @@
 import ast
 import graphlib
 import importlib
+import os
 import re
+import shutil
 import subprocess
+import sys
 import textwrap
 from dataclasses import dataclass
 from functools import cache
@@ -51,6 +54,8 @@ ROOMS = (
     ),
     "cli",
 )
+EXTRAS = ("models", "formats", "sweeps", "executor", "plot", "interop", "cli")
+"""Rooms around the core, which plans and verifies without them."""
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 FOR_KERNELS = ("numpy", "math")
 
@@ -160,6 +165,8 @@ def rightward(found):
         here, there = room_of(use.module), room_of(use.target)
         if here in ROOMS and there in ROOMS and use.module not in FACE and ROOMS.index(here) < ROOMS.index(there):
             yield f"{use} lies to the right"
+        if here in ROOMS and here not in EXTRAS and there in EXTRAS:
+            yield f"{use} is an extra; the core does without"
         if here in ROOMS and use.target == PACKAGE and here != "cli":
             yield f"{use} is the public face; import from the room"
 
@@ -167,7 +174,7 @@ def rightward(found):
 def other_spellings(found):
     """Always remat_algos.kernels, never kernels, nor any other room without the package."""
     for use in found:
-        if use.target.split(".")[0] in ("kernels", "tests"):
+        if use.target.split(".")[0] in ("kernels", "tests", "docs", "examples"):
             yield f"{use} is no part of the package; write {PACKAGE}.kernels"
 
 
@@ -263,6 +270,39 @@ def test_the_checker_reads_the_whole_house():
     assert any(use.typing for use in found)
     assert any(use.module == "remat_algos.cli.commands.solve" and room_of(use.target) == "plan" for use in found)
     assert any(use.target == "remat_algos.kernels.lifetimes" for use in found)
+
+
+PLANNED = """
+import sys
+
+sys.meta_path = [finder for finder in sys.meta_path if "ditable" not in repr(finder)]  # which would find the extras
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.plan.plan import Plan
+from remat_algos.plan.solve import solve
+from remat_algos.plan.verify import verify
+
+graph = differentiate(ComputationGraph.from_edges([*((i, i + 1) for i in range(12)), (2, 6), (4, 9)]))
+for budget, effort in (("60%", "default"), ("least", "fast")):
+    plan = solve(graph, budget, effort=effort)
+    plan.save("plan.json")
+    assert verify(graph, plan.record()).peak_memory == plan.peak_memory
+    assert Plan.load("plan.json", graph).schedule.order.tolist() == plan.schedule.order.tolist()
+print(len(plan.schedule))
+"""
+
+
+def test_the_core_plans_and_verifies_in_a_copy_without_the_extras(tmp_path):
+    copy = tmp_path / PACKAGE
+    shutil.copytree(ROOT / PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", *EXTRAS))
+    (copy / "__init__.py").write_text("")  # the face offers extras too
+    (copy / "kernels").symlink_to(Path(remat_algos.kernels.__path__[0]))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PLANNED], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 26  # its nodes: some run twice
 
 
 # ---------------------------------------------------------------- houses with a fault
