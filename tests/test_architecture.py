@@ -560,7 +560,7 @@ def test_no_kernel_has_an_array_of_objects_of_cpp():
 TOP_LEVEL = {
     *(".ci", ".github", ".gitignore", ".pre-commit-config.yaml", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
     *("MANIFEST.in", "README.md", "conftest.py", "docs", "examples", "kernels", "pyproject.toml", "remat_algos"),
-    *("setup.py", "tests", "times"),
+    *("setup.py", "tests"),
 }
 
 

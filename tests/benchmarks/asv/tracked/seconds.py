@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-only")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 

@@ -1,4 +1,4 @@
-"""The benchmarks as asv runs them (`times/`)."""
+"""The benchmarks as asv runs them (`tests/benchmarks/asv`)."""
 
 import importlib.util
 import json
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-TIMES = Path(__file__).parents[1] / "times"
+ASV = Path(__file__).parent / "benchmarks" / "asv"
 
 
 @pytest.mark.slow
 def test_asv_has_the_seconds_of_every_benchmark():
-    assert json.loads((TIMES / "asv.conf.json").read_text(encoding="utf-8"))["benchmark_dir"] == "benchmarks"
-    found = importlib.util.spec_from_file_location("seconds", TIMES / "benchmarks" / "seconds.py")
+    assert json.loads((ASV / "asv.conf.json").read_text(encoding="utf-8"))["benchmark_dir"] == "tracked"
+    found = importlib.util.spec_from_file_location("seconds", ASV / "tracked" / "seconds.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     (tests,) = module.track_seconds.params
