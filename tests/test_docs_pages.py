@@ -28,7 +28,8 @@ from remat_algos.solvers.registry import list_solvers
 from tests.public import NAMESPACES, PUBLIC
 
 DOCS = Path(console.DOCS)
-PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
+FILES = [path for path in sorted(DOCS.rglob("*.md")) if path.name != "page.md"]  # a template of a reproduction
+PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for path in FILES}
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INTERPRETER = re.search(r"<!-- interpreter -->\n```python\n(.*?)```", PAGES["actions.md"], re.DOTALL)[1]
 SOLVERS = list_solvers()
@@ -262,7 +263,7 @@ def test_every_page_is_in_a_table_of_contents():
         for tree in re.findall(r"```\{toctree\}\n(.*?)```", PAGES[name], re.DOTALL):
             lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
             listed |= {(Path(name).parent / line).as_posix() for line in lines}
-    pages = [path for ending in ("md", "ipynb") for path in DOCS.rglob(f"*.{ending}")]
+    pages = [*FILES, *DOCS.rglob("*.ipynb")]
     assert listed == {path.relative_to(DOCS).with_suffix("").as_posix() for path in pages} - {"index"}
 
 

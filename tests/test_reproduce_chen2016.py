@@ -119,7 +119,7 @@ def test_files_in_the_docs_are_those_of_the_page(quick):
     page, _ = quick
     names = {page.file_of(part) for part in page.parts if not isinstance(part, str)} - {"chen2016_networks.csv"}
     whole = {"chen2016.md", "chen2016_claims.csv", "chen2016_order.csv", "chen2016_stages.csv"}
-    assert {path.name for path in PAGES.glob("chen2016*")} == names | whole
+    assert {path.name for path in PAGES.glob("chen2016*.*")} == names | whole
 
 
 def test_what_the_texts_say_without_numbers_holds_in_the_committed_tables():

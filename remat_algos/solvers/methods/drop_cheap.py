@@ -15,7 +15,7 @@ from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near,
 from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
-from remat_algos.text.wording import comma_separated, listed, quoted
+from remat_algos.text.wording import comma_separated, listed, quoted, shortened
 
 KEEPS = ("heavy", "mxnet")
 MXNET_NEVER = ("Dropout", "DropoutMask")  # not even with a mark of MXNet's own
@@ -100,7 +100,8 @@ def _check(drop: str | Sequence[str] | None, threshold: float | None, keep: str)
     given = {"drop": drop is not None, "threshold": threshold is not None, f"keep={keep}": keep != "heavy"}
     several = [name for name, is_given in given.items() if is_given]
     if len(several) > 1:
-        raise ValueError(f"{several[0]} alone determines what is dropped; leave out {several[1]}")
+        one, other = map(shortened, several[:2])
+        raise ValueError(f"{one} alone determines what is dropped; leave out {other}")
     if threshold is not None:
         try:
             sound = not isinstance(threshold, bool) and 0 <= float(threshold) < math.inf
