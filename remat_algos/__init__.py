@@ -16,11 +16,11 @@ from __future__ import annotations
 import importlib as _importlib
 import os as _os
 
+import lazy_loader as _lazy_loader
+
 from remat_algos.forks import wait_at_forks as _wait_at_forks
 from remat_algos.formats import model_hook as _model_hook
 from remat_algos.ir import notebook as _notebook
-from remat_algos.namespace import NAMESPACES as _NAMESPACES
-from remat_algos.namespace import namespace as _namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,37 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__, _get, __dir__ = _namespace(
-    __name__,
-    {
-        "ir.graph": "ComputationGraph",
-        "ir.differentiate": "differentiate",
-        "ir.encode": "encode",
-        "ir.budget": "Budget",
-        "formats.graph_files": "read_graph write_graph",
-        "interop.networkx": "from_networkx to_networkx",
-        "schedule.schedule": "Schedule",
-        "schedule.simulation": "Simulation simulate",
-        "schedule.constraints": "Constraints",
-        "solvers.registry": "list_solvers",
-        "plan.plan": "Plan",
-        "plan.solve": "solve",
-        "plan.verify": "verify",
-        "plan.compare": "compare",
-        "plan.frontier": "Frontier frontier",
-        "plan.explain": "explain",
-        "plan.difference": "difference",
-        "plan.breakdown": "Breakdown breakdown",
-        "plan.what_if": "what_if",
-        "plan.fit": "fit",
-        "sweeps.driver": "sweep",
-        "sweeps.results": "read_sweep",
-        "executor.run": "execute",
-        "executor.validate": "validate",
-        "errors": "RematError GraphError GraphWarning ScheduleError BudgetError PlanError",
-    },
-    _NAMESPACES,
-)
+_get, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 # These take the path of a graph's file, or model:NAME, in place of the graph: it is read here, since `plan` knows no
 # file format.

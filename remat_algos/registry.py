@@ -2,16 +2,31 @@
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar
 
-from remat_algos.namespace import modules_in
 from remat_algos.text.layout import tabulated
 from remat_algos.text.wording import one_line, shortened
 
 LONGEST_SUMMARY = 90  # characters in the line that shows an entry
+
+
+def modules_in(package: ModuleType) -> list[str]:
+    """Names of the modules in the folder of a package, without leading underscores; none is imported.
+
+    pkgutil finds them too, but is slow to import.
+
+    Examples
+    --------
+    >>> from remat_algos.formats import graphs
+    >>> modules_in(graphs)[:2]
+    ['cg_text', 'dot_text']
+    """
+    files = (file for folder in package.__path__ for file in os.listdir(folder))
+    return sorted(file.removesuffix(".py") for file in files if file.endswith(".py") and not file.startswith("_"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

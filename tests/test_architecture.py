@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import importlib
+import inspect
 import os
 import re
 import shutil
@@ -16,14 +17,12 @@ from pathlib import Path
 import pytest
 
 import remat_algos
-from docs.stubs import namespaces, stub, stubs
 from tests.public import NAMESPACES, PUBLIC, TOP
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
 ROOMS = (
     *(
-        "namespace",
         "forks",
         "cache_folder",
         "kernels",
@@ -203,11 +202,20 @@ def full_rooms(root):
 
 
 def is_namespace(statements):
-    """Whether they say where public names stand, and load none of them."""
-    return len(statements) == 2 and (
-        ast.unparse(statements[0]) == f"from {PACKAGE}.namespace import namespace"
-        and ast.unparse(statements[1]).startswith("__all__, __getattr__, __dir__ = namespace(__name__, {")
+    """Whether public names are those of the stub, and load when they are asked for."""
+    attached = "__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)"
+    library = re.compile(
+        rf"""import lazy_loader
+from {PACKAGE}.interop.optional import require
+_get, __dir__, __all__ = lazy_loader.attach_stub\(__name__, __file__\)
+
+def __getattr__\(name: str\) -> object:
+    if name in __all__:
+        require\('(\w+)', '\1'\)
+    return _get\(name\)"""
     )
+    text = ast.unparse(ast.Module(statements, []))
+    return text == f"import lazy_loader\n{attached}" or library.fullmatch(text)
 
 
 def kernels_that_look_around(root, found):
@@ -408,10 +416,10 @@ FAULTS = {
 def test_an_open_room_may_give_names_when_asked(tmp_path):
     text = """
         '''Models.'''
-        from remat_algos.namespace import namespace
-        __all__, __getattr__, __dir__ = namespace(__name__, {"a": "b"})
+        import lazy_loader
+        __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
         """
-    files = {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1", "remat_algos/namespace.py": ""}
+    files = {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1"}
     assert build(tmp_path, files) == []
 
 
@@ -497,7 +505,7 @@ def test_a_namespace_has_its_public_names_and_no_other(room):
     namespace = getattr(remat_algos, room) if room else remat_algos
     assert len(set(namespace.__all__)) == len(namespace.__all__)
     assert dir(namespace) == sorted(namespace.__all__)
-    with pytest.raises(AttributeError, match=f"module '{re.escape(namespace.__name__)}' has no attribute 'nonsense'$"):
+    with pytest.raises(AttributeError, match=r"attribute '?nonsense'?$"):
         namespace.nonsense  # noqa: B018
 
 
@@ -517,31 +525,43 @@ def test_what_is_not_public_is_an_import_error():
         from remat_algos import nonsense  # noqa: F401
 
 
-@pytest.mark.parametrize("space", sorted(NAMESPACES))
-def test_a_name_of_a_namespace_says_where_it_is(space):
-    for name in set(importlib.import_module(f"{PACKAGE}.{space}").__all__) - set(remat_algos.__all__):
-        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; it is ") as caught:
-            getattr(remat_algos, name)
-        home, _, found = str(caught.value).rpartition(f" {PACKAGE}.")[2].partition(".")
-        assert found in NAMESPACES[home].__all__
+STUB = ROOT / PACKAGE / "__init__.pyi"
+STUBS = sorted((ROOT / PACKAGE).rglob("*.pyi"))
 
 
-def test_editors_know_the_public_names():
-    """`python docs/stubs.py` writes the files."""
-    for file, text in stubs().items():
-        assert file.read_text(encoding="utf-8") == text, file
-
-
-@pytest.mark.parametrize("package", namespaces())
-def test_a_stub_exports_the_public_names_and_no_others(package):
-    """In a stub, `import x as x` exports x; `import x` only uses it."""
+@pytest.mark.parametrize("file", STUBS, ids=lambda file: file.parent.name)
+def test_a_stub_exports_the_public_names_and_no_others(file):
+    """In a stub, `import x as x` exports x; `import x` only uses it, and `import x as _x` is written out below."""
     exported = []
-    for node in ast.parse(stub(namespaces()[package])).body:
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            exported += [alias.asname for alias in node.names if alias.asname]
+            exported += [alias.asname for alias in node.names if alias.asname == alias.name]
         elif isinstance(node, ast.FunctionDef):
             exported.append(node.name)
-    assert sorted(exported) == sorted(set(namespaces()[package].__all__))
+    package = importlib.import_module(".".join(file.parent.relative_to(ROOT).parts))
+    assert sorted(exported) == sorted(package.__all__)
+
+
+def parameters(function):
+    """Name, kind and annotation of each, but for the first annotation."""
+    given = function.args
+    known = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    named = [(each.arg, each.annotation and ast.unparse(each.annotation)) for each in known if each]
+    written = [re.sub(r"[\w.]+\.", "", annotation or "") for _, annotation in named[1:]]
+    needed = len(given.args) - len(given.defaults), [default is None for default in given.kw_defaults]
+    result = re.sub(r"[\w.]+\.", "", ast.unparse(function.returns))
+    return [name for name, _ in named], written, len(given.args), needed, bool(given.vararg), bool(given.kwarg), result
+
+
+@pytest.mark.parametrize("name", remat_algos._READING)
+def test_the_stub_writes_out_the_parameters_of_functions_that_read_graphs(name):
+    home = Path(inspect.getfile(inspect.unwrap(getattr(remat_algos, name))))
+    stub, own = (
+        next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == name)
+        for text in (STUB.read_text(encoding="utf-8"), home.read_text(encoding="utf-8"))
+    )
+    assert ast.unparse(stub.args.args[0].annotation) == "ComputationGraph | str | os.PathLike[str]"
+    assert parameters(stub) == parameters(own)
 
 
 def test_the_package_says_that_it_is_typed():

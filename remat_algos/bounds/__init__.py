@@ -1,12 +1,5 @@
 """Lower bounds that hold for every schedule."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "compute": "ComputeBound closure_cut overhead_bound",
-        "link_bound": "time_bound",
-        "memory": "least_peak_bound",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

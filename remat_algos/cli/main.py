@@ -17,7 +17,7 @@ from remat_algos.cli.budget_argument import is_budget
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.output import print_error, print_json, print_row, print_text
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError
-from remat_algos.namespace import modules_in
+from remat_algos.registry import modules_in
 from remat_algos.text.wording import LONGEST_PATH, did_you_mean, first_line, quoted, shortened, shortened_path, spelled
 
 REMEDIES = {

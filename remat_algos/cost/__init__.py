@@ -1,13 +1,5 @@
 """Bytes of shapes; FLOPs and bytes moved to time."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "devices": "Device",
-        "links": "Link",
-        "calibration": "calibrate",
-        "backends": "gpu_missing",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

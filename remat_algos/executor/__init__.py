@@ -1,15 +1,5 @@
 """Schedules executed on NumPy or CuPy, and compared with their prediction."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "operators": "Operators SyntheticOperators",
-        "layer_operators": "LayerOperators",
-        "execution": "Execution",
-        "validation": "Validation",
-        "shrinking": "shrink",
-        "training": "Training train",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

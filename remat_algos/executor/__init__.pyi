@@ -1,9 +1,8 @@
-# Written by docs/stubs.py.
-from remat_algos.executor.execution import Execution as Execution
-from remat_algos.executor.layer_operators import LayerOperators as LayerOperators
-from remat_algos.executor.operators import Operators as Operators
-from remat_algos.executor.operators import SyntheticOperators as SyntheticOperators
-from remat_algos.executor.shrinking import shrink as shrink
-from remat_algos.executor.training import Training as Training
-from remat_algos.executor.training import train as train
-from remat_algos.executor.validation import Validation as Validation
+from .execution import Execution as Execution
+from .layer_operators import LayerOperators as LayerOperators
+from .operators import Operators as Operators
+from .operators import SyntheticOperators as SyntheticOperators
+from .shrinking import shrink as shrink
+from .training import Training as Training
+from .training import train as train
+from .validation import Validation as Validation

@@ -11,7 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.formats import graphs, model_hook
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.namespace import modules_in
+from remat_algos.registry import modules_in
 from remat_algos.text.wording import quoted, shortened
 
 _ENDING = re.compile(r"\.[^.\s/\\A-Z]+")

@@ -1,13 +1,5 @@
 """The data: graphs, their costs and their labels."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "labels": "Labels",
-        "resident": "Resident",
-        "backward": "Backward",
-        "boundary": "add_boundary",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,14 +1,5 @@
 """Networks with real shapes, and synthetic graphs."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "registry": "build list_models",
-        "network": "Network",
-        "layers": "Layers",
-        "settings": "Settings",
-    },
-    "random",
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,7 +1,6 @@
-# Written by docs/stubs.py.
-from remat_algos.models import random as random
-from remat_algos.models.layers import Layers as Layers
-from remat_algos.models.network import Network as Network
-from remat_algos.models.registry import build as build
-from remat_algos.models.registry import list_models as list_models
-from remat_algos.models.settings import Settings as Settings
+from . import random as random
+from .layers import Layers as Layers
+from .network import Network as Network
+from .registry import build as build
+from .registry import list_models as list_models
+from .settings import Settings as Settings

@@ -1,11 +1,5 @@
 """Kinds of operations: what each saves, may overwrite, costs and computes; one file per family."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "kind": "OperationKind register operation_kind operation_kinds",
-        "formula": "Formula",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

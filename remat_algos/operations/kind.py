@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import remat_algos.operations as package
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.namespace import modules_in
 from remat_algos.operations.formula import Formula
+from remat_algos.registry import modules_in
 from remat_algos.text.wording import quoted, shortened
 
 FIRST, EITHER = (0,), (0, 1)

@@ -1,21 +1,5 @@
 """Orders of running nodes, and the simulator."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "canonical": "canonical_schedule canonical_trace",
-        "checkpoints": "checkpoint_schedule",
-        "emission": "emit",
-        "mirror": "mirror_schedule",
-        "one_pass": "lowest_pass",
-        "passes.polish": "polish",
-        "passes.cache": "reuse_values",
-        "passes.dead_runs": "drop_dead_runs",
-        "passes.sinking": "sink_runs",
-        "matrix_stages": "stage_matrices",
-        "step_rows": "step_table",
-        "unrolling": "unroll",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

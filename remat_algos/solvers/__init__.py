@@ -1,11 +1,5 @@
 """Helpers shared by the solvers; the solvers themselves are in `methods`, one file each."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "echo_regions": "Region find_echo_regions",
-        "formula_chains": "formula_frontier least_budget",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

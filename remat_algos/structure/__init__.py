@@ -1,17 +1,5 @@
 """Structure of graphs: lower sets, articulation values, tree decompositions."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "lower_sets": "LowerSets",
-        "lower_set_families": "LowerSetFamily lower_set_family",
-        "undirected": "UndirectedGraph",
-        "treewidth": "WidthBounds width_bounds",
-        "elimination": "Elimination eliminate",
-        "tree_decomposition": "TreeDecomposition",
-        "path_decomposition": "PathDecomposition",
-        "separators": "SeparatorTree",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

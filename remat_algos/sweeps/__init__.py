@@ -1,13 +1,5 @@
 """Many jobs on any executor, with one folder of results."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "driver": "sweep",
-        "results": "SweepResults read_sweep",
-        "islands": "search_islands",
-        "jobs": "SweepJob list_jobs read_jobs",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,8 +1,7 @@
-# Written by docs/stubs.py.
-from remat_algos.sweeps.driver import sweep as sweep
-from remat_algos.sweeps.islands import search_islands as search_islands
-from remat_algos.sweeps.jobs import SweepJob as SweepJob
-from remat_algos.sweeps.jobs import list_jobs as list_jobs
-from remat_algos.sweeps.jobs import read_jobs as read_jobs
-from remat_algos.sweeps.results import SweepResults as SweepResults
-from remat_algos.sweeps.results import read_sweep as read_sweep
+from .driver import sweep as sweep
+from .islands import search_islands as search_islands
+from .jobs import SweepJob as SweepJob
+from .jobs import list_jobs as list_jobs
+from .jobs import read_jobs as read_jobs
+from .results import SweepResults as SweepResults
+from .results import read_sweep as read_sweep

@@ -3,14 +3,6 @@
 f, args -> capture -> CapturedFunction -> solve(captured.graph) -> run, or apply under jax.jit
 """
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "captured": "CapturedFunction capture",
-        "eager": "run",
-        "policies": "apply names offloaded_names",
-        "scans": "plan_scans",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,19 +1,13 @@
 """PyTorch models, planned and run within a budget."""
 
-from remat_algos.namespace import namespace
+import lazy_loader
 
-__all__, __getattr__, __dir__ = namespace(
-    __name__,
-    {
-        "compiled": "backend capture partition_fn reports",
-        "module": "rematerialize",
-        "joint": "Captured",
-        "lowering": "lower",
-        "peaks": "Peaks measure_peak",
-        "planning": "GraphReport",
-        "modules": "ModuleTable ModuleRow",
-        "references": "References",
-        "inductor": "InductorPartitioner",
-    },
-    library="torch",
-)
+from remat_algos.interop.optional import require
+
+_get, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        require("torch", "torch")  # or one sentence that says how to install it
+    return _get(name)

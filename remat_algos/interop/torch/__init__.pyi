@@ -1,0 +1,14 @@
+from .compiled import backend as backend
+from .compiled import capture as capture
+from .compiled import partition_fn as partition_fn
+from .compiled import reports as reports
+from .inductor import InductorPartitioner as InductorPartitioner
+from .joint import Captured as Captured
+from .lowering import lower as lower
+from .module import rematerialize as rematerialize
+from .modules import ModuleRow as ModuleRow
+from .modules import ModuleTable as ModuleTable
+from .peaks import Peaks as Peaks
+from .peaks import measure_peak as measure_peak
+from .planning import GraphReport as GraphReport
+from .references import References as References
