@@ -20,9 +20,9 @@ from remat_algos.bounds.compute import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.effort import Effort
 from remat_algos.models.random import ladder, layered_dag
+from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
-from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.chen_greedy import allocated
 from remat_algos.solvers.methods.search import search

@@ -13,8 +13,7 @@ from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
 
 from remat_algos.allocate import offsets
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.allocate.buffers import NO_LIMIT, Buffers
 from remat_algos.allocate.offsets import Packing, pack
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Clock, Stop

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from remat_algos.errors import GraphError, ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
-from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 
 TEXT = {"batch": 2, "sequence": 5, "depth": 2, "words": 11}

@@ -32,10 +32,7 @@ from remat_algos.plan.record import LINK_KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.plan.what_if import what_if
 from remat_algos.schedule.live_set import live_set
-from remat_algos.schedule.passes.cache import reuse_values
-from remat_algos.schedule.passes.dead_runs import drop_dead_runs
-from remat_algos.schedule.passes.polish import polish
-from remat_algos.schedule.passes.sinking import sink_runs
+from remat_algos.schedule.polishing import drop_dead_runs, polish, reuse_values, sink_runs
 from remat_algos.schedule.schedule import Schedule, with_copies
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline

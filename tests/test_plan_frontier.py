@@ -28,12 +28,10 @@ from remat_algos.plan.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
-from remat_algos.schedule.annealing import Annealer
+from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
-from remat_algos.schedule.checkpoints import checkpoint_schedule
-from remat_algos.schedule.mirror import mirror_schedule
+from remat_algos.schedule.mirror import checkpoint_schedule, mirror_schedule
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.methods.search import bends, search

@@ -22,7 +22,7 @@ from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline_peak
-from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers

@@ -19,7 +19,7 @@ from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
 from remat_algos.plan.problem import Problem
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
-from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated
@@ -422,7 +422,7 @@ def test_passes_that_run_out_of_memory_leave_the_candidates_and_say_so(monkeypat
     def exhausted(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr("remat_algos.plan.polishing.polish", exhausted)
+    monkeypatch.setattr("remat_algos.plan.portfolio.polish", exhausted)
     found = asked(yielding(SCHEDULES[0]), polish=True)
     assert found.results["toy"].candidates
     assert found.results["toy"].report("toy").out_of_memory == ("toy",)

@@ -10,7 +10,7 @@ import remat_algos as ra
 from remat_algos.context import Clock
 from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan.request import Request
-from remat_algos.schedule.search_kernel import SearchKernel
+from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.methods.search import N_SEEDS, search
 from remat_algos.solvers.registry import START, default_solvers, list_candidates

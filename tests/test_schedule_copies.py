@@ -8,9 +8,9 @@ import pytest
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
+from remat_algos.schedule.annealing import with_late_stores
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.schedule.store_order import with_late_stores
 from remat_algos.schedule.timeline import linger, timeline
 from tests.oracles import copies
 from tests.strategies import rows

@@ -13,10 +13,15 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
-from remat_algos.schedule.passes.cache import KEYS, chain_prices, replay, reuse_values
-from remat_algos.schedule.passes.dead_runs import drop_dead_runs
-from remat_algos.schedule.passes.polish import polish
-from remat_algos.schedule.passes.sinking import sink_runs
+from remat_algos.schedule.polishing import (
+    KEYS,
+    chain_prices,
+    drop_dead_runs,
+    polish,
+    replay,
+    reuse_values,
+    sink_runs,
+)
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import passes as oracle

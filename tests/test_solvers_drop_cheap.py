@@ -18,9 +18,8 @@ from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import clamp_counts
-from remat_algos.solvers.cost_per_byte import cost_per_byte
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
-from remat_algos.solvers.ranking import pareto
+from remat_algos.solvers.ranking import cost_per_byte, pareto
 from remat_algos.solvers.registry import list_candidates
 from tests.oracles import emitter
 from tests.oracles.plain import plain

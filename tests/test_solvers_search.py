@@ -22,11 +22,11 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.models.random import chain, layered_dag
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
-from remat_algos.schedule import search_kernel
+from remat_algos.schedule import annealing
+from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.constraints import Constraints
 from remat_algos.schedule.schedule import Schedule
-from remat_algos.schedule.search_kernel import SearchKernel
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import linger, timeline
 from remat_algos.solvers.methods.search import ALONE, search
@@ -356,8 +356,8 @@ def test_the_check_finds_a_state_that_belongs_to_another_graph(monkeypatch, arra
         built.append(arrays)
         return real(**arrays)
 
-    real = search_kernel.GraphArrays
-    monkeypatch.setattr(search_kernel, "GraphArrays", noted)
+    real = annealing.GraphArrays
+    monkeypatch.setattr(annealing, "GraphArrays", noted)
     kernel = kernel_of(TRAINING)
     assert kernel.start(baseline(TRAINING).schedule, TIGHT, goal=-1)
     assert kernel.state.check() == 0

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.allocate.buffers import NO_LIMIT, Buffers
 from remat_algos.allocate.offsets import PATIENCE, OffsetSearch, Packing, packing_clock
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import as_list, as_whole_number, check_kind, checked_arguments

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remat_algos.allocate.buffers import Buffers
-from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.allocate.buffers import NO_LIMIT, Buffers
 from remat_algos.ir.arrays import Bool, Int64
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.limits import NO_LIMIT, checked_limit
+from remat_algos.allocate.buffers import NO_LIMIT, checked_limit
 from remat_algos.allocate.traces import RELEASE_ALL, Trace
 from remat_algos.arguments import check_fields, check_kind, checked_arguments
 from remat_algos.errors import AllocationError

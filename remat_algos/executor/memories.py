@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.limits import checked_limit
+from remat_algos.allocate.buffers import checked_limit
 from remat_algos.errors import AllocationError, OutOfMemoryError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.text.wording import shortened

@@ -7,7 +7,7 @@ import traceback
 from contextlib import nullcontext, suppress
 
 from remat_algos.allocate.allocation import Allocation
-from remat_algos.allocate.limits import checked_limit
+from remat_algos.allocate.buffers import checked_limit
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.errors import OutOfMemoryError, RematError

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from remat_algos.allocate.limits import NO_LIMIT
+from remat_algos.allocate.buffers import NO_LIMIT
 from remat_algos.allocate.reservation import Reservation
 from remat_algos.context import Clock, Interrupted, Stop, until_stopped
 from remat_algos.errors import BudgetError

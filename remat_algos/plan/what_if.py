@@ -9,7 +9,7 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.plan.flip import flip_decision
-from remat_algos.schedule.checkpoints import checkpoint_schedule
+from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened

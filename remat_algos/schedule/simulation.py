@@ -9,8 +9,8 @@ import numpy as np
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, ScheduleError
-from remat_algos.ir.arrays import Bool, Int32, Int64, by_fields, check_place, sealed
-from remat_algos.ir.csr import indptr_of
+from remat_algos.ir.arrays import Bool, Int32, Int64, brief, by_fields, check_place, sealed
+from remat_algos.ir.csr import indptr_of, row_of
 from remat_algos.ir.graph import ComputationGraph, remembered
 from remat_algos.ir.notebook import html
 from remat_algos.kernels.lifetimes import (
@@ -29,10 +29,38 @@ from remat_algos.kernels.lifetimes import (
     instance_lifetimes,
 )
 from remat_algos.schedule.emission import awaited
-from remat_algos.schedule.lifetimes import Lifetimes
 from remat_algos.schedule.schedule import Order, Schedule, as_schedule
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, one_line, shortened
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifetimes:
+    """Lifetimes of instances: an entry per value and step that computes or loads it.
+
+    An instance lives from its step to its last read before its value is made again; an output's first instance lives to
+    the end of the schedule; an instance that is never read is freed after its step.
+
+    Parameters
+    ----------
+    instance_indptr : int64[m + 1]
+        Step s makes the instances `instance_indptr[s]:instance_indptr[s + 1]`: first what it loads.
+    value : int32[n_instances]
+    end : int64[n_instances]
+        The first step at which it is no longer live.
+    """
+
+    instance_indptr: Int64
+    value: Int32
+    end: Int64
+
+    __repr__ = brief
+
+    @property
+    def made_at(self) -> Int64:
+        """int64[n_instances]: the step that makes each instance."""
+        return row_of(self.instance_indptr)
+
 
 ROLES = ("kept", "recomputed", "gradients", "workspace")
 """Kinds of live bytes during a step."""

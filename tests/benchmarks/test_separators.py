@@ -13,7 +13,7 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polish
+from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.recursion import Part
 from remat_algos.structure.elimination import eliminate

@@ -14,7 +14,7 @@ from docs.reproductions.kumar2019.plots import plot_trade
 from docs.reproductions.page import Figure, Table, percent
 from remat_algos.context import Progress
 from remat_algos.schedule.baseline import baseline
-from remat_algos.schedule.passes.polish import polish
+from remat_algos.schedule.polishing import polish
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import list_candidates

@@ -12,7 +12,7 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.operations.kind import kind_name, operation_kind
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
-from remat_algos.solvers.cost_per_byte import cost_per_byte
+from remat_algos.solvers.ranking import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph
 from remat_algos.solvers.task import Task
 from remat_algos.text.wording import comma_separated, listed, quoted, shortened

@@ -1,0 +1,262 @@
+"""Schedules made better without a new decision: dead runs go, values stay, runs come later."""
+
+from operator import index
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.ir.arrays import LARGEST_SUM, Int32, Int64
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import RECOMPUTE
+from remat_algos.kernels.passes import dead_runs, replay_order, run_prices, sink_order
+from remat_algos.schedule.emission import emit
+from remat_algos.schedule.schedule import Order, Schedule, check_no_loads
+from remat_algos.schedule.simulation import Simulation, check_simulation, simulate
+from remat_algos.text.wording import quoted, shortened
+
+
+@checked_arguments
+def drop_dead_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
+    """Remove the runs of which nothing is read before their node is recomputed.
+
+    What only they read is then not read either, and so on. The first run of an output stays: it makes the copy that
+    stays live. Of a node marked to be recomputed the first run stays as long as a later one does.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule, or ids or names of nodes in order
+
+    Returns
+    -------
+    Schedule
+        Never longer, nor with a higher peak.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+
+    Examples
+    --------
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("B", "C"), ("A", "C")])
+    >>> drop_dead_runs(graph, Schedule.from_names(graph, "ABABC")).names(graph)
+    ['A', 'B', 'C']
+    """
+    schedule = simulate(graph, schedule).schedule
+    check_no_loads(schedule, "drop_dead_runs")
+    return Schedule(serving_runs(graph, schedule.order))
+
+
+def serving_runs(graph: ComputationGraph, order: Int32) -> Int32:
+    """int32[<= m]: a sound order without its dead runs."""
+    return dead_runs(graph.arrays, order, recompute_marks(graph))
+
+
+def recompute_marks(graph: ComputationGraph) -> NDArray[np.uint8]:
+    """uint8[n]: nodes whose first run must not serve the backward part."""
+    if graph.mark is None:
+        return np.zeros(graph.n_nodes, np.uint8)
+    return (graph.mark == RECOMPUTE).view(np.uint8)
+
+
+KEYS = ("density", "chain")
+ROUNDS = 6
+
+
+@checked_arguments
+def reuse_values(
+    graph: ComputationGraph, schedule: Order, limit: int, *, key: str = "density", rounds: int = ROUNDS
+) -> Schedule:
+    """Remove recomputations whose value can stay live until its next use without exceeding a peak of `limit` bytes.
+
+    The order is run once more. What is not read before its node is recomputed, but after that, stays; if all of it is
+    still live, the node need not be recomputed. Where there is no room, the node is dropped that gives most bytes and
+    time for its price. Runs without a reader are dropped, and all is repeated until nothing changes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule, or ids or names of nodes in order
+    limit : int
+        Bytes of peak.
+    key : {"density", "chain"}
+        The price of what goes: the cost of recomputing the node, alone or with the runs that serve only this one.
+    rounds : int
+        Maximum number of rounds.
+
+    Returns
+    -------
+    Schedule
+        It never costs more; its peak is at most the greater of the limit and the peak of the given schedule.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+    ValueError
+        For an unknown key, or rounds below 1.
+
+    Examples
+    --------
+    Figure 1 of kumar2019: A is recomputed for a peak of three units; with four there is no need.
+
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> schedule = Schedule.from_names(graph, "ABCDAE")
+    >>> ["".join(reuse_values(graph, schedule, limit).names(graph)) for limit in (3, 4)]
+    ['ABCDAE', 'ABCDE']
+    """
+    if key not in KEYS:
+        raise ValueError(f"key is {quoted(key)}; use {' or '.join(map(repr, KEYS))}")
+    if rounds < 1:
+        raise ValueError(f"rounds is {shortened(rounds)}; give 1 or more")
+    schedule = simulate(graph, schedule).schedule
+    check_no_loads(schedule, "reuse_values")
+    order = schedule.order
+    return Schedule(reuse_in_order(graph, order, bytes_limit(limit), key, rounds))
+
+
+def bytes_limit(limit: int) -> int:
+    """A limit as the kernels take it: no sum of sizes reaches 2**53. TypeError unless it is a whole number."""
+    try:
+        return max(-1, min(index(limit), LARGEST_SUM))
+    except TypeError as error:
+        raise TypeError(f"limit is {quoted(limit)}; give whole bytes") from error
+
+
+def reuse_in_order(graph: ComputationGraph, order: Int32, limit: int, key: str, rounds: int = ROUNDS) -> Int32:
+    """int32[<= m]: a sound order after at most so many rounds."""
+    order = serving_runs(graph, order)
+    for _ in range(rounds):
+        before = order.size
+        order = serving_runs(graph, replay(graph, order, limit, key))
+        if order.size == before:
+            break
+    return order
+
+
+def replay(graph: ComputationGraph, order: Int32, limit: int, key: str) -> Int32:
+    """int32[<= m]: a sound order without the runs whose values stay."""
+    price = graph.compute[order] if key == "density" else chain_prices(graph, order)
+    return replay_order(graph.arrays, order, price, recompute_marks(graph), limit)
+
+
+def chain_prices(graph: ComputationGraph, order: Int32) -> Int64:
+    """int64[m]: the cost of each run with that of the runs, directly or through others, that serve it alone."""
+    return run_prices(graph.arrays, order)
+
+
+@checked_arguments
+def sink_runs(graph: ComputationGraph, schedule: Order) -> Schedule:
+    """Move runs later, as long as each makes at least as many bytes as it frees.
+
+    A run waits until right before its first reader, or until what it reads would stay live for it alone and is
+    larger than what it makes; it is never moved past a recomputation of what it reads. A moved run stays within
+    the peak of the schedule.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    schedule : Schedule, or ids or names of nodes in order
+
+    Returns
+    -------
+    Schedule
+        The peak is never higher; each run reads what it read before.
+
+    Raises
+    ------
+    ScheduleError
+        If the schedule is not sound.
+
+    Examples
+    --------
+    C waits until E reads it; so D, which lets the 4 bytes of B go, comes first.
+
+    >>> names = [("A", "B"), ("A", "C"), ("A", "D"), ("B", "D"), ("C", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names, memory=[1, 4, 2, 1, 1])
+    >>> sink_runs(graph, Schedule.from_names(graph, "ABCDE")).names(graph)
+    ['A', 'B', 'D', 'C', 'E']
+    """
+    simulation = simulate(graph, schedule)
+    check_no_loads(simulation.schedule, "sink_runs")
+    return sink(simulation).schedule
+
+
+def sink(simulation: Simulation) -> Simulation:
+    """A simulated schedule with its runs moved on; the simulation itself if none moves."""
+    graph, order = simulation.graph, simulation.schedule.order
+    before = simulation.memory_trace - (graph.workspace + graph.node_memory)[order]
+    between = np.append(before, graph.memory[graph.output].sum())
+    later = sink_order(graph.arrays, order, between, simulation.peak_memory)
+    if np.array_equal(later, order):
+        return simulation
+    lowered = simulate(graph, emit(graph, later))
+    # a parameter may only change when all have read it, whatever its update holds until then
+    return lowered if lowered.peak_memory <= simulation.peak_memory else simulation
+
+
+@checked_arguments
+def polish(graph: ComputationGraph, simulation: Simulation, limit: int | None) -> Simulation:
+    """The best schedule that the passes make of a simulated one.
+
+    With each key of the cache pass in turn: runs sink, which makes room, then values stay, as far as there is room,
+    and so on. What comes to fit the limit is compared by compute, then by peak; if nothing does, by peak, then by
+    compute, so limit 0 gives the lowest peak.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+    simulation : Simulation
+        Of a schedule of this graph.
+    limit : int or None
+        Bytes of peak; None for the peak of the schedule itself.
+
+    Returns
+    -------
+    Simulation
+        Never worse than the given one; that one itself if nothing is better.
+
+    Raises
+    ------
+    GraphError
+        If the simulation is of another graph.
+    TypeError
+        For anything but a simulation, or a limit that is not a whole number.
+
+    Examples
+    --------
+    >>> names = [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("A", "E"), ("D", "E")]
+    >>> graph = ComputationGraph.from_edges(names)
+    >>> simulation = simulate(graph, Schedule.from_names(graph, "ABCDAE"))
+    >>> polish(graph, simulation, None) is simulation
+    True
+    >>> polish(graph, simulation, 4).schedule.names(graph)
+    ['A', 'B', 'C', 'D', 'E']
+    """
+    check_simulation(simulation, graph)
+    check_no_loads(simulation.schedule, "polish")
+    limit = None if limit is None else bytes_limit(limit)
+    room = simulation.peak_memory if limit is None else limit
+    sunk = sink(simulation)
+    results = [simulation, *(_with_key(graph, sunk, room, key) for key in KEYS)]
+    return min(results, key=lambda result: _rank(result, room))
+
+
+def _with_key(graph: ComputationGraph, simulation: Simulation, room: int, key: str) -> Simulation:
+    """Values stay and runs sink in turn, from a schedule whose runs have sunk."""
+    for i in range(ROUNDS):
+        simulation = sink(simulation) if i else simulation
+        order = reuse_in_order(graph, simulation.schedule.order, max(room, simulation.peak_memory), key)
+        if order.size == len(simulation.schedule):
+            break
+        simulation = simulate(graph, Schedule(order))
+    return simulation
+
+
+def _rank(simulation: Simulation, room: int) -> tuple[bool, int, int]:
+    if simulation.peak_memory > room:
+        return True, simulation.peak_memory, simulation.compute
+    return False, simulation.compute, simulation.peak_memory
