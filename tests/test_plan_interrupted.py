@@ -12,7 +12,7 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
-from remat_algos.plan import polishing
+from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan import problem as problem_module
 from remat_algos.plan.compare import compare
@@ -304,7 +304,7 @@ def test_the_label_is_written_read_and_verified(tmp_path, sweep):
 
 @each_sweep
 def test_a_curve_interrupted_at_any_plan_holds_those_before_it(sweep, solver, monkeypatch):
-    monkeypatch.setattr(polishing, "polish", lambda graph, simulation, limit: simulation)
+    monkeypatch.setattr(portfolio, "polish", lambda graph, simulation, limit: simulation)
 
     def ask():
         return frontier(GRAPH, solvers=[solver])

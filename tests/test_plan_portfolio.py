@@ -13,7 +13,7 @@ from remat_algos.errors import BudgetError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.models.random import chain
-from remat_algos.plan import polishing
+from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as module
 from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
 from remat_algos.plan.problem import Problem
@@ -275,7 +275,7 @@ def test_cheap_solvers_come_first_and_those_that_improve_last():
 def polished(monkeypatch):
     """(schedule, limit) of each run of the passes, which change nothing."""
     runs = []
-    monkeypatch.setattr(polishing, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
+    monkeypatch.setattr(portfolio, "polish", lambda graph, run, limit: runs.append((run.schedule, limit)) or run)
     return runs
 
 
@@ -330,14 +330,14 @@ def test_a_candidate_is_polished_within_the_limit_or_else_its_own_peak(polished,
 @pytest.mark.parametrize("spare", [-1, 0, 1])
 def test_as_many_are_polished_as_there_are_steps_for_and_the_best_always(monkeypatch, polished, room, spare):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(polishing, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
+    monkeypatch.setattr(portfolio, "MAX_POLISHED_STEPS", sum(lengths[:room]) + spare)
     asked(yielding(*PARETO), budget="least", polish=True)
     assert [schedule for schedule, limit in polished if limit] == PARETO[: max(1, room - (spare < 0))]
 
 
 def test_polishing_ends_where_the_bound_is_met(monkeypatch):
     once, runs = simulate(GRAPH, SCHEDULES[0]), []
-    monkeypatch.setattr(polishing, "polish", lambda graph, run, limit: runs.append(run) or once)
+    monkeypatch.setattr(portfolio, "polish", lambda graph, run, limit: runs.append(run) or once)
     found = asked(yielding(*PARETO), budget="100%", polish=True, bound=once.compute)
     assert (len(runs), found.best().figures) == (1, (once.peak_memory, once.compute))
 
@@ -348,7 +348,7 @@ def test_along_a_frontier_the_best_of_each_budget_come_first_then_all_then_other
     everything = list(zip(PARETO, range(8, 13), strict=True))
     others = [(PARETO[i], limit) for limit, last in ((14, 3), (10, 1)) for i in range(last, -1, -1)]
     steps = sum(len(each) for each, limit in one_limit + everything + others if limit)
-    monkeypatch.setattr(polishing, "MAX_POLISHED_STEPS", steps // 2 + 1)
+    monkeypatch.setattr(portfolio, "MAX_POLISHED_STEPS", steps // 2 + 1)
     asked(yielding(*PARETO), budget=None, polish=True, budgets=4)
     assert polished == one_limit + everything + others
 
@@ -376,7 +376,7 @@ def test_what_one_run_finds_is_kept_and_polished_whatever_another_finds(polished
 
 def test_what_takes_longer_than_is_left_is_not_polished(monkeypatch, polished):
     lengths = [len(schedule) for schedule in PARETO]
-    monkeypatch.setattr(polishing, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
+    monkeypatch.setattr(portfolio, "POLISHED_A_SECOND", lengths[-1] / 39)  # there is time for the shortest alone
     asked(yielding(*PARETO), budget="100%", polish=True, clock=Clock(40))
     assert [schedule for schedule, _ in polished] == PARETO[-1:]
 
