@@ -58,13 +58,13 @@ def peak(plan):
 
 def network():
     """(without recomputation, within the budget): plans for a training step of GPT-2 small."""
-    graph = ra.models.build("gpt2_small", batch=8, optimizer="adam").graph
+    graph = ra.zoo.build("gpt2_small", batch=8, optimizer="adam").graph
     return ra.solve(graph, solver="no_remat"), ra.solve(graph, ra.Budget(device=BUDGET))
 
 
 def steps_as_predicted():
     """Steps of a plan that is executed; an error if a byte or a value differs from the prediction."""
-    graph = ra.differentiate(ra.models.build("gpt2_small", batch=1, sequence=256).graph)
+    graph = ra.differentiate(ra.zoo.build("gpt2_small", batch=1, sequence=256).graph)
     plan = ra.solve(graph, "50%")
     found = ra.validate(graph, plan, repeats=0)
     if not found.holds:

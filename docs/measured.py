@@ -19,7 +19,6 @@ from docs.reproductions.chen2016.networks import resnet
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.context import Clock
 from remat_algos.effort import Effort
-from remat_algos.models.random import ladder, layered_dag
 from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
@@ -27,6 +26,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.chen_greedy import allocated
 from remat_algos.solvers.methods.search import search
 from remat_algos.solvers.task import Task
+from remat_algos.zoo.random import ladder, layered_dag
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
 
@@ -50,7 +50,7 @@ def chain(n):
 
 
 def resnet50():
-    return ra.differentiate(ra.models.build("resnet50").graph)
+    return ra.differentiate(ra.zoo.build("resnet50").graph)
 
 
 def searches_of_chen_greedy():
@@ -95,7 +95,7 @@ def resnets_with_echo():
     """Peak and residents of ResNet-152 planned by echo, as a share of those without rematerialization."""
     shares = {}
     for name, preactivation in (("before", True), ("behind", False)):
-        network = ra.models.build("resnet152", batch=32, preactivation=preactivation)
+        network = ra.zoo.build("resnet152", batch=32, preactivation=preactivation)
         graph = ra.differentiate(network.graph, parameter_gradients=True)
         plan, base = (ra.solve(graph, "100%", solver=solver, raw=True) for solver in ("echo", "no_remat"))
         peaks = [each.peak_memory + graph.resident_memory for each in (plan, base)]

@@ -28,7 +28,7 @@ on NumPy or on a GPU, and compare.
 ```python
 import remat_algos as ra
 
-graph = ra.differentiate(ra.models.build("resnet", image=32, stages=(1, 1), batch=4).graph)
+graph = ra.differentiate(ra.zoo.build("resnet", image=32, stages=(1, 1), batch=4).graph)
 plan = ra.solve(graph, "50%")
 found = ra.validate(graph, plan)
 assert found.holds

@@ -12,12 +12,12 @@ from math import prod
 from pathlib import Path
 
 import remat_algos as ra
-from remat_algos.models.layers import Layers
-from remat_algos.models.published import PUBLISHED
-from remat_algos.models.registry import build, list_families
-from remat_algos.models.settings import Settings
 from remat_algos.operations.kind import operation_kind, operation_kinds
 from remat_algos.text.units import format_bytes
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.published import PUBLISHED
+from remat_algos.zoo.registry import build, list_families
+from remat_algos.zoo.settings import Settings
 
 DOCS = Path(__file__).resolve().parent
 NUMBER = re.compile(r"-|[0-9][0-9.,]*( [KMGTkB]?i?B?)?")
@@ -62,13 +62,13 @@ for the tables of the papers ([reproductions](reproductions/index.md)).
 ```python
 import remat_algos as ra
 
-network = ra.models.build("resnet50", batch=96, dtype="float16")
+network = ra.zoo.build("resnet50", batch=96, dtype="float16")
 plan = ra.solve(ra.differentiate(network.graph), "50%")
 print(network.n_parameters, network.macs, network.layers[0].shapes)
 ```
 
 A model stands wherever the file of a graph does: `remat solve 'model:resnet50?batch=96&dtype=float16' --budget 50%` on
-the command line, `ra.differentiate("model:resnet50?batch=96")` in Python, and `ra.models.build("resnet50?batch=96")`
+the command line, `ra.differentiate("model:resnet50?batch=96")` in Python, and `ra.zoo.build("resnet50?batch=96")`
 takes its options so too. `remat models` lists the models, `remat models export resnet50 --batch 96 -o resnet50.json`
 writes one to a file.
 
@@ -98,7 +98,7 @@ a node for each variable, constant and initialiser, which are residents here or 
 """
 LAYERS = """# Layers
 
-The building blocks of the models in the [zoo](zoo.md): methods of `ra.models.Layers`, each of which
+The building blocks of the models in the [zoo](zoo.md): methods of `ra.zoo.Layers`, each of which
 adds one or several operations. A table shows the nodes that the call in the heading adds, in float32. `image` is a
 tensor of 8 x 16 x 32 x 32, `rows` one of 8 x 64 x 128, `row` one of 8 x 128; `tokens` are 8 x 64 integers, `labels` 8;
 `expert` is a linear layer.

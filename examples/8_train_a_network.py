@@ -17,7 +17,7 @@ from remat_algos.executor.training import train
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
 STEPS = 6
 
-network = ra.models.build("resnet20", batch=8, image=16, width=4)
+network = ra.zoo.build("resnet20", batch=8, image=16, width=4)
 training = ra.differentiate(network.graph, parameter_gradients=True)
 plans = {budget: ra.solve(training, budget, effort="fast") for budget in ("100%", "70%", "least")}
 plain = train(network, steps=STEPS)

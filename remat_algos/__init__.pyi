@@ -17,13 +17,13 @@ from . import errors as errors
 from . import executor as executor
 from . import formats as formats
 from . import ir as ir
-from . import models as models
 from . import operations as operations
 from . import plot as plot
 from . import schedule as schedule
 from . import solvers as solvers
 from . import structure as structure
 from . import sweeps as sweeps
+from . import zoo as zoo
 from .errors import BudgetError as BudgetError
 from .errors import GraphError as GraphError
 from .errors import GraphWarning as GraphWarning

@@ -36,7 +36,7 @@ SOURCES = {
     "LowerSetFamily": "lower_set_family(graph) returns one",
     "LowerSets": "LowerSets.of(graph, sets) makes them",
     "Module": "of torch.nn",
-    "Network": "models.build returns one",
+    "Network": "zoo.build returns one",
     "PathDecomposition": "PathDecomposition.of(graph, layout) makes one",
     "Plan": "solve and Plan.load return one",
     "Schedule": "Schedule(order) makes one",

@@ -12,7 +12,7 @@ def ladder(length, skips=()):
     """A chain f0 .. fL and its gradients: b(i) reads b(i+1) and f(i). 2 L + 2 nodes, the output is b0.
 
     f0 -> f1 -> ... -> fL
-    |     |            |        fL is the loss; `models.random.ladder` has a node more for it
+    |     |            |        fL is the loss; `zoo.random.ladder` has a node more for it
     b0 <- b1 <- ... <- bL
     """
     last = 2 * length + 1

@@ -4,11 +4,11 @@ import numpy as np
 
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.executor.views import viewed
-from remat_algos.models.layers import Layers
-from remat_algos.models.settings import Settings
 from remat_algos.operations.formula import Call
 from remat_algos.operations.kind import formula_of, operation_kinds
 from remat_algos.operations.pointwise import ACTIVATION
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.settings import Settings
 
 IMAGES = {"batch": 2, "image": 32, "width": 4, "classes": 5}
 TEXT = {"batch": 2, "sequence": 4, "depth": 1, "width": 8, "heads": 2, "words": 11}

@@ -12,11 +12,11 @@ from remat_algos.formats.in_place_tables import read_in_place
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import GradientNames, Labels
-from remat_algos.models.registry import build
 from remat_algos.operations.kind import operation_kinds
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.registry import build
 from tests.oracles import allocations
 from tests.oracles.plain import plain
 from tests.oracles.simulation import lifetimes, serving_run

@@ -19,8 +19,8 @@ from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.context import Clock, Stop
 from remat_algos.errors import AllocationError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
+from remat_algos.zoo.registry import build
 from tests.oracles import offsets as oracle
 
 INSTANCES = Path(__file__).resolve().parents[2] / "shared" / "allocation"

@@ -10,9 +10,9 @@ from remat_algos.allocate.colouring import colour
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.errors import AllocationError
-from remat_algos.models.random import chain
-from remat_algos.models.registry import build
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.random import chain
+from remat_algos.zoo.registry import build
 from tests.oracles import allocations
 from tests.oracles.plain import plain
 from tests.public import refusal

@@ -144,7 +144,7 @@ def test_the_report_has_the_same_colours():
 
 
 def test_of_a_network_the_svg_has_60_kilobytes_at_most():
-    graph = ra.differentiate(ra.models.build("unet").graph)
+    graph = ra.differentiate(ra.zoo.build("unet").graph)
     assert len(animation(ra.solve(graph, "50%", effort="fast")).svg().encode()) <= 60_000
 
 

@@ -36,7 +36,7 @@ ROOMS = (
         "operations",
         "ir",
         "cost",
-        "models",
+        "zoo",
     ),
     *(
         "structure",
@@ -53,7 +53,7 @@ ROOMS = (
     ),
     "cli",
 )
-EXTRAS = ("models", "formats", "sweeps", "executor", "plot", "interop", "cli")
+EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
 """Rooms around the core, which plans and verifies without them."""
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 FOR_KERNELS = ("numpy", "math")
@@ -381,13 +381,13 @@ FAULTS = {
     "a room without words": ("ir/__init__.py", "", "than a docstring"),
     "a room that is a number": ("ir/__init__.py", "7", "than a docstring"),
     "an open room that loads": (
-        "models/__init__.py",
-        '"""Models."""\nfrom remat_algos.ir import graph',
+        "zoo/__init__.py",
+        '"""Zoo."""\nfrom remat_algos.ir import graph',
         "than a docstring",
     ),
-    "an open room that loads, relative": ("models/__init__.py", '"""Models."""\nfrom .a import b', "than a docstring"),
-    "an open room that computes": ("models/__init__.py", '"""Models."""\nx = 1', "than a docstring"),
-    "an open room without words": ("models/__init__.py", "__all__ = []", "than a docstring"),
+    "an open room that loads, relative": ("zoo/__init__.py", '"""Zoo."""\nfrom .a import b', "than a docstring"),
+    "an open room that computes": ("zoo/__init__.py", '"""Zoo."""\nx = 1', "than a docstring"),
+    "an open room without words": ("zoo/__init__.py", "__all__ = []", "than a docstring"),
     "a room in a room that exports": ("ir/files/__init__.py", '"""Files."""\nx = 1', "than a docstring"),
     "a kernel that knows the house": ("../kernels/a.py", "from remat_algos.ir.graph import Graph", RIGHT),
     "a kernel that knows more than NumPy": ("../kernels/a.py", "import scipy.sparse", "is nothing for a kernel"),
@@ -415,11 +415,11 @@ FAULTS = {
 
 def test_an_open_room_may_give_names_when_asked(tmp_path):
     text = """
-        '''Models.'''
+        '''Zoo.'''
         import lazy_loader
         __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
         """
-    files = {"remat_algos/models/__init__.py": text, "remat_algos/models/a.py": "b = 1"}
+    files = {"remat_algos/zoo/__init__.py": text, "remat_algos/zoo/a.py": "b = 1"}
     assert build(tmp_path, files) == []
 
 
@@ -517,7 +517,7 @@ def test_no_module_shadows_a_public_name():
 
 
 def test_random_graphs_are_a_module_of_the_models():
-    assert remat_algos.models.random is importlib.import_module("remat_algos.models.random")
+    assert remat_algos.zoo.random is importlib.import_module("remat_algos.zoo.random")
 
 
 def test_what_is_not_public_is_an_import_error():

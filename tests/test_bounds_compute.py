@@ -18,9 +18,9 @@ from remat_algos.context import Clock
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.registry import build
 from tests import strategies
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz import bounds as fuzz

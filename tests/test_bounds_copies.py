@@ -14,8 +14,8 @@ from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.link_bound import LinkPrices, TimeBound, time_bound, time_bounds, time_proof
 from remat_algos.bounds.moments import LinkTimes, choose_moments, moment_bound
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain, layered_dag
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.zoo.random import chain, layered_dag
 from tests import strategies
 from tests.oracles import copies_exhaustive, live_sets
 from tests.test_bounds_moments import chains

@@ -14,9 +14,9 @@ from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.moments import _MomentChoice, _rows_of_bytes, choose_moments, descendants, moment_bound
 from remat_algos.context import Clock
 from remat_algos.ir.labels import KEEP
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.registry import build
 from tests import strategies
 from tests.oracles import live_sets
 from tests.oracles.plain import plain

@@ -7,7 +7,7 @@ import pytest
 from remat_algos.cli.main import main
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build, get_family, list_families, list_models, options_of
+from remat_algos.zoo.registry import build, get_family, list_families, list_models, options_of
 from tests.command_line import with_budget
 from tests.test_cli import process
 from tests.test_cli_questions import complains

@@ -17,7 +17,6 @@ from remat_algos.context import Clock, Stop, until_stopped
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan.compare import SEARCH_SHARE, compare
 from remat_algos.plan.fit import fit
 from remat_algos.plan.solve import solve
@@ -25,6 +24,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.one_pass import lower_passes
 from remat_algos.structure import treewidth
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.zoo.random import chain, layered_dag
 
 WITHOUT = {"sweep"}  # it limits each job by --timeout
 SEARCHES = {

@@ -25,9 +25,9 @@ from remat_algos.cost.shapes import DTYPES, element_bytes, tensor_bytes
 from remat_algos.errors import BackendError, GraphError
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.builder import Builder
-from remat_algos.models.registry import build
-from remat_algos.models.settings import Settings
+from remat_algos.zoo.builder import Builder
+from remat_algos.zoo.registry import build
+from remat_algos.zoo.settings import Settings
 from tests import cuda_stub
 
 PAGE = (Path(__file__).parent.parent / "docs" / "costs.md").read_text(encoding="utf-8")

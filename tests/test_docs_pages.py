@@ -20,11 +20,11 @@ from docs.reproductions.registry import list_papers
 from remat_algos.allocate.allocators import registry as allocators
 from remat_algos.cli import commands
 from remat_algos.cli.main import main
-from remat_algos.models import registry as models_registry
-from remat_algos.models.layers import Layers
-from remat_algos.models.shape_checks import ShapeChecks
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
+from remat_algos.zoo import registry as models_registry
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.shape_checks import ShapeChecks
 from tests.public import NAMESPACES, PUBLIC
 
 DOCS = Path(console.DOCS)

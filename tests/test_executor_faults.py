@@ -17,8 +17,8 @@ from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
-from remat_algos.models.random import chain
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.random import chain
 from tests.strategies import graphs, orders
 
 GRAPH = ComputationGraph.from_arrays(

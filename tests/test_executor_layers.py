@@ -9,9 +9,9 @@ from remat_algos.executor.run import execute
 from remat_algos.executor.starting_values import starting_values
 from remat_algos.executor.views import can_view, view_gradient, viewed
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build, get_family, list_families
 from remat_algos.operations.formula import Formula, Readable
 from remat_algos.operations.kind import formula_of
+from remat_algos.zoo.registry import build, get_family, list_families
 from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
 from tests.oracles import layers as oracles
 

@@ -14,12 +14,12 @@ from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.layers import Layers
-from remat_algos.models.registry import build
-from remat_algos.models.settings import Settings
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import build
+from remat_algos.zoo.settings import Settings
 from tests.layer_cases import SMALL_NETWORKS
 
 IMAGES = {"batch": 2, "image": 32, "width": 4, "classes": 5}

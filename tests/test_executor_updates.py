@@ -11,12 +11,12 @@ from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.optimizers import with_optimizer
-from remat_algos.models.registry import build
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.registry import build
 from tests.layer_cases import SMALL_NETWORKS
 
 NAMES = ("resnet20", "lstm", "mixtral_8x7b")

@@ -193,7 +193,7 @@ def test_whole_arrays_are_taken_without_a_loop(monkeypatch):
 
 @pytest.mark.filterwarnings(ROUNDED)
 def test_the_builder_reads_bytes_as_files_do():
-    net = ra.models.Layers("small", ra.models.Settings(workspace=120.5))
+    net = ra.zoo.Layers("small", ra.zoo.Settings(workspace=120.5))
     assert net.workspace_limit == 121
     x = net.input("x", (8, 16))
     net.run("ReLU", [x], x.shape, name="y", workspace="4MiB", grad_workspace=0.5, flops=1e6)
@@ -213,7 +213,7 @@ def test_the_builder_reads_bytes_as_files_do():
     ],
 )
 def test_what_the_builder_cannot_read_is_told(work, told):
-    net = ra.models.Layers("small", ra.models.Settings())
+    net = ra.zoo.Layers("small", ra.zoo.Settings())
     x = net.input("x", (8, 16))
     with pytest.raises(GraphError, match=re.escape(told)):
         net.run("ReLU", [x], x.shape, name="y", **work)

@@ -76,7 +76,7 @@ def test_what_is_no_graph_is_told_with_the_remedy(name):
     [
         (lambda: ra.differentiate(DIGRAPH), "graph is a networkx DiGraph; give from_networkx(graph)"),
         (lambda: ra.encode(PLAN), "graph is a Plan; give its `graph`"),
-        (lambda: ra.simulate(ra.models.build("feed_forward", depth=2), [0]), "graph is a Network; give its `graph`"),
+        (lambda: ra.simulate(ra.zoo.build("feed_forward", depth=2), [0]), "graph is a Network; give its `graph`"),
         (lambda: ra.simulate(TRAINING, PLAN), "schedule is a Plan; give its `schedule`"),
         (lambda: ra.solve(TRAINING, start=PLAN.simulation), "start is a Simulation; give its `schedule`"),
         (lambda: ra.schedule.polish(TRAINING, PLAN, 9), "simulation is a Plan; give its `simulation`"),

@@ -47,7 +47,7 @@ MODEL = "model:vgg11?batch=1&image=32"
 
 @pytest.mark.parametrize("name", ["read_graph", *ra._READING])
 def test_a_model_is_named_wherever_a_path_is_taken(name):
-    graph = ra.models.build("vgg11", batch=1, image=32).graph
+    graph = ra.zoo.build("vgg11", batch=1, image=32).graph
     with_more = {
         "simulate": (range(graph.n_nodes),),
         "verify": (ra.solve(graph, "100%", solver="no_remat"),),

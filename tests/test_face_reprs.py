@@ -18,7 +18,7 @@ from tests.strategies import graphs, training_graphs
 CHAIN = ra.ComputationGraph.from_edges([(f"node{i}", f"node{i + 1}") for i in range(40)], memory=4096)
 TRAINING = ra.differentiate(CHAIN)
 PLAN = ra.solve(TRAINING, "60%", solver="chen_sqrt")
-NETWORK = ra.models.build("feed_forward", batch=2, depth=2, width=4)
+NETWORK = ra.zoo.build("feed_forward", batch=2, depth=2, width=4)
 UNDIRECTED = ra.structure.UndirectedGraph.of(CHAIN)
 DECOMPOSITION = ra.structure.TreeDecomposition.of(ra.structure.eliminate(UNDIRECTED))
 BUFFERS = ra.allocate.Buffers.of(PLAN.simulation)
@@ -56,7 +56,7 @@ def shown():
     )
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
     yield from (ra.executor.train(NETWORK, steps=1), ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
-    yield from (*ra.operations.operation_kinds(), ra.operations.operation_kind("Concat").formula, ra.models.Settings())
+    yield from (*ra.operations.operation_kinds(), ra.operations.operation_kind("Concat").formula, ra.zoo.Settings())
     yield from (evaluated(PLAN.graph, PLAN.schedule), ra.cost.Link.of("pcie5"))
     yield from (ra.sweeps.SweepJob(CHAIN), ra.sweeps.SweepResults(Path("results"), ({"outcome": "planned"},)))
 

@@ -20,11 +20,11 @@ from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
+from remat_algos.zoo.registry import build
 
 pytestmark = pytest.mark.gpu
 FAMILIES = ("densenet", "feed_forward", "googlenet", "lstm", "resnet_cifar", "vit")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from remat_algos.kernels.layer_order import crossings, nearest_rising, reduce_crossings
 from scipy.optimize import isotonic_regression
 
-from remat_algos.models.random import layered_dag
 from remat_algos.plot import layered_layout
 from remat_algos.plot.layered_layout import layout
+from remat_algos.zoo.random import layered_dag
 
 
 @st.composite

@@ -10,15 +10,15 @@ import pytest
 
 import remat_algos as ra
 import remat_algos.operations as package
-from remat_algos import models
+from remat_algos import zoo
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.executor.layer_operators import LayerOperators
-from remat_algos.models.layers import Layers
-from remat_algos.models.settings import Settings
 from remat_algos.operations import kind as kind_module
 from remat_algos.operations.kind import OperationKind, kind_name, operation_kind, operation_kinds, register
 from remat_algos.operations.pointwise import of_input
 from remat_algos.plan.breakdown import layer_types
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.settings import Settings
 
 kinds = pytest.mark.parametrize("kind", operation_kinds(), ids=lambda kind: kind.name)
 
@@ -247,7 +247,7 @@ FAMILIES = {path.stem for path in Path(package.__path__[0]).glob("*.py") if "\nK
 
 def test_each_family_has_builder_methods_in_the_file_of_its_name():
     assert {"pointwise", "windows", "norms", "products", "losses"} <= FAMILIES
-    there = {path.stem for path in Path(models.__path__[0]).glob("*.py")}
+    there = {path.stem for path in Path(zoo.__path__[0]).glob("*.py")}
     assert there >= FAMILIES | {"optimizers"}
 
 

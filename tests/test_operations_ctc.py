@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remat_algos.executor.starting_values import starting_values
-from remat_algos.models.registry import build
 from remat_algos.operations.formula import Call, Readable
 from remat_algos.operations.kind import formula_of
 from remat_algos.operations.losses import NEVER
+from remat_algos.zoo.registry import build
 from tests.layer_cases import network_of
 from tests.oracles import layers as oracles
 

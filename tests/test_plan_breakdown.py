@@ -13,8 +13,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES
-from remat_algos.models.optimizers import with_optimizer
-from remat_algos.models.registry import build
 from remat_algos.operations.layer_type import layer_type
 from remat_algos.plan.breakdown import (
     OPTIMIZER,
@@ -29,6 +27,8 @@ from remat_algos.plan.breakdown import (
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.registry import build
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")

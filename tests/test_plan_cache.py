@@ -14,11 +14,11 @@ from remat_algos.cache_folder import cache_folder
 from remat_algos.context import Stop
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.models.registry import build
 from remat_algos.plan import plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered as solve_anew
+from remat_algos.zoo.registry import build
 from tests.strategies import graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")

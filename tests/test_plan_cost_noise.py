@@ -15,7 +15,6 @@ from remat_algos.errors import GraphError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import chain
 from remat_algos.plan import cost_noise as module
 from remat_algos.plan.cost_noise import CostNoise, choose_robust, quantile
 from remat_algos.plan.plan import Plan
@@ -28,6 +27,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate, evaluated
 from remat_algos.solvers.registry import Solver, any_graph
+from remat_algos.zoo.random import chain
 from tests.oracles.cost_noise import sampled_costs, slow_overheads, slow_quantile
 from tests.strategies import graphs, orders, training_graphs
 

@@ -21,8 +21,6 @@ from remat_algos.ir.budget import Budget, even_limits
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.models.random import chain, layered_dag
-from remat_algos.models.registry import build
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan, bound_cells
@@ -37,6 +35,8 @@ from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.methods.search import bends, search
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers, training_graph
 from remat_algos.solvers.task import Task
+from remat_algos.zoo.random import chain, layered_dag
+from remat_algos.zoo.registry import build
 from tests.oracles.simulation import slow_simulation
 from tests.small_graphs import small_graph
 from tests.strategies import graphs, rows, training_graphs

@@ -11,7 +11,6 @@ from remat_algos.context import Interrupted, Stop
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain
 from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan import problem as problem_module
@@ -26,6 +25,7 @@ from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers import candidates, registry
 from remat_algos.solvers.registry import Solver, any_graph, default_solvers, list_solvers
+from remat_algos.zoo.random import chain
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

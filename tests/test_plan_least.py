@@ -6,13 +6,13 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.memory import least_peak_bound
-from remat_algos.models.random import layered_dag
-from remat_algos.models.registry import build
 from remat_algos.plan.compare import compare
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.methods.search import ALONE, _LimitSearch
 from remat_algos.solvers.registry import default_solvers
+from remat_algos.zoo.random import layered_dag
+from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.random_graphs import random_graph
 

@@ -16,11 +16,11 @@ from remat_algos.cost.links import Link, planned_share
 from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
 from remat_algos.ir.labels import Labels
-from remat_algos.models.registry import read_reference
 from remat_algos.plan import offloading, plan_cache
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.request import Request
 from remat_algos.schedule.timeline import timeline
+from remat_algos.zoo.registry import read_reference
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 FORMS = "give pcie4, pcie5, nvlink-c2c, or rates such as 50GB/s"
@@ -159,7 +159,7 @@ MODEL = "model:feed_forward?depth=8&cost=roofline&device=a100-80gb&batch=4096"
 
 def differentiated(reference):
     name, options = read_reference(reference)
-    return ra.differentiate(ra.models.build(name, **options).graph)
+    return ra.differentiate(ra.zoo.build(name, **options).graph)
 
 
 @pytest.fixture(scope="module")

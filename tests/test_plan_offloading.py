@@ -16,7 +16,6 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import BudgetError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.labels import RECOMPUTE, Labels
-from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan import offloading
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.annealing import Annealer
@@ -25,6 +24,7 @@ from remat_algos.schedule.eviction import evict
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import linger, timeline
+from remat_algos.zoo.random import chain, layered_dag
 from tests.oracles.copies import random_copies
 from tests.oracles.copies_exhaustive import least_time
 from tests.small_graphs import small_graphs

@@ -12,7 +12,6 @@ from remat_algos.context import Clock, OutOfTime, Stop
 from remat_algos.errors import BudgetError, GraphError, PlanError, ScheduleError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain
 from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as module
 from remat_algos.plan.portfolio import MAX_KEPT, NOT_TRIED, Portfolio
@@ -25,6 +24,7 @@ from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.candidates import Candidate, evaluated
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import Solver, any_graph, training_graph
+from remat_algos.zoo.random import chain
 
 GRAPH = differentiate(chain(12))
 

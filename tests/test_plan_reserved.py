@@ -17,8 +17,6 @@ from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanErr
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import layered_dag, u_shape
-from remat_algos.models.registry import build
 from remat_algos.plan import reserved_search
 from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
@@ -29,6 +27,8 @@ from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.text.units import exact_bytes, format_bytes
+from remat_algos.zoo.random import layered_dag, u_shape
+from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs
 
 pytestmark = pytest.mark.usefixtures("short_searches")

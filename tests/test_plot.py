@@ -27,7 +27,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.models.random import chain, layered_dag, u_shape
 from remat_algos.plan.frontier import Frontier, frontier
 from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
@@ -43,6 +42,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at, live_set
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.wording import shortened
+from remat_algos.zoo.random import chain, layered_dag, u_shape
 from tests.command_line import with_budget
 from tests.strategies import captured_graphs, graphs, orders, training_graphs
 
@@ -603,7 +603,7 @@ def test_no_window_manager_hears_of_a_picture():
     code = """
         import sys
         from remat_algos import plot
-        from remat_algos.models.random import chain
+        from remat_algos.zoo.random import chain
         for draw in (plot.graph, plot.memory, plot.schedule):
             draw(chain(3))
         print("matplotlib.pyplot" in sys.modules)

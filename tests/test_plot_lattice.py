@@ -16,7 +16,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import chain
 from remat_algos.plot.colours import BLUE, PALE, WHITE
 from remat_algos.plot.hasse import covers, places
 from remat_algos.plot.pictures.terms import TERMS, peaks_of_blocks
@@ -24,6 +23,7 @@ from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
+from remat_algos.zoo.random import chain
 from tests.strategies import graphs, lower_set_chains, training_graphs
 from tests.test_plot import legend, overlapping, rendered
 

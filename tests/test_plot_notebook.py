@@ -88,7 +88,7 @@ def test_a_plan_of_any_size_is_drawn():
 
 def test_a_plan_of_a_network_is_small_and_has_a_tooltip_for_each_step():
     """`remat solve model:resnet50` has 368 nodes; sharing a page takes no id, no style and no script."""
-    plan = ra.solve(ra.differentiate(ra.models.build("resnet50").graph), "50%", solver="greedy_remat")
+    plan = ra.solve(ra.differentiate(ra.zoo.build("resnet50").graph), "50%", solver="greedy_remat")
     text = plan._repr_html_()
     assert (plan.graph.n_nodes, len(text) < 60_000) == (368, True)
     assert text.count("<title>") == len(plan.schedule)

@@ -14,7 +14,6 @@ from remat_algos.effort import EFFORTS
 from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain, layered_dag
 from remat_algos.plan.compare import compare
 from remat_algos.plan.fit import fit
 from remat_algos.plan.frontier import frontier
@@ -23,6 +22,7 @@ from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.zoo.random import chain, layered_dag
 
 pytestmark = pytest.mark.usefixtures("short_searches")
 

@@ -22,8 +22,8 @@ from remat_algos.bounds.curve import bound_curve
 from remat_algos.context import Clock
 from remat_algos.executor.array_backend import backend
 from remat_algos.ir.labels import GradientNames
-from remat_algos.models.registry import build
 from remat_algos.solvers.registry import list_solvers
+from remat_algos.zoo.registry import build
 from tests.public import PUBLIC
 
 pytestmark = pytest.mark.usefixtures("short_searches")
@@ -115,8 +115,8 @@ class World:
             "Training": self.training,
             "OperationKind": ra.operations.operation_kind("Concat"),
             "Formula": ra.operations.operation_kind("Concat").formula,
-            "Layers": ra.models.Layers("small", ra.models.Settings()),
-            "Settings": ra.models.Settings(workspace=0),
+            "Layers": ra.zoo.Layers("small", ra.zoo.Settings()),
+            "Settings": ra.zoo.Settings(workspace=0),
             "SweepJob": ra.sweeps.SweepJob(self.graph, "100%", solver="no_remat"),
             "SweepResults": self.results,
         }

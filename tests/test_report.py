@@ -9,12 +9,12 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
-from remat_algos.models.random import layered_dag
 from remat_algos.plan.explain import explain
 from remat_algos.plot.stepping import report_page
 from remat_algos.plot.stepping.report_page import report
 from remat_algos.schedule.baseline import baseline
 from remat_algos.text.units import format_bytes
+from remat_algos.zoo.random import layered_dag
 from tests.small_graphs import small_graphs
 
 
@@ -68,7 +68,7 @@ def test_what_is_said_is_what_explain_and_the_plan_say(plan):
 
 
 def test_with_copies_the_page_has_the_engines():
-    graph = ra.differentiate(ra.models.build("unet", cost="roofline", batch=8).graph)
+    graph = ra.differentiate(ra.zoo.build("unet", cost="roofline", batch=8).graph)
     found = data_of(report(ra.solve(graph, "50%", link="pcie5", effort="fast")))["plans"][0]
     engines = found["engines"]
     assert engines["names"] == ["compute", "out", "in"]
@@ -103,7 +103,7 @@ def test_long_data_are_compressed(plan, monkeypatch):
 )
 def test_pages_of_networks_are_small(nodes, most_bytes):
     names = {368: "resnet50", 5_219: "densenet264"}
-    part = ra.models.build(names[nodes]).graph if nodes in names else layered_dag(nodes // 2, reach=100, seed=1)
+    part = ra.zoo.build(names[nodes]).graph if nodes in names else layered_dag(nodes // 2, reach=100, seed=1)
     graph = ra.differentiate(part)
     assert graph.n_nodes >= nodes
     page = report(ra.solve(graph, "50%", solver="chen_sqrt"))

@@ -24,10 +24,10 @@ from docs.reproductions.registry import get_page, list_papers, summary
 from remat_algos.context import Stop
 from remat_algos.errors import GraphError
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.random import chain
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 

@@ -30,11 +30,11 @@ from docs.reproductions.page import Figure
 from remat_algos import plot
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import parse_bytes
+from remat_algos.zoo.registry import build
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 

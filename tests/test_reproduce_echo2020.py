@@ -37,10 +37,10 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.labels import KEEP
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.methods.drop_cheap import MXNET_KEEPS
+from remat_algos.zoo.registry import build
 from tests.reproductions import quick_page
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"

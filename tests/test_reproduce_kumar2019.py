@@ -28,10 +28,10 @@ from docs.reproductions.kumar2019.trade import SHARES, recursion_limits, shortes
 from docs.reproductions.kumar2019.widths import TABLE_1, Width, Widths
 from remat_algos.context import Stop
 from remat_algos.errors import BudgetError, GraphError
-from remat_algos.models.random import chain
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
+from remat_algos.zoo.random import chain
 from tests.reproductions import quick_page
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reproductions"

@@ -37,13 +37,13 @@ from docs.reproductions.kusumoto2019.networks import (
 )
 from docs.reproductions.page import Figure
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_sets import single_boundary_chain
+from remat_algos.zoo.registry import build
 from tests.reproductions import quick_page
 from tests.strategies import training_graphs
 

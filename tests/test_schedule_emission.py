@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remat_algos.errors import ScheduleError
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.emission import emit
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
+from remat_algos.zoo.registry import build
 
 GRAPHS = {
     "sgd": build("feed_forward", depth=2, optimizer="sgd").graph,

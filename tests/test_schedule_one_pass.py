@@ -11,13 +11,13 @@ from remat_algos.bounds.live_sets import lowest_one_pass
 from remat_algos.bounds.memory import least_peak_bound, one_pass_bound
 from remat_algos.context import Clock
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import layered_dag
-from remat_algos.models.registry import build
 from remat_algos.schedule.annealing import SearchKernel
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.one_pass import lower_passes, lowest_pass
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.random import layered_dag
+from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.public import refusal
 from tests.strategies import graphs, training_graphs

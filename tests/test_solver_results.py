@@ -164,7 +164,7 @@ def test_record_a_tiny_graph(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr("tests.benchmarks.solver_results.BUDGETS", ("70%", "least"))
     monkeypatch.setattr("tests.benchmarks.solver_results.REPEATED", 1)
-    found = {"chain": lambda: ra.models.random.chain(4), "missing": missing}
+    found = {"chain": lambda: ra.zoo.random.chain(4), "missing": missing}
     file = tmp_path / "out.json"
     record(file, found, ["no_remat", "auto", "auto_fast"])
     assert "missing: left out, no such file" in capsys.readouterr().out
@@ -177,7 +177,7 @@ def test_record_a_tiny_graph(tmp_path, capsys, monkeypatch):
     refused = rows["no_remat", "70%", True]
     assert not refused["feasible"]
     assert refused["reached"] == base["peak"]
-    graph = ra.differentiate(ra.models.random.chain(4))
+    graph = ra.differentiate(ra.zoo.random.chain(4))
     for solver, effort in EFFORTS.items():
         plan, auto = ra.solve(graph, "70%", effort=effort), rows[solver, "70%", True]
         assert (auto["peak"], auto["compute"], auto["complete"]) == (plan.peak_memory, plan.simulation.compute, True)
@@ -188,7 +188,7 @@ def test_record_a_tiny_graph(tmp_path, capsys, monkeypatch):
 def test_single_solvers_run_on_some_of_the_graphs_without_a_time_limit(tmp_path, monkeypatch):
     limits = []
     monkeypatch.setattr(ra, "solve", refuse(limits))
-    found = {str(n): partial(ra.models.random.chain, n) for n in (3, 4)}
+    found = {str(n): partial(ra.zoo.random.chain, n) for n in (3, 4)}
     record(tmp_path / "out.json", found, ["exact_dp", "auto"], alone=["4"])
     rows = json.loads((tmp_path / "out.json").read_text())["rows"]
     assert {(row["graph"], row["solver"], row["polished"]) for row in rows} == {
@@ -212,7 +212,7 @@ def refuse(limits):
 def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkeypatch):
     limits = []
     monkeypatch.setattr(ra, "solve", refuse(limits))
-    record(tmp_path / "out.json", {"chain": lambda: ra.models.random.chain(16)}, ["exact_dp"])
+    record(tmp_path / "out.json", {"chain": lambda: ra.zoo.random.chain(16)}, ["exact_dp"])
     row = json.loads((tmp_path / "out.json").read_text())["rows"][0]
     assert (row["feasible"], row["reached"], row["reason"]) == (False, None, "too many lower sets")
     assert row["complete"]
@@ -220,19 +220,19 @@ def test_what_a_solver_cannot_serve_is_recorded_with_the_reason(tmp_path, monkey
 
 
 def test_a_failure_at_the_time_limit_is_not_complete():
-    graph = ra.differentiate(ra.models.random.chain(16))
+    graph = ra.differentiate(ra.zoo.random.chain(16))
     assert [result(graph, "no_remat", "50%", True, limit)["complete"] for limit in (1e-9, None)] == [False, True]
 
 
 def test_the_lowest_seconds_of_a_brief_solve_count(monkeypatch):
     clock = iter([0.0, 0.3, 1.0, 1.2, 2.0, 2.4, 3.0, 3.6])
     monkeypatch.setattr("time.process_time", lambda: next(clock))
-    graph = ra.differentiate(ra.models.random.chain(4))
+    graph = ra.differentiate(ra.zoo.random.chain(4))
     assert [result(graph, "no_remat", "least", True)["seconds"] for _ in range(2)] == [0.2, 0.6]
 
 
 def test_a_slow_solver_is_not_run_on_large_graphs(tmp_path):
-    found = {str(n): partial(ra.models.random.chain, n) for n in (3, 40)}
+    found = {str(n): partial(ra.zoo.random.chain, n) for n in (3, 40)}
     record(tmp_path / "out.json", found, ["exhaustive_lower_sets"])
     assert {row["graph"] for row in json.loads((tmp_path / "out.json").read_text())["rows"]} == {"3"}
 

@@ -14,7 +14,6 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
@@ -25,6 +24,7 @@ from remat_algos.solvers.methods.revolve import first_checkpoint, forward_runs, 
 from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.registry import default_solvers, list_candidates
 from remat_algos.solvers.task import Task
+from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.oracles import live_sets
 from tests.oracles.chains import every_figure, every_schedule, is_exact, recurrence

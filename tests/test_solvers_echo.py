@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.echo_choice import MODES, Choice, by_frontiers
+from remat_algos.zoo.registry import build
 from tests.echo_cases import (
     CASES,
     attention,

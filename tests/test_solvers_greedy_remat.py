@@ -12,7 +12,6 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
@@ -21,6 +20,7 @@ from remat_algos.solvers.methods import greedy_remat
 from remat_algos.solvers.ranking import pareto, rank
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.task import Task
+from remat_algos.zoo.registry import build
 from tests.ladders import ladder as two_rungs
 from tests.oracles import greedy as oracle
 from tests.oracles.greedy_of_the_paper import greedy_of_the_paper

@@ -12,7 +12,6 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.chain_program import LEVELS
@@ -20,6 +19,7 @@ from remat_algos.solvers.formula_chains import formula_frontier, least_budget, m
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family
 from remat_algos.text.units import exact_bytes
+from remat_algos.zoo.random import parallel_chains
 from tests.oracles import lower_sets as oracle
 from tests.strategies import differentiation, graphs, numbers, rows
 

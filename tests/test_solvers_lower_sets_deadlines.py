@@ -9,7 +9,6 @@ from remat_algos.context import Clock, OutOfTime
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import parallel_chains
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import simulate
@@ -20,6 +19,7 @@ from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import get_solver, list_candidates
 from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
+from remat_algos.zoo.random import parallel_chains
 from tests.strategies import training_graphs
 
 FORMULAS = ("exact_dp", "approximate_dp", "exhaustive_lower_sets")

@@ -19,8 +19,6 @@ from remat_algos.errors import BudgetError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import chain, layered_dag
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule import annealing
 from remat_algos.schedule.annealing import SearchKernel
@@ -33,6 +31,8 @@ from remat_algos.solvers.methods.search import ALONE, search
 from remat_algos.solvers.ranking import rank
 from remat_algos.solvers.registry import list_candidates
 from remat_algos.solvers.task import Task
+from remat_algos.zoo.random import chain, layered_dag
+from remat_algos.zoo.registry import build
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.benchmarks.optima import golden, graph_of
 from tests.oracles.plain import plain
@@ -559,7 +559,7 @@ def test_bad_numbers_of_moves_are_refused():
 
 SCHEDULE = """
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import layered_dag
+from remat_algos.zoo.random import layered_dag
 from remat_algos.plan.solve import solve
 graph = differentiate(layered_dag(40, width=8, seed=3))
 print(solve(graph, "80%", solver="search", seed=5, max_moves=30_000).schedule.order.tolist())

@@ -6,11 +6,11 @@ from remat_algos.bounds.compute import ComputeBound, closure_sides, overhead_bou
 from remat_algos.effort import FAST, Effort
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import chain
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.solvers.registry import list_candidates
+from remat_algos.zoo.random import chain
+from remat_algos.zoo.registry import build
 
 
 @pytest.fixture(scope="module")

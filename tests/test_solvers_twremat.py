@@ -15,7 +15,6 @@ from remat_algos.errors import ScheduleError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP
-from remat_algos.models.random import chain
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
@@ -29,6 +28,7 @@ from remat_algos.structure.elimination import elimination_of
 from remat_algos.structure.path_decomposition import PathDecomposition, greedy_layout
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.zoo.random import chain
 from tests.ladders import counterexample, ladder, skip_ladder, zigzag
 from tests.oracles import twremat as oracle
 from tests.oracles.revolve import least_ladder_compute

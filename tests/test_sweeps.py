@@ -21,7 +21,6 @@ import pytest
 import remat_algos as ra
 from remat_algos.context import Stop
 from remat_algos.errors import PlanError, SweepError
-from remat_algos.models.random import layered_dag
 from remat_algos.solvers.registry import SOLVERS as SOLVERS_KNOWN
 from remat_algos.solvers.registry import list_solvers, solver
 from remat_algos.sweeps import driver as driver_module
@@ -31,6 +30,7 @@ from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps.children import Child
 from remat_algos.sweeps.folder import Claims, SweepFolder
 from remat_algos.sweeps.results import COLUMNS, SweepResults
+from remat_algos.zoo.random import layered_dag
 
 LONG = "x{" * 3000
 CHAIN = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])

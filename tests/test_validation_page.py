@@ -10,8 +10,8 @@ from docs.zoo import SMALL
 from remat_algos import plot
 from remat_algos.executor import mixing_costs as costs_module
 from remat_algos.executor.mixing_costs import mixing_costs
-from remat_algos.models.registry import list_families
 from remat_algos.solvers.registry import list_solvers
+from remat_algos.zoo.registry import list_families
 from tests import cuda_stub
 from tests.benchmarks import gpu_validation
 from tests.benchmarks.occasion import Occasion

@@ -33,7 +33,7 @@ class Case:
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> case = Case.of("chain", 9, differentiate(chain(9)), ["chen_sqrt"])
     >>> case.unshared, case.peak("no_remat"), case.peak("chen_sqrt"), case.overhead("chen_sqrt")
     (18, 11, 7, 0.16)

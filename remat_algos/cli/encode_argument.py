@@ -57,8 +57,8 @@ def encoding_note(graph: ComputationGraph, bits: int) -> str:
 def _own_bits(source: str) -> int:
     """Bits of the dtype of a model; the default for a file."""
     from remat_algos.cost.shapes import element_bytes
-    from remat_algos.models.reference import is_reference
-    from remat_algos.models.registry import options_of, read_reference
+    from remat_algos.zoo.reference import is_reference
+    from remat_algos.zoo.registry import options_of, read_reference
 
     if not is_reference(source):
         return BITS

@@ -16,12 +16,12 @@ from remat_algos.executor.starting_values import Form, starting_values, token_ra
 from remat_algos.executor.views import view_gradient, viewed
 from remat_algos.executor.wiring import ArrayPlace, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.network import Network
-from remat_algos.models.options import offer
 from remat_algos.operations.formula import Call, Formula, Readable
 from remat_algos.operations.kind import formula_of
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.text.wording import quoted, shortened
+from remat_algos.zoo.network import Network
+from remat_algos.zoo.options import offer
 
 HALF = "float16"
 
@@ -75,7 +75,7 @@ class LayerOperators:
     --------
     >>> from remat_algos.executor.run import execute
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.models.registry import build
+    >>> from remat_algos.zoo.registry import build
     >>> network = build("lstm", batch=2, steps=2, depth=1, width=4, features=3, classes=5)
     >>> graph = differentiate(network.graph, parameter_gradients=True)
     >>> operators = LayerOperators(network, graph)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.ir.resident import ROLES
-from remat_algos.models.network import Network
 from remat_algos.operations.formula import Call
 from remat_algos.operations.kind import formula_of
 from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.zoo.network import Network
 
 Array = NDArray[np.generic]
 
@@ -53,7 +53,7 @@ def starting_values(network: Network, seed: int = 0) -> dict[str, Array]:
 
     Examples
     --------
-    >>> from remat_algos.models.registry import build
+    >>> from remat_algos.zoo.registry import build
     >>> values = starting_values(build("lstm", batch=2, steps=1, depth=1, width=4, features=3, classes=5))
     >>> values["lstm.layer0.input_weight"].shape, values["classifier.step0.target"].max() < 5
     ((16, 3), np.True_)
@@ -100,7 +100,7 @@ def token_ranges(network: Network) -> dict[str, range]:
 
     Examples
     --------
-    >>> from remat_algos.models.registry import build
+    >>> from remat_algos.zoo.registry import build
     >>> token_ranges(build("lstm", batch=2, steps=1, depth=1, width=4, features=3, classes=5))
     {'classifier.step0.target': range(0, 5)}
     """

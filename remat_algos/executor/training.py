@@ -17,11 +17,11 @@ from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.network import Network
 from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.wording import quoted, shortened
+from remat_algos.zoo.network import Network
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +53,7 @@ class Training:
 
         Examples
         --------
-        >>> from remat_algos.models.registry import build
+        >>> from remat_algos.zoo.registry import build
         >>> network = build("feed_forward", batch=2, depth=2, width=4)
         >>> train(network, steps=1).same_as(train(network, steps=1, seed=1))
         False
@@ -113,7 +113,7 @@ def train(
 
     Examples
     --------
-    >>> from remat_algos.models.registry import build
+    >>> from remat_algos.zoo.registry import build
     >>> losses = train(build("feed_forward", batch=4, depth=2, width=8, features=4), steps=3).losses
     >>> losses[0] > losses[1] > losses[2]
     True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from remat_algos.models.builder import broadcasts
 from remat_algos.operations.formula import Array, sum_to_shape
 from remat_algos.operations.layer import Shape
+from remat_algos.zoo.builder import broadcasts
 
 
 def viewed(array: Array, shape: Shape, xp: Any) -> Array:

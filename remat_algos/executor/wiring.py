@@ -14,13 +14,13 @@ from remat_algos.executor.starting_values import Form, resident_forms
 from remat_algos.executor.views import can_view
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.network import Network
-from remat_algos.models.optimizers import with_optimizer
 from remat_algos.operations.formula import Call
 from remat_algos.operations.kind import formula_of, operation_kind
 from remat_algos.operations.layer import Layer
 from remat_algos.operations.optimizers import optimizer_of
 from remat_algos.text.wording import shortened
+from remat_algos.zoo.network import Network
+from remat_algos.zoo.optimizers import with_optimizer
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
 OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}

@@ -26,12 +26,12 @@ from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
-from remat_algos.models.reference import is_reference
 from remat_algos.text.amounts import LONGEST
 from remat_algos.text.wording import counted, listed, quoted, shortened, shortened_path
+from remat_algos.zoo.reference import is_reference
 
 if TYPE_CHECKING:
-    from remat_algos.models.network import Network
+    from remat_algos.zoo.network import Network
 
 KINDS = ("nodes", "edges", "values")
 NAMED = 2  # nodes in a note
@@ -140,7 +140,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
         return network.graph, []
     file, dims = _split(path)
     if not os.path.lexists(file):
-        from remat_algos.models.registry import nearest_reference
+        from remat_algos.zoo.registry import nearest_reference
 
         if (near := nearest_reference(str(path))) is not None:
             raise GraphError(f"{shortened_path(path)}: there is no such file; did you mean {near}?")
@@ -162,7 +162,7 @@ def network_of(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | Non
         return None
     if nodes is not None:
         raise GraphError(f"{shortened(path)} has its own sizes; leave out the table of nodes {shortened_path(nodes)}")
-    from remat_algos.models.registry import build  # which imports all layers
+    from remat_algos.zoo.registry import build  # which imports all layers
 
     return build(path)
 

@@ -52,7 +52,7 @@ class Criterion:
 
         Examples
         --------
-        >>> from remat_algos.models.random import chain
+        >>> from remat_algos.zoo.random import chain
         >>> type(Criterion.of(chain(3), "cupy_pool")).__name__, Criterion.of(chain(3), "arena", alignment=64).options
         ('ReservedCriterion', {'alignment': 64, 'seed': 0})
         """

@@ -146,7 +146,7 @@ def fit(
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> found = fit(lambda depth: differentiate(chain(depth)), 9, solvers=["no_remat", "chen_sqrt"])
     >>> [(entry.solver, entry.value, entry.plan.peak_memory) for entry in found]
     [('no_remat', 7, 9), ('chen_sqrt', 19, 9)]

@@ -100,7 +100,7 @@ class Request:
 
         Examples
         --------
-        >>> from remat_algos.models.random import chain
+        >>> from remat_algos.zoo.random import chain
         >>> request = Request.of(chain(3), "50%", effort="fast")
         >>> request.name, str(request.budget), request.polish
         ('auto', 'memory 50%', True)

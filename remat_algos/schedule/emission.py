@@ -55,7 +55,7 @@ def emit(graph: ComputationGraph, order: Order) -> Schedule:
     --------
     Node 12 changes the weight of the last layer, which node 8, the gradient of its bias, still reads.
 
-    >>> from remat_algos.models.registry import build
+    >>> from remat_algos.zoo.registry import build
     >>> graph = build("feed_forward", depth=1, optimizer="sgd").graph
     >>> emit(graph, [0, 1, 2, 3, 4, 5, 6, 7, 12, 8, 9, 10, 11, 13, 14, 15]).order.tolist()[7:]
     [7, 8, 12, 9, 10, 11, 13, 14, 15]

@@ -74,7 +74,7 @@ def main(arguments=None):
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="write docs/sweeps.md")
     given, where = parser.parse_args(arguments), Occasion.now()
-    graph = ra.differentiate(ra.models.build(given.model).graph)
+    graph = ra.differentiate(ra.zoo.build(given.model).graph)
     seconds = workers(graph, given.budget, given.rounds, given.moves, given.repeats)
     one, two = (statistics.median(each) for each in seconds.values())
     rounds = island_seconds(graph, given.budget, 8, given.rounds, given.moves)

@@ -18,10 +18,10 @@ from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.offsets import pack
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build, list_models
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.sweeps.jobs import list_jobs
+from remat_algos.zoo.registry import build, list_models
 from tests.benchmarks.occasion import RESULTS as FOLDER
 from tests.benchmarks.occasion import Occasion
 from tests.benchmarks.swept import swept

@@ -154,7 +154,7 @@ ROWS = (
 
 def zoo_rows() -> tuple[Row, ...]:
     """Every network of the zoo at half the memory, and at a quarter or a little above its floor."""
-    networks = ra.models.list_models()
+    networks = ra.zoo.list_models()
     return (
         *(Row(name, 50, slow=True) for name in networks if name not in SEVENTEEN),
         *(Row(name, LOWEST_SHARE, slow=True, above_floor=True) for name in networks),
@@ -204,13 +204,13 @@ def graph_named(name: str) -> ra.ComputationGraph:
     """A network with its gradients, or a layered graph as it is."""
     if name in LAYERED:
         return layered_graph(*LAYERED[name])
-    return ra.differentiate(ra.models.build(name).graph)
+    return ra.differentiate(ra.zoo.build(name).graph)
 
 
 @functools.cache
 def warm_up() -> None:
     """Load the kernels."""
-    ra.solve(ra.differentiate(ra.models.random.layered_dag(30, seed=0)), "80%")
+    ra.solve(ra.differentiate(ra.zoo.random.layered_dag(30, seed=0)), "80%")
 
 
 def limit_of(row: Row, graph: ra.ComputationGraph) -> int:
@@ -386,7 +386,7 @@ def sums(records: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
         yield figure("sums", "mean of their bounds", round(bound, 3), "%")
         near = sum(record["gap"] <= NEAR for record in half)
         yield figure("sums", f"of these at most {NEAR} points above their bound", near, "", 15, at_least=True)
-    networks = ra.models.list_models()
+    networks = ra.zoo.list_models()
     for ending, budget in (("50%", "50 %"), (f"{LOWEST_SHARE}%-or-floor", f"{LOWEST_SHARE} % or 1.1 times the floor")):
         zoo = [by_row[f"{network}-{ending}"] for network in networks if f"{network}-{ending}" in by_row]
         if len(zoo) < len(networks):

@@ -124,11 +124,11 @@ def _file(path: Path) -> Build:
 
 
 def _model(name: str) -> Build:
-    return lambda: ra.models.build(name).graph
+    return lambda: ra.zoo.build(name).graph
 
 
 def _layered(n_nodes: int) -> Build:
-    return lambda: ra.models.random.layered_dag(n_nodes, seed=0)
+    return lambda: ra.zoo.random.layered_dag(n_nodes, seed=0)
 
 
 # record
@@ -155,7 +155,7 @@ def record(
     ways, limits = ((True, False), SLOW) if alone is None else ((True,), {})
     sizes: dict[str, Row] = {}
     rows: list[Row] = []
-    warm_up = ra.differentiate(ra.models.random.chain(8))  # which every solver serves
+    warm_up = ra.differentiate(ra.zoo.random.chain(8))  # which every solver serves
     for solver in solvers:
         for budget in ("50%", LEAST):
             _solved(warm_up, solver, budget, True, None)

@@ -21,9 +21,9 @@ from pathlib import Path
 from statistics import median
 
 import remat_algos as ra
-from remat_algos.models.random import layered_dag
 from remat_algos.sweeps.folder import SweepFolder
 from remat_algos.text.wording import counted
+from remat_algos.zoo.random import layered_dag
 from tests.benchmarks.occasion import Occasion
 from tests.benchmarks.page import line, placed
 
@@ -40,7 +40,7 @@ ALONE = """
 import sys, remat_algos as ra
 from remat_algos.context import use_cores
 use_cores(1)
-graph = ra.differentiate(ra.models.build("resnet50").graph)
+graph = ra.differentiate(ra.zoo.build("resnet50").graph)
 for seed in map(int, sys.argv[1:]):
     ra.solve(graph, "50%", solver="search", effort="fast", raw=True, seed=seed)
 """

@@ -7,8 +7,8 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.bounds.compute import overhead_bound
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.zoo.registry import build
 
 OVERHEADS = {  # that are to be proved, in per cent of one pass
     ("resnet50", 80): 0.129,

@@ -6,9 +6,9 @@ import os
 import pytest
 
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.echo_choice import MODES
+from remat_algos.zoo.registry import build
 from tests.echo_cases import echoed
 
 PAPER = {"echo2020, on each of its models:": "less than 300 ms"}

@@ -5,7 +5,7 @@ import tracemalloc
 
 from remat_algos.formats.graph_files import read_graph, write_graph
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.random import layered_dag
+from remat_algos.zoo.random import layered_dag
 
 CORES = os.cpu_count()
 

@@ -10,12 +10,12 @@ import pytest
 
 from remat_algos.context import Clock
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import parallel_chains
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.chain_program import ChainProgram
 from remat_algos.solvers.formula_chains import formula_frontier, least_budget
 from remat_algos.structure.lower_set_families import lower_set_family
+from remat_algos.zoo.random import parallel_chains
+from remat_algos.zoo.registry import build
 
 NETWORKS = ("vgg19", "resnet50", "resnet152", "densenet161", "googlenet", "unet", "pspnet")
 BY_FORMULAS = {"keep_last": False, "lazy": False, "strategy": "time", "raw": True}

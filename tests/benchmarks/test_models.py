@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from remat_algos.models.registry import build
+from remat_algos.zoo.registry import build
 
 BUILT = {
     "resnet of 20,000 operations": ("resnet", {"stages": (200, 400, 1200, 200)}),

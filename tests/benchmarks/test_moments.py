@@ -9,8 +9,8 @@ import pytest
 import remat_algos as ra
 from remat_algos.bounds.compute import overhead_bound
 from remat_algos.bounds.moments import choose_moments, moment_bound
-from remat_algos.models.registry import build
 from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.zoo.registry import build
 
 ONE_MOMENT = {  # overheads that are to be proved at the node of the closure bound, in per cent of one pass
     ("vit_b_16", 25): 14.709,

@@ -7,8 +7,8 @@ import pytest
 
 from remat_algos.allocate.pools import cuda_caching, cupy_pool
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain
 from remat_algos.schedule.simulation import simulate
+from remat_algos.zoo.random import chain
 
 CORES = os.cpu_count()
 

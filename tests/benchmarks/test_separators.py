@@ -10,7 +10,6 @@ from remat_algos.kernels.twremat import PLAIN
 
 from remat_algos.formats.pace import read_gr
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.polishing import polish
@@ -21,6 +20,7 @@ from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.zoo.registry import build
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed (extra graphs)")
 TRANSFORMER = "model:transformer_base?granularity=primitive&optimizer=adam"

@@ -5,10 +5,10 @@ import os
 import pytest
 
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain, layered_dag
-from remat_algos.models.registry import build
 from remat_algos.plan.solve import solve
 from remat_algos.solvers.registry import default_solvers
+from remat_algos.zoo.random import chain, layered_dag
+from remat_algos.zoo.registry import build
 
 GRAPHS = {
     "chain of 1,000 nodes": (lambda: chain(1000), "20%"),

@@ -8,7 +8,7 @@ import pytest
 
 from remat_algos.formats.graph_files import write_graph
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.models.random import chain, layered_dag
+from remat_algos.zoo.random import chain, layered_dag
 
 COMMANDS = {
     "help": ["--help"],

@@ -14,8 +14,8 @@ from threading import Thread
 import pytest
 
 import remat_algos as ra
-from remat_algos.models.random import layered_dag
 from remat_algos.plot.stepping.report_page import report
+from remat_algos.zoo.random import layered_dag
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -74,11 +74,11 @@ def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     chain = ra.differentiate(ra.ComputationGraph.from_edges([(f"n{i}", f"n{i + 1}") for i in range(9)], memory=1000))
     (folder / "chain.html").write_text(report(ra.solve(chain, "60%"), title="a chain"), encoding="utf-8")
-    net = ra.differentiate(ra.models.build("unet", cost="roofline", batch=8).graph)
+    net = ra.differentiate(ra.zoo.build("unet", cost="roofline", batch=8).graph)
     plan = ra.solve(net, "50%", link="pcie5", effort="fast")
     (folder / "copies.html").write_text(report(plan), encoding="utf-8")
     (folder / "simulation.html").write_text(report(plan.simulation), encoding="utf-8")
-    net = ra.differentiate(ra.models.build("resnet50").graph)
+    net = ra.differentiate(ra.zoo.build("resnet50").graph)
     (folder / "resnet50.html").write_text(report(ra.solve(net, "50%", solver="chen_sqrt")), encoding="utf-8")
     large = ra.differentiate(layered_dag(1_000, reach=100, seed=1))
     page = report(ra.solve(large, "70%", solver="greedy_remat"))

@@ -121,7 +121,7 @@ VALID = {
     "results": lambda: worlds()[0].results,
     "rows": lambda: [0, len(worlds()[0].family) - 1],
     "scale": lambda: 1,
-    "settings": lambda: ra.models.Settings(),
+    "settings": lambda: ra.zoo.Settings(),
     "step": lambda: 0,
     "subjects": lambda: {"a": worlds()[0].plan},
     "tables": lambda: named_tables([("a", "b")], ["a", "b"], {"memory": [1, 1], "compute": [1, 1]}),

@@ -5,7 +5,7 @@ Nothing has a lower peak than the budget "least", and where nothing fits its pla
 
 import remat_algos as ra
 from remat_algos.context import Stop
-from remat_algos.models.random import layered_dag
+from remat_algos.zoo.random import layered_dag
 from tests.benchmarks.layered_graphs import layered_graph
 from tests.fuzz.graphs import EXPONENTIAL, Call, Request, Subject, check_plan, fits, outcome, random_budget
 from tests.fuzz.random_graphs import random_graph

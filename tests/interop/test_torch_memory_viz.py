@@ -15,7 +15,7 @@ import remat_algos as ra  # noqa: E402
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """A plan with recomputation, and its snapshot as read from the file."""
-    graph = ra.differentiate(ra.models.build("vgg16").graph)
+    graph = ra.differentiate(ra.zoo.build("vgg16").graph)
     plan = ra.solve(graph, "80%", solver="chen_sqrt", allocator="arena")
     file = tmp_path_factory.mktemp("snapshot") / "plan.pickle"
     plan.save(file, "snapshot")

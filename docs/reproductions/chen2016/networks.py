@@ -13,8 +13,8 @@ from docs.reproductions.quick import as_reference
 from remat_algos.context import Progress
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.families.resnet import stage_depths
-from remat_algos.models.registry import build
+from remat_algos.zoo.families.resnet import stage_depths
+from remat_algos.zoo.registry import build
 
 Solvers = Mapping[str, tuple[str, Mapping[str, Any]]]
 DROP, SUBLINEAR, RECURSIVE = "drop bn-relu", "sublinear plan", "recursive plan"

@@ -48,7 +48,7 @@ class Allocated:
     Examples
     --------
     >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> plans = Allocated.of(Case.of("chain", 9, differentiate(chain(9)), ["chen_sqrt"]))
     >>> dict(plans.memory)
     {'no optimization': 18, 'in-place': 18, 'sharing': 11, 'chen_sqrt': 7}

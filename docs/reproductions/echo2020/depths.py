@@ -11,7 +11,7 @@ from docs.reproductions.echo2020.runs import BASELINE, STRATEGIES, run
 from docs.reproductions.page import Table
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
-from remat_algos.models.registry import get_family
+from remat_algos.zoo.registry import get_family
 
 MAX_BATCH, MAX_LAYERS, MAX_DEPTH = 512, 40, 600
 PUBLISHED_DEPTHS = (50, 101, 152, 200)

@@ -12,7 +12,7 @@ from docs.reproductions.echo2020.runs import BASELINE, ECHO, NetworkRuns
 from docs.reproductions.page import Table
 from remat_algos.cost.devices import get_device
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
+from remat_algos.zoo.registry import build
 
 SIDES = (64, 128)  # of the square tiles of a product that one multiprocessor computes at a time
 RESNET_50 = Workload(

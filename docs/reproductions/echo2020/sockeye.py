@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from remat_algos.models.builder import Tensor
-from remat_algos.models.layers import Layers
-from remat_algos.models.network import Network
-from remat_algos.models.settings import Settings
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.network import Network
+from remat_algos.zoo.settings import Settings
 
 
 def sockeye_transformer(

@@ -35,7 +35,7 @@ from docs.reproductions.page import Figure, Filling, Page, Table, gigabytes, in_
 from docs.reproductions.quick import quick_page
 from remat_algos.context import Progress
 from remat_algos.cost.devices import get_device
-from remat_algos.models.registry import build
+from remat_algos.zoo.registry import build
 
 AS_PUBLISHED = replace(TRANSFORMER, make=partial(build, "transformer_base"))
 SHORT = "800 frames"

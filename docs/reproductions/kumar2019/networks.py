@@ -6,7 +6,7 @@ import numpy as np
 
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
+from remat_algos.zoo.registry import build
 
 RESNET = "model:resnet?depth={}&optimizer=momentum"
 FFN = "model:feed_forward?depth={}&batch=16384&optimizer=sgd"

@@ -9,9 +9,9 @@ from typing import Any
 from docs.reproductions.page import Table
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
 from remat_algos.structure.treewidth import width_bounds
 from remat_algos.structure.undirected import UndirectedGraph
+from remat_algos.zoo.registry import build
 
 TABLE_1: dict[str, tuple[tuple[int, int, int] | None, str, str]] = {  # nodes, edges, width in the paper; ours
     "ResNet200": ((17_705, 27_312, 11), "model:resnet?depth=200&", "momentum"),
@@ -40,7 +40,7 @@ class Width:
 
     Examples
     --------
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> str(Width.of(chain(5))), str(Width(9, 20, 5, 4))
     ('1', '4-5')
     """

@@ -14,7 +14,6 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.models.registry import build
 from remat_algos.operations.kind import operation_kind
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
@@ -26,6 +25,7 @@ from remat_algos.solvers.ranking import pareto
 from remat_algos.solvers.task import Task
 from remat_algos.structure.lower_set_families import lower_set_family
 from remat_algos.structure.lower_sets import LowerSets, single_boundary_chain
+from remat_algos.zoo.registry import build
 
 COUNTED: Mapping[str, Any] = {"dropout": "single", "counting": "paper", "cost": "paper"}
 
@@ -79,7 +79,7 @@ class CanonicalPlan:
 
     Examples
     --------
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> graph = differentiate(chain(4))
     >>> plan = CanonicalPlan(graph, single_boundary_chain(graph))
     >>> plan.peak, plan.peak_without_liveness(graph), plan.formula_overhead
@@ -131,7 +131,7 @@ class Planner:
 
     Examples
     --------
-    >>> from remat_algos.models.random import chain
+    >>> from remat_algos.zoo.random import chain
     >>> planner = Planner(differentiate(chain(9)))
     >>> budget = planner.least_budget("pruned")
     >>> budget == planner.least_budget("exact") == planner.plan("exact", "time").chain.peak(planner.graph)

@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
     from remat_algos.context import Stop
-    from remat_algos.models.reference import PREFIX
-    from remat_algos.models.registry import read_reference
     from remat_algos.plan.fit import fit
+    from remat_algos.zoo.reference import PREFIX
+    from remat_algos.zoo.registry import read_reference
 
     refused: dict[int, str] = {}
     budget, solvers, link = _budget(arguments), solvers_of(arguments.solver, auto=True), link_of(arguments)
@@ -110,7 +110,7 @@ def _budget(arguments: argparse.Namespace) -> Budget:
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
     """The values to try; None for every number."""
-    from remat_algos.models.registry import get_family
+    from remat_algos.zoo.registry import get_family
 
     _check_vary(arguments.vary, model, options)
     values = get_family(model).values(arguments.vary, model, options)
@@ -137,7 +137,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
     """Check that the varied option is a number of the model, and that nothing else sets it."""
     from difflib import get_close_matches
 
-    from remat_algos.models.registry import options_of
+    from remat_algos.zoo.registry import options_of
 
     known = options_of(model)
     numbers = [name for name, option in known.items() if option.own and option.kind.startswith("int")]
@@ -169,7 +169,7 @@ def _builder(
     """
     from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
-    from remat_algos.models.registry import build
+    from remat_algos.zoo.registry import build
 
     of_parameters = bool(bits) and options.get("parameter_gradients") is True
     own = {"parameter_gradients": False} if of_parameters else {}

@@ -14,9 +14,9 @@ from remat_algos.cli.output import add_json, print_json, print_table, print_text
 from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
-    from remat_algos.models.network import Network
-    from remat_algos.models.reference import Option
-    from remat_algos.models.registry import Family
+    from remat_algos.zoo.network import Network
+    from remat_algos.zoo.reference import Option
+    from remat_algos.zoo.registry import Family
 
 HELP = "list the built-in models (model:NAME) with their sizes and options; export writes one to a file"
 EXPORT = "export"
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _list(arguments: argparse.Namespace) -> ExitCode:
-    from remat_algos.models.registry import get_family
+    from remat_algos.zoo.registry import get_family
 
     chosen = list(_chosen(arguments.names))
     built = [(family, name, *_built(name)) for family, name in chosen]
@@ -71,7 +71,7 @@ def _list(arguments: argparse.Namespace) -> ExitCode:
 
 def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
     """The named families and models, each once; all if none is named."""
-    from remat_algos.models.registry import get_family, list_families
+    from remat_algos.zoo.registry import get_family, list_families
 
     seen: set[str] = set()
     for name in names or [family.name for family in list_families()]:
@@ -84,7 +84,7 @@ def _chosen(names: Sequence[str]) -> Iterator[tuple[Family, str]]:
 
 def _built(name: str) -> tuple[int | None, Network]:
     """A model with its default options, and its batch."""
-    from remat_algos.models.registry import build, options_of
+    from remat_algos.zoo.registry import build, options_of
 
     options = options_of(name)
     return options["batch"].default if "batch" in options else None, build(name)
@@ -100,7 +100,7 @@ def _row(family: Family, name: str, batch: int | None, network: Network) -> tupl
 
 
 def _record(family: Family, name: str, batch: int | None, network: Network) -> dict[str, Any]:
-    from remat_algos.models.registry import options_of
+    from remat_algos.zoo.registry import options_of
 
     return {
         "family": family.name,
@@ -118,7 +118,7 @@ def _record(family: Family, name: str, batch: int | None, network: Network) -> d
 
 
 def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
-    from remat_algos.models.registry import options_of
+    from remat_algos.zoo.registry import options_of
 
     options = [option for option in options_of(model).values() if option.own == own]
     return [(option.name, option.written, option.allowed) for option in options]
@@ -130,8 +130,8 @@ def _option_rows(model: str, own: bool) -> list[tuple[str, str, str]]:
 def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     """Read the options of the model named in the words, build it, write it."""
     from remat_algos.formats.graph_files import files_written
-    from remat_algos.models.reference import split_reference, write_reference
-    from remat_algos.models.registry import build, options_of
+    from remat_algos.zoo.reference import split_reference, write_reference
+    from remat_algos.zoo.registry import build, options_of
 
     named = _named(words)
     options = options_of(split_reference(named)[0]) if named is not None else {}
@@ -156,8 +156,8 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
 
 def _named(words: Sequence[str]) -> str | None:
     """The word that names a model or a family, else the first that is not an option."""
-    from remat_algos.models.reference import PREFIX
-    from remat_algos.models.registry import list_families, list_models
+    from remat_algos.zoo.reference import PREFIX
+    from remat_algos.zoo.registry import list_families, list_models
 
     known = {*list_models(), *(family.name for family in list_families())}
     plain = [

@@ -1,0 +1,426 @@
+"""`Builder`: a network, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.cost.compute import compute_costs
+from remat_algos.cost.shapes import element_bytes, tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int64
+from remat_algos.ir.backward import Backward
+from remat_algos.ir.csr import from_lists, indptr_of
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.edges import unread_first_values
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.operations.kind import OperationKind, operation_kind
+from remat_algos.operations.layer import Layer, Shape, Tensor
+from remat_algos.operations.optimizers import optimizer_of
+from remat_algos.text.amounts import Reading, cost_of, size_of
+from remat_algos.text.decimals import whole_bytes
+from remat_algos.text.wording import quoted, shortened
+from remat_algos.zoo.contraction import contract
+from remat_algos.zoo.names import Names
+from remat_algos.zoo.network import Network
+from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.settings import Settings
+
+NO_GRADIENT = -1
+WHOLE = (int, np.integer)
+
+
+class ExtraValue(NamedTuple):
+    """A value of an operation beside its first one.
+
+    Parameters
+    ----------
+    name : str
+        Suffix to the name of the node.
+    shape : tuple of int
+    dtype : str
+    gradient : bool
+        True if it has one, like the parts of a split; else only the gradient of its node reads it.
+    effect : bool
+        True if it represents a change of a resident: an output of shape (0,).
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+    gradient: bool = False
+    effect: bool = False
+
+
+class Builder(Names):
+    """Collects operations; `network` builds the graph.
+
+    Parameters
+    ----------
+    model : str
+        Name of the network.
+    settings : Settings
+
+    Examples
+    --------
+        x -> relu -> loss
+
+    >>> net = Builder("small", Settings())
+    >>> x = net.input("x", (8, 16))
+    >>> y = net.run("ReLU", [x], x.shape, name="relu", flops=128)
+    >>> loss = net.run("Sum", [y], (), name="loss", flops=128)
+    >>> net.network().graph.memory.tolist()
+    [512, 4]
+    """
+
+    @checked_arguments
+    def __init__(self, model: str, settings: Settings) -> None:
+        super().__init__(model)
+        self.settings = settings
+        self.workspace_limit = settings.workspace_limit
+        self._several = settings.several_values
+        self.layers: list[Layer] = []
+        self.parameter_shapes: dict[str, Shape] = {}
+        self._views: dict[str, str] = {}
+        self._value_names: dict[int, str] = {}
+        self._names_of: list[str] = []  # of each value
+        self._memory: list[int] = []
+        self._grad_memory: list[int] = []
+        self._effects: list[int] = []
+        self._value_counts: list[int] = []
+        self._reads: list[list[int]] = []
+        self._saved: list[list[int]] = []
+        self._resident_reads: list[list[int]] = []
+        self._workspace: list[int] = []
+        self._grad_workspace: list[int] = []
+        self._once: list[bool] = []
+        self._residents: list[tuple[str, int, str]] = []
+
+    # ---------------------------------------------------------------- residents and views
+
+    def input(self, name: str, shape: Shape, dtype: str | None = None) -> Tensor:
+        """A resident that the user provides.
+
+        Raises
+        ------
+        GraphError
+            If a length is not positive.
+        """
+        return self._resident(self.named(name), shape, dtype or self.settings.dtype, "input")
+
+    def parameter(self, name: str, shape: Shape) -> Tensor:
+        """A resident that is learned, of the dtype of the model; `name` is a full one.
+
+        Raises
+        ------
+        GraphError
+            If the name is in use, or a length is not positive.
+        """
+        parameter = self._resident(self._claim(name), shape, self.settings.dtype, "parameter")
+        self.parameter_shapes[name] = shape
+        return parameter
+
+    def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
+        """A resident that is carried over between training steps; `name` is a full one.
+
+        Raises
+        ------
+        GraphError
+            If the name is in use, or a length is not positive.
+        """
+        return self._resident(self._claim(name), shape, dtype, "state")
+
+    def _resident(self, name: str, shape: Shape, dtype: str, role: str) -> Tensor:
+        if min(shape, default=1) < 1:
+            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give lengths of 1 or more")
+        self._residents.append((name, self._bytes(name, shape, dtype), role))
+        self._used.add(name)
+        return Tensor(-len(self._residents), shape, dtype)
+
+    def view(self, x: Tensor, *shape: int, name: str = "view") -> Tensor:
+        """A value seen in another shape, in part, or repeated along lengths of 1: no node, no bytes.
+
+        Raises
+        ------
+        GraphError
+            If it has more elements for another reason, or a length is not positive.
+        """
+        full = self.named(name)
+        more = self._bytes(full, shape, x.dtype) > tensor_bytes(x.shape, x.dtype)
+        if min(shape, default=1) < 1 or (more and not broadcasts(x.shape, shape)):
+            raise GraphError(
+                f"{self.model}: {shortened(full)} shows {x.shape} as {quoted(shape)}; "
+                "give no more elements than there are"
+            )
+        self._views[full] = self._names_of[x.value] if x.value >= 0 else self._residents[-1 - x.value][0]
+        return Tensor(x.value, shape, x.dtype)
+
+    # ---------------------------------------------------------------- operations
+
+    def run(self, op: str, reads: Sequence[Tensor], shape: Shape, **work: Any) -> Tensor:
+        """Add an operation and return its first value; see `run_all`."""
+        return self.run_all(op, reads, shape, **work)[0]
+
+    def run_all(
+        self,
+        op: str,
+        reads: Sequence[Tensor],
+        shape: Shape,
+        *,
+        name: str = "",
+        extra: Sequence[ExtraValue] = (),
+        saves: Sequence[Tensor] | None = None,
+        elements: int = 0,
+        macs: int = 0,
+        flops: int = 0,
+        bytes_moved: int | float | str | None = None,
+        workspace: int | float | str = 0,
+        grad_workspace: int | float | str = 0,
+        once: bool = False,
+        gradient: bool = True,
+        dtype: str | None = None,
+        **attributes: Any,
+    ) -> list[Tensor]:
+        """Add an operation.
+
+        Parameters
+        ----------
+        op : str
+            Its kind, as `operations` has it.
+        reads : sequence of Tensor
+            Values and residents, in argument order; repeated ones are read once.
+        shape : tuple of int
+            Shape of its first value.
+        name : str
+            A full name (`named`); by default one made of `op`.
+        extra : sequence of ExtraValue
+            Values beside the first; those without a gradient are left out where `counting` is "paper".
+        saves : sequence of Tensor, optional
+            Reads that the gradient needs; by default those of `operations`.
+        elements : int
+            Number of elements, each at the `flops` of its kind.
+        macs, flops : int
+            Multiply-adds, and floating-point operations beside these: two for each multiply-add, and those of elements.
+        bytes_moved : int, float or str, optional
+            By default all its reads and values.
+        workspace, grad_workspace : int, float or str
+            Scratch bytes of it and of its gradient, as numbers or as text such as "4MiB".
+        once : bool
+            If True, it must not run a second time.
+        gradient : bool
+            True if the first value has one; only floating-point values have.
+        dtype : str, optional
+            Type of the first value; by default that of the model.
+        **attributes
+            Attributes of the `Layer`.
+
+        Returns
+        -------
+        list of Tensor
+            The first value, then the extra ones.
+        """
+        name = name or self.named(op.lower())
+        kind = operation_kind(op)
+        if not self._several:
+            extra = [value for value in extra if value.gradient]
+        values = self._values(name, shape, dtype or self.settings.dtype, gradient, extra)
+        read = list(dict.fromkeys([x.value for x in reads if x.value >= 0]))
+        residents = sorted({-1 - x.value for x in reads if x.value < 0})
+        self._reads.append(read)
+        self._resident_reads.append(residents)
+        self._saved.append(self._saved_by(kind, read, saves, values, extra))
+        self._workspace.append(self._amount(name, "workspace", workspace, size_of))
+        self._grad_workspace.append(self._amount(name, "grad_workspace", grad_workspace, size_of))
+        self._once.append(once)
+        elements = self._amount(name, "elements", elements, cost_of)
+        macs, flops = self._amount(name, "macs", macs, cost_of), self._amount(name, "flops", flops, cost_of)
+        if bytes_moved is not None:
+            bytes_moved = self._amount(name, "bytes_moved", bytes_moved, size_of)
+        else:
+            moved = [self._memory[x] for x in read] + [self._residents[r][1] for r in residents]
+            bytes_moved = sum(moved) + sum(self._memory[values[0].value :])
+        self.layers.append(
+            Layer(
+                name,
+                op,
+                self._block[-1],
+                tuple([x.shape for x in values]),
+                tuple([x.dtype for x in values]),
+                tuple([self._residents[r][0] for r in residents if self._residents[r][2] == "parameter"]),
+                macs,
+                2 * macs + flops + elements * (kind.flops if kind is not None else 1),
+                bytes_moved,
+                attributes,
+                tuple(reads),
+            )
+        )
+        return values
+
+    def _amount(self, name: str, what: str, entry: Any, read: Reading) -> int:
+        """Bytes, rounded up, or a whole count."""
+        if type(entry) is int:
+            return entry
+        try:
+            amount = read(entry)
+        except ValueError as error:
+            raise GraphError(f"{self.model}: {what} of {shortened(name)}: {error}") from error
+        if read is cost_of and amount % 1:
+            raise GraphError(f"{self.model}: {what} of {shortened(name)} is {shortened(amount)}; give a whole number")
+        return whole_bytes([amount], f"{self.model}: {what} of {name}")[0]
+
+    def _values(self, name: str, shape: Shape, dtype: str, gradient: bool, extra: Sequence[ExtraValue]) -> list[Tensor]:
+        values = [self._value(name, shape, dtype, gradient)]
+        for value in extra:
+            full = self._unique(f"{name}.{value.name}")
+            self._value_names[len(self._memory)] = full
+            if value.effect:
+                self._effects.append(len(self._memory))
+            values.append(self._value(full, value.shape, value.dtype, value.gradient))
+        self._value_counts.append(len(values))
+        return values
+
+    def _value(self, name: str, shape: Shape, dtype: str, gradient: bool) -> Tensor:
+        size = self._bytes(name, shape, dtype)
+        self._names_of.append(name)
+        self._used.add(name)
+        self._memory.append(size)
+        self._grad_memory.append(size if gradient and "float" in dtype else NO_GRADIENT)
+        return Tensor(len(self._memory) - 1, shape, dtype)
+
+    def _bytes(self, name: str, shape: Shape, dtype: str) -> int:
+        size = tensor_bytes(shape, dtype)
+        if not isinstance(size, WHOLE):
+            raise GraphError(f"{self.model}: {shortened(name)} has shape {shape}; give whole numbers")
+        return size
+
+    def _saved_by(
+        self,
+        kind: OperationKind | None,
+        read: list[int],
+        saves: Sequence[Tensor] | None,
+        values: Sequence[Tensor],
+        extra: Sequence[ExtraValue],
+    ) -> list[int]:
+        """Values that the gradient reads, by id."""
+        if kind is None:
+            inputs = output = True
+        else:
+            inputs, output = kind.saved(alone=not self._several)
+        saved = read if inputs else []
+        if saves is not None and self._several:
+            chosen = [x.value for x in saves]
+            saved = [x for x in read if x in chosen]
+        if output:
+            saved = [*saved, values[0].value]
+        if not extra:
+            return saved
+        pairs = zip(values[1:], extra, strict=True)
+        return saved + [x.value for x, f in pairs if not (f.gradient or f.effect)]
+
+    # ---------------------------------------------------------------- the network
+
+    def network(self) -> Network:
+        """Build the network at the granularity and with the gradients of the settings.
+
+        Raises
+        ------
+        GraphError
+            If there is no operation.
+        """
+        if not self.layers:
+            raise GraphError(f"{self.model}: the network has no operation; add one")
+        graph = self._graph()
+        if self.settings.granularity == "layer":
+            graph = contract(graph, [layer.block for layer in self.layers])
+        if self.settings.parameter_gradients or self.settings.optimizer != "none":
+            graph = differentiate(graph, parameter_gradients=True)
+        if self.settings.optimizer != "none":
+            graph = with_optimizer(
+                graph, self.settings.optimizer, primitive=self.settings.primitive, cost=self._update_cost
+            )
+        return Network(self.model, graph, tuple(self.layers), dict(self.parameter_shapes))
+
+    def _graph(self) -> ComputationGraph:
+        ops = tuple(layer.op for layer in self.layers)
+        flops, moved = [layer.flops for layer in self.layers], [layer.bytes_moved for layer in self.layers]
+        results = [prod(layer.shapes[0]) if layer.macs else 0 for layer in self.layers]
+        compute, unit = self._costs(ops, flops, moved, results)
+        value_indptr = indptr_of(self._value_counts)
+        read_indptr, read_indices = from_lists(self._reads)
+        output = unread_first_values(value_indptr, read_indices)
+        output[self._effects] = True
+        return ComputationGraph.from_arrays(
+            value_indptr=value_indptr,
+            read_indptr=read_indptr,
+            read_indices=read_indices,
+            memory=np.array(self._memory, np.int64),
+            compute=compute,
+            workspace=np.array(self._workspace, np.int64),
+            once=np.array(self._once, bool),
+            output=output,
+            backward=Backward(
+                *from_lists(self._saved),
+                np.array(self._grad_memory, np.int64),
+                self._grad_compute(ops, flops, moved),
+                np.array(self._grad_workspace, np.int64),
+            ),
+            resident=Resident(
+                np.array([size for _, size, _ in self._residents], np.int64),
+                np.array([ROLES.index(role) for _, _, role in self._residents], np.int8),
+                *from_lists(self._resident_reads),
+                tuple(name for name, _, _ in self._residents),
+            ),
+            labels=Labels(
+                names=tuple(layer.name for layer in self.layers),
+                value_names=self._value_names,
+                ops=ops,
+                views=self._views,
+                compute_unit=unit,
+            ),
+        )
+
+    def _grad_compute(self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int]) -> Int64:
+        """Costs of gradients, -1 for the rule of `differentiate`.
+
+        With occupancy the gradient of a product is two products of the same FLOPs, with results of the size of its
+        operands. That of a weight has none: it sums over the batch, and libraries split sums where tiles are few.
+        """
+        if self.settings.cost != "occupancy":
+            return np.full(len(ops), -1, np.int64)
+        first, second = (
+            self._costs(ops, flops, bytes_moved, [_operand_size(layer, place) for layer in self.layers])[0]
+            for place in (0, 1)
+        )
+        return np.where([layer.macs > 0 for layer in self.layers], first + second, -1)
+
+    def _update_cost(self, op: str, size: int, bytes_moved: int) -> int:
+        """Cost of the update of a parameter, or of one of its element-wise steps."""
+        elements = size // element_bytes(self.settings.dtype)
+        optimizer = optimizer_of(op)
+        flops = optimizer.flops if optimizer is not None else 1
+        cost, _ = self._costs((op,), [flops * elements], [bytes_moved], [0])
+        return int(cost[0])
+
+    def _costs(
+        self, ops: tuple[str, ...], flops: list[int], bytes_moved: list[int], products: list[int]
+    ) -> tuple[Int64, str]:
+        cost, device, dtype = self.settings.cost, self.settings.device, self.settings.dtype
+        work = np.array(flops, np.int64), np.array(bytes_moved, np.int64)
+        return compute_costs(ops, *work, cost=cost, device=device, dtype=dtype, products=products)
+
+
+def _operand_size(layer: Layer, place: int) -> int:
+    """Number of elements of an operand of a product; 0 for a resident, and for other layers."""
+    operands = [prod(x.shape) if x.value >= 0 else 0 for x in layer.arguments] if layer.macs else []
+    return operands[place] if place < len(operands) else 0
+
+
+def broadcasts(shape: Shape, to: Shape) -> bool:
+    """True if the lengths, from the last one on, are those of `to`, or 1."""
+    return len(shape) <= len(to) and all(n in (1, m) for n, m in zip(shape[::-1], to[::-1], strict=False))

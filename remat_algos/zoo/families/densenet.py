@@ -1,0 +1,110 @@
+"""Networks whose layers read all earlier ones of their block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remat_algos.errors import GraphError
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.families.resnet import scores
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+BOTTLENECK = 4
+BY_DEPTH = {
+    121: (6, 12, 24, 16),
+    161: (6, 12, 36, 24),
+    169: (6, 12, 32, 32),
+    201: (6, 12, 48, 32),
+    264: (6, 12, 64, 48),
+}
+
+
+@family(
+    {f"densenet{depth}": {"depth": depth, "width": 48 if depth == 161 else 32} for depth in BY_DEPTH},
+    grows={"depth": (121, 169, 201, 264), "image": range(32, 4097, 32)},
+)
+def densenet(
+    net: Layers,
+    *,
+    batch: int = 32,
+    image: int = 224,
+    depth: int = 121,
+    stages: tuple[int, ...] | None = None,
+    width: int = 32,
+    classes: int = 1000,
+    stepwise: bool = False,
+) -> None:
+    """Networks whose layers read all earlier ones of their block, concatenated for each [1]_.
+
+    Parameters
+    ----------
+    net : Layers
+    batch, image : int
+        Images, and the pixels of a side.
+    depth : int
+        Convolutions one after another, and the linear layer: 121, 161, 169, 201 or 264.
+    stages : tuple of int, optional
+        Layers, of two convolutions each, of each block, whatever the depth.
+    width : int
+        Channels that a layer adds (the growth rate); the first convolution has twice as many.
+    classes : int
+    stepwise : bool
+        A layer's channels are appended to the concatenation so far, as in the graph of kusumoto2019, instead of
+        concatenating all again.
+
+    Raises
+    ------
+    GraphError
+        If the depth is another.
+
+    References
+    ----------
+    .. [1] huang2017, table 1.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> densenet161 = build("densenet161", batch=1)
+    >>> densenet161.n_parameters, densenet161.graph.n_nodes
+    (28681000, 568)
+    """
+    if not stages and depth not in BY_DEPTH:
+        known = ", ".join(map(str, BY_DEPTH))
+        raise GraphError(f"{net.model}: depth is {depth}; give {known}, or stages")
+    blocks = stages or BY_DEPTH[depth]
+    x = net.input("image", (batch, 3, image, image))
+    with net.block("stem"):
+        x = net.convolution(x, 2 * width, 7, stride=2, padding=3, bias=False)
+        x = net.max_pool(net.relu(net.batch_norm(x)), 3, 2, padding=1)
+    features = [x]
+    for block, n_layers in enumerate(blocks, 1):
+        if block > 1:
+            with net.block(f"transition{block - 1}"):
+                features = [_half(net, _joined(net, features))]
+        for layer in range(1, n_layers + 1):
+            with net.block(f"block{block}.layer{layer}"):
+                x = _joined(net, features)
+                features = [x] if stepwise else features
+                features.append(_layer(net, x, width))
+    x = net.relu(net.batch_norm(_joined(net, features)))
+    x = scores(net, x, classes)
+    net.softmax_cross_entropy(x, net.input("labels", (batch,), "int64"))
+
+
+def _layer(net: Layers, x: Tensor, width: int) -> Tensor:
+    """`width` new channels from all previous ones."""
+    x = net.relu(net.batch_norm(x, name="norm1"), name="relu1")
+    x = net.convolution(x, BOTTLENECK * width, 1, bias=False, name="conv1")
+    x = net.relu(net.batch_norm(x, name="norm2"), name="relu2")
+    return net.convolution(x, width, 3, padding=1, bias=False, name="conv2")
+
+
+def _half(net: Layers, x: Tensor) -> Tensor:
+    """Half the channels, half the image."""
+    x = net.convolution(net.relu(net.batch_norm(x)), x.shape[1] // 2, 1, bias=False)
+    return net.average_pool(x, 2, 2)
+
+
+def _joined(net: Layers, features: Sequence[Tensor]) -> Tensor:
+    return net.concat(*features) if len(features) > 1 else features[0]

@@ -1,0 +1,40 @@
+"""Feed-forward networks of kumar2019."""
+
+from __future__ import annotations
+
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+
+@family({"feed_forward": {}})
+def feed_forward(net: Layers, *, batch: int = 128, depth: int = 100, width: int = 1024, features: int = 1024) -> None:
+    """Linear layers with ReLUs between, and the mean of the squared differences.
+
+    The paper (kumar2019, section 4) names the layers and the loss; it gives no widths.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Examples.
+    depth : int
+        Hidden layers, each with its ReLU.
+    width : int
+        Length of a hidden layer.
+    features : int
+        Length of an input and of an output.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("feed_forward", depth=2).graph.node_names()
+    ['layer0.linear', 'layer0.relu', 'layer1.linear', 'layer1.relu', 'head.linear', 'loss']
+    """
+    x = net.input("input", (batch, features))
+    for layer in range(depth):
+        with net.block(f"layer{layer}"):
+            x = net.relu(net.linear(x, width))
+    with net.block("head"):
+        x = net.linear(x, features)
+    net.mean_square(x, net.input("target", (batch, features)))

@@ -1,0 +1,98 @@
+"""GPT-2."""
+
+from __future__ import annotations
+
+from remat_algos.errors import GraphError
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import divisors_of, family, multiples_of
+
+
+@family(
+    {
+        "gpt2_small": {},
+        "gpt2_medium": {"depth": 24, "width": 1024, "heads": 16},
+        "gpt2_large": {"depth": 36, "width": 1280, "heads": 20},
+        "gpt2_xl": {"depth": 48, "width": 1600, "heads": 25},
+    },
+    grows={"width": multiples_of("heads"), "heads": divisors_of("width")},
+)
+def gpt2(
+    net: Layers,
+    *,
+    batch: int = 8,
+    sequence: int = 1024,
+    depth: int = 12,
+    width: int = 768,
+    heads: int = 12,
+    words: int = 50_257,
+    positions: int = 1024,
+    fused: bool = False,
+) -> None:
+    """GPT-2 (radford2019): a decoder-only Transformer with norms before attention and before the feed-forward layers.
+
+    The matrix that embeds words gives the scores too; positions are learned. Dropout follows the embeddings, the shares
+    of attention and each sublayer.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Texts.
+    sequence : int
+        Words of a text.
+    depth : int
+        Layers.
+    width : int
+        Length of an embedding.
+    heads : int
+        Heads of each attention; they divide the width.
+    words : int
+        Words that there are.
+    positions : int
+        Positions that have an embedding.
+    fused : bool
+        Whether attention is one operation, which keeps no scores; the GPT-2 of its day did not have it.
+
+    Raises
+    ------
+    GraphError
+        If the text is longer than there are positions.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("gpt2_small", batch=1).n_parameters
+    124439808
+    """
+    if sequence > positions:
+        raise GraphError(f"{net.model}: {sequence} words have {positions} positions; give positions={sequence} too")
+    embedding = net.parameter("wte.weight", (words, width))
+    mask = None if fused else net.input("mask", (sequence, sequence), "bool")
+    with net.block("embedding"):
+        x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, weight=embedding, name="wte")
+        at = net.embedding(net.input("positions", (1, sequence), "int64"), positions, width, name="wpe")
+        x = net.dropout(net.pointwise("Add", [x, at]))
+    for layer in range(depth):
+        with net.block(f"h.{layer}"):
+            x = net.add(x, _attention(net, net.layer_norm(x, "ln_1"), heads, mask), name="attn.add")
+            x = net.add(x, _mlp(net, net.layer_norm(x, "ln_2")), name="mlp.add")
+    with net.block("head"):
+        x = net.linear(net.layer_norm(x, "ln_f"), words, parameters=[embedding], name="lm_head")
+    net.softmax_cross_entropy(x, net.input("labels", (batch, sequence), "int64"))
+
+
+def _attention(net: Layers, x: Tensor, heads: int, mask: Tensor | None) -> Tensor:
+    width = x.shape[-1]
+    with net.scope("attn"):
+        q, k, v = net.split(net.linear(x, 3 * width, name="c_attn"), 3)
+        y = net.attention(q, k, v, heads, mask=mask, fused=mask is None)
+        return net.dropout(net.linear(y, width, name="c_proj"))
+
+
+def _mlp(net: Layers, x: Tensor) -> Tensor:
+    width = x.shape[-1]
+    with net.scope("mlp"):
+        y = net.gelu(net.linear(x, 4 * width, name="c_fc"))
+        return net.dropout(net.linear(y, width, name="c_proj"))

@@ -1,0 +1,115 @@
+"""LLaMA."""
+
+from __future__ import annotations
+
+from remat_algos.errors import GraphError
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family, multiples_of
+
+INNER_MULTIPLE = 256  # touvron2023 rounds the inner length up to a multiple of it
+
+
+@family(
+    {
+        "llama_7b": {},
+        "llama_13b": {"depth": 40, "width": 5120, "heads": 40},
+        "llama3_8b": {"kv_heads": 8, "inner": 14_336, "words": 128_256},
+    },
+    grows={"width": multiples_of("heads", 2)},
+)
+def llama(
+    net: Layers,
+    *,
+    batch: int = 1,
+    sequence: int = 2048,
+    depth: int = 32,
+    width: int = 4096,
+    heads: int = 32,
+    kv_heads: int | None = None,
+    inner: int | None = None,
+    words: int = 32_000,
+    fused: bool = True,
+) -> None:
+    """Language models of touvron2023: RMS norms, rotary positions, gated products, no bias, no dropout.
+
+    Llama 3 (dubey2024) has keys and values that several heads share.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Texts.
+    sequence : int
+        Words of a text.
+    depth : int
+        Layers.
+    width : int
+        Length of an embedding.
+    heads : int
+        Heads of each attention.
+    kv_heads : int, optional
+        Heads of keys and values; by default equal to `heads`.
+    inner : int, optional
+        Length of the gated product; by default 8/3 widths, rounded up to a multiple of 256.
+    words : int
+        Words that there are; their scores have a matrix of their own.
+    fused : bool
+        Whether attention is one operation, which keeps no scores.
+
+    Raises
+    ------
+    GraphError
+        If the heads do not divide the width into even lengths: rotary positions rotate pairs.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("llama_7b", dtype="float16").n_parameters
+    6738415616
+    """
+    inner = inner or -(-8 * width // 3 // INNER_MULTIPLE) * INNER_MULTIPLE
+    mask = None if fused else net.input("mask", (sequence, sequence), "bool")
+    x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, name="embed_tokens")
+    for layer in range(depth):
+        with net.block(f"layers.{layer}"):
+            x = grouped_attention(net, x, heads, kv_heads or heads, mask)
+            x = net.add(x, gated(net, net.rms_norm(x, "post_attention_norm"), inner), name="mlp.add")
+    language_loss(net, x, words)
+
+
+def grouped_attention(net: Layers, x: Tensor, heads: int, kv_heads: int, mask: Tensor | None) -> Tensor:
+    """x, and what its normed rows gather from one another; fused where there is no mask.
+
+    Raises
+    ------
+    GraphError
+        If the heads do not divide the width into even lengths.
+    """
+    width = x.shape[-1]
+    if width % (2 * heads):
+        remedy = f"give a width that {2 * heads} divides"
+        raise GraphError(f"{net.model}: width {width} in {heads} heads leaves no pairs for rotary positions; {remedy}")
+    normal = net.rms_norm(x, "input_norm")
+    with net.scope("self_attn"):
+        q = net.linear(normal, width, bias=False, name="q_proj")
+        k, v = (net.linear(normal, width // heads * kv_heads, bias=False, name=f"{side}_proj") for side in "kv")
+        q, k = (net.pointwise("Rotary", [rows], name=f"{side}_rotary") for side, rows in (("q", q), ("k", k)))
+        y = net.attention(q, k, v, heads, kv_heads=kv_heads, mask=mask, fused=mask is None, dropout=False)
+        return net.add(x, net.linear(y, width, bias=False, name="o_proj"))
+
+
+def gated(net: Layers, x: Tensor, inner: int, name: str = "mlp") -> Tensor:
+    """A product with a matrix, times SiLU of another, and a product back to the width of x (shazeer2020)."""
+    with net.scope(name):
+        gate = net.silu(net.linear(x, inner, bias=False, name="gate_proj"))
+        y = net.multiply(gate, net.linear(x, inner, bias=False, name="up_proj"))
+        return net.linear(y, x.shape[-1], bias=False, name="down_proj")
+
+
+def language_loss(net: Layers, x: Tensor, words: int) -> Tensor:
+    """Cross-entropy of the next words, by scores of the normed rows."""
+    with net.block("head"):
+        scores = net.linear(net.rms_norm(x), words, bias=False, name="lm_head")
+    return net.softmax_cross_entropy(scores, net.input("labels", x.shape[:-1], "int64"))

@@ -1,0 +1,104 @@
+"""LSTMs unrolled over their steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.cells import LSTMWeights
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+State = tuple[Tensor, Tensor]  # h and c
+
+
+@dataclass(slots=True)
+class Stack:
+    """LSTM cells on top of one another, with their states as they go from step to step.
+
+    Parameters
+    ----------
+    net : Layers
+        What they are built into.
+    name : str
+        Of the stack.
+    weights : list of LSTMWeights
+        Those of each cell, the lowest first.
+    states : list of (Tensor, Tensor)
+        h and c of each cell.
+    """
+
+    net: Layers
+    name: str
+    weights: list[LSTMWeights]
+    states: list[State]
+
+    @classmethod
+    def of(
+        cls, net: Layers, name: str, before: int, shape: tuple[int, int], depth: int, states: list[State] | None = None
+    ) -> Stack:
+        """Cells of states of `shape` (batch, width); `states` are the first ones, by default residents."""
+        inputs = [before, *[shape[1]] * (depth - 1)]
+        weights = [net.lstm_weights(size, shape[1], f"{name}.layer{k}") for k, size in enumerate(inputs)]
+        if states is None:
+            states = [(net.input(f"{name}.h{k}", shape), net.input(f"{name}.c{k}", shape)) for k in range(depth)]
+        return cls(net, name, weights, states)
+
+    def step(self, x: Tensor, time: int) -> Tensor:
+        """The state h of the highest cell after one step."""
+        for k, weights in enumerate(self.weights):
+            with self.net.block(f"{self.name}.layer{k}.step{time}"):
+                self.states[k] = self.net.lstm_cell(x, *self.states[k], weights)
+            x = self.states[k][0]
+        return x
+
+
+@family({"lstm": {}})
+def lstm(
+    net: Layers,
+    *,
+    batch: int = 64,
+    steps: int = 64,
+    depth: int = 4,
+    width: int = 1024,
+    features: int = 50,
+    classes: int = 5000,
+) -> None:
+    """LSTMs on top of one another over a sequence, with a softmax over classes at each step.
+
+    The defaults are those of chen2016, section 5.3: speech, 50 numbers in and a class out at each step. The loss of
+    each step is added to those before. A cell has one bias; frameworks that add the products of input and state have
+    two.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Sequences.
+    steps : int
+        Length of a sequence; weights are shared over it.
+    depth : int
+        Cells on top of one another.
+    width : int
+        Length of a cell's state.
+    features : int
+        Numbers at each step of the input.
+    classes : int
+        Classes at each step.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("lstm").n_parameters
+    34706312
+    """
+    stack = Stack.of(net, "lstm", features, (batch, width), depth)
+    scores = [net.parameter("classifier.weight", (classes, width)), net.parameter("classifier.bias", (classes,))]
+    total = None
+    for time in range(steps):
+        x = stack.step(net.input(f"input{time}", (batch, features)), time)
+        with net.block(f"classifier.step{time}"):
+            x = net.linear(x, classes, parameters=scores)
+            loss = net.softmax_cross_entropy(x, net.input("target", (batch,), "int64"))
+            total = loss if total is None else net.add(total, loss, name="total")

@@ -1,0 +1,90 @@
+"""Mixtures of experts."""
+
+from __future__ import annotations
+
+from remat_algos.operations.layer import Tensor
+from remat_algos.zoo.families.llama import gated, grouped_attention, language_loss
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+
+@family({"mixtral_8x7b": {}})
+def mixture_of_experts(
+    net: Layers,
+    *,
+    batch: int = 1,
+    sequence: int = 2048,
+    depth: int = 32,
+    width: int = 4096,
+    heads: int = 32,
+    kv_heads: int | None = 8,
+    inner: int = 14_336,
+    experts: int = 8,
+    chosen: int = 2,
+    capacity: int = 100,
+    words: int = 32_000,
+    fused: bool = True,
+) -> None:
+    """Mixtral (jiang2024): a decoder-only Transformer with SwiGLU experts, of which each word takes a few.
+
+    Everything else is as in LLaMA. A router scores the experts; the node that chooses runs only once, since another run
+    might choose differently; the rest of the forward part may be recomputed. `capacity` is how many words an expert
+    has room for: 100 % is its equal share, which Mixtral's losses drive it to and which a
+    graph of fixed shapes stands for.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Texts.
+    sequence : int
+        Words of a text.
+    depth : int
+        Layers.
+    width : int
+        Length of an embedding.
+    heads : int
+        Heads of each attention.
+    kv_heads : int, optional
+        Heads of keys and values.
+    inner : int
+        Length of the gated product of an expert.
+    experts : int
+        Experts of each layer.
+    chosen : int
+        Experts per word.
+    capacity : int
+        Words that an expert has room for, in per cent of an equal share.
+    words : int
+        Words that there are.
+    fused : bool
+        Whether attention is one operation, which keeps no scores.
+
+    Raises
+    ------
+    GraphError
+        If more experts are chosen than there are.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> mixtral = build("mixtral_8x7b", dtype="float16")
+    >>> mixtral.n_parameters, mixtral.graph.node_names()[int(mixtral.graph.once.argmax())]
+    (46702792704, 'layers.0.moe.route')
+    """
+    mask = None if fused else net.input("mask", (sequence, sequence), "bool")
+    x = net.embedding(net.input("tokens", (batch, sequence), "int64"), words, width, name="embed_tokens")
+    balances = []
+
+    def expert(rows: Tensor, name: str) -> Tensor:
+        return gated(net, rows, inner, name)
+
+    for layer in range(depth):
+        with net.block(f"layers.{layer}"):
+            x = grouped_attention(net, x, heads, kv_heads or heads, mask)
+            normal = net.rms_norm(x, "post_attention_norm")
+            y, balance = net.routed(normal, expert, experts, chosen, capacity)
+            x = net.add(x, y, name="moe.add")
+        balances.append(balance)
+    net.add(language_loss(net, x, words), *balances, name="total")

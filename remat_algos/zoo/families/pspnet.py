@@ -1,0 +1,108 @@
+"""Pyramid scene parsing networks."""
+
+from __future__ import annotations
+
+from remat_algos.errors import GraphError
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+BINS = (1, 2, 3, 6)
+STRIDES, DILATIONS = (1, 2, 1, 1), (1, 1, 2, 4)  # of the four stages: the image stays at an eighth
+MIN_DEPTH = 35
+
+
+@family(
+    {"pspnet": {}, "pspnet50": {"depth": 50}},
+    grows={"depth": range(MIN_DEPTH, 1000, 3), "image": range(97, 4098, 8)},
+)
+def pspnet(
+    net: Layers, *, batch: int = 2, image: int = 713, depth: int = 101, width: int = 64, classes: int = 19
+) -> None:
+    """A dilated ResNet, means over a pyramid of regions, and a second loss half way (zhao2017, section 3).
+
+    Sizes are those of the authors' later code (a stem of three 3 x 3 convolutions, 256 channels in the auxiliary
+    head); 19 classes are those of Cityscapes.
+
+    Parameters
+    ----------
+    net : Layers
+        Where it is built.
+    batch : int
+    image : int
+        Side of the image in pixels.
+    depth : int
+        Layers of the ResNet: four stages of 3, 4, n and 3 blocks make 3 n + 32.
+    width : int
+        Channels of the stem.
+    classes : int
+        Scores per pixel.
+
+    Raises
+    ------
+    GraphError
+        If no such stages have this depth, or the image is smaller than the pyramid.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("pspnet", batch=1, image=65, width=4, dropout="single").graph.n_nodes
+    385
+    """
+    if depth < MIN_DEPTH or depth % 3 != 2:
+        raise GraphError(
+            f"{net.model}: depth is {depth}; give {MIN_DEPTH} or 3, 6, 9, ... more, such as 50 (stages 3, 4, 6, 3)"
+        )
+    x = _stem(net, net.input("image", (batch, 3, image, image)), width)
+    stages = []
+    for stage, blocks in enumerate((3, 4, (depth - 32) // 3, 3)):
+        for block in range(blocks):
+            stride = STRIDES[stage] if block == 0 else 1
+            x = _bottleneck(net, x, width << stage, stride, DILATIONS[stage], f"layer{stage + 1}.{block}")
+        stages.append(x)
+    target = net.input("target", (batch, image, image), "int64")
+    main = _head(net, _pyramid(net, x), 8 * width, classes, image, "cls")
+    loss = net.softmax_cross_entropy(main, target, name="main_loss")
+    auxiliary = _head(net, stages[2], 4 * width, classes, image, "aux")
+    share = net.scale(net.softmax_cross_entropy(auxiliary, target, name="aux_loss"), name="aux_share", factor=0.4)
+    net.add(loss, share, name="loss")
+
+
+def _stem(net: Layers, x: Tensor, width: int) -> Tensor:
+    with net.block("layer0"):
+        for k, channels in enumerate((width, width, 2 * width), start=1):
+            stride = 2 if k == 1 else 1
+            x = net.convolution(x, channels, 3, stride=stride, padding=1, bias=False, name=f"conv{k}")
+            x = net.relu(net.batch_norm(x, name=f"bn{k}"), name=f"relu{k}")
+        return net.max_pool(x, 3, 2, padding=1)
+
+
+def _bottleneck(net: Layers, x: Tensor, width: int, stride: int, dilation: int, name: str) -> Tensor:
+    """1 x 1, 3 x 3 and 1 x 1 convolutions beside a shortcut, a 1 x 1 convolution where the shape changes."""
+    with net.block(name):
+        y = net.convolution(x, width, 1, bias=False, name="conv1")
+        y = net.relu(net.batch_norm(y, name="bn1"), name="relu1")
+        y = net.convolution(y, width, 3, stride=stride, padding=dilation, dilation=dilation, bias=False, name="conv2")
+        y = net.relu(net.batch_norm(y, name="bn2"), name="relu2")
+        y = net.batch_norm(net.convolution(y, 4 * width, 1, bias=False, name="conv3"), name="bn3")
+        if x.shape != y.shape:
+            x = net.convolution(x, 4 * width, 1, stride=stride, bias=False, name="downsample.0")
+            x = net.batch_norm(x, name="downsample.1")
+        return net.relu(net.add(y, x), name="relu3")
+
+
+def _pyramid(net: Layers, x: Tensor) -> Tensor:
+    """Beside the features their means over 1, 4, 9 and 36 regions, brought to the size of the image again."""
+    levels = []
+    for k, parts in enumerate(BINS):
+        with net.block(f"ppm.{k}"):
+            y = net.average_pool_to(x, parts, parts)
+            y = net.convolution(y, x.shape[1] // len(BINS), 1, bias=False)
+            levels.append(net.upsample(net.relu(net.batch_norm(y)), *x.shape[2:]))
+    return net.concat(x, *levels, name="pyramid")
+
+
+def _head(net: Layers, x: Tensor, channels: int, classes: int, image: int, name: str) -> Tensor:
+    with net.block(name):
+        x = net.relu(net.batch_norm(net.convolution(x, channels, 3, padding=1, bias=False)))
+        return net.upsample(net.convolution(net.dropout(x), classes, 1, name="score"), image, image)

@@ -1,0 +1,194 @@
+"""Residual networks for ImageNet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from remat_algos.errors import GraphError
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+Windows = Sequence[tuple[int, int, int]]
+"""Channels, kernel and stride of each convolution of a residual block."""
+
+EXPANSION = 4
+BY_DEPTH = {101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+"""Blocks of each stage where they do not follow the rule of `stage_depths`."""
+
+
+def _depths(options: Mapping[str, Any]) -> Sequence[int]:
+    """Depths that follow the rule of `stage_depths`: each has more blocks than the one before, in no fewer stages."""
+    step = 3 if options["bottleneck"] else 2
+    return [depth for depth in range(4 * step + 2, 5000, step) if not (options["bottleneck"] and depth in BY_DEPTH)]
+
+
+@family(
+    {
+        "resnet18": {"depth": 18, "bottleneck": False},
+        "resnet34": {"depth": 34, "bottleneck": False},
+        "resnet50": {"depth": 50},
+        "resnet101": {"depth": 101},
+        "resnet152": {"depth": 152},
+        "resnet200": {"depth": 200, "preactivation": True},
+    },
+    grows={"depth": _depths, "image": range(32, 4097, 32)},
+)
+def resnet(
+    net: Layers,
+    *,
+    batch: int = 32,
+    image: int = 224,
+    depth: int = 50,
+    stages: tuple[int, ...] | None = None,
+    bottleneck: bool = True,
+    width: int = 64,
+    classes: int = 1000,
+    preactivation: bool = False,
+    stride_first: bool = False,
+    biased_stem: bool = False,
+) -> None:
+    """Residual networks for ImageNet, of any depth [1]_, also with norms and ReLUs before convolutions [2]_.
+
+    Parameters
+    ----------
+    net : Layers
+    batch, image : int
+        Images, and the pixels of a side.
+    depth : int
+        Convolutions one after another, and the linear layer: 2 more than the blocks have. The blocks stand in four
+        stages, up to 3 of them in the first and in the last, the others as 2 : 3 in between: 50 is (3, 4, 6, 3), 200 is
+        (3, 24, 36, 3), 1001 is (3, 131, 196, 3). 101 and 152 are as published, (3, 4, 23, 3) and (3, 8, 36, 3).
+    stages : tuple of int, optional
+        Blocks of each stage, whatever the depth.
+    bottleneck : bool
+        Blocks of three convolutions, 1 x 1, 3 x 3 and 1 x 1, and of four times the channels; else of two 3 x 3.
+    width : int
+        Channels of the first stage; each later one has twice as many.
+    classes : int
+    preactivation : bool
+        Norm and ReLU stand before each convolution, and nothing stands on the sum.
+    stride_first : bool
+        A bottleneck halves the image by its first convolution, as in [1]_, else by its second, as torchvision does.
+    biased_stem : bool
+        The first convolution has a bias, as in the graph of kusumoto2019.
+
+    Raises
+    ------
+    GraphError
+        If no number of blocks gives the depth.
+
+    References
+    ----------
+    .. [1] he2016, table 1.
+    .. [2] he2016identity, figure 4 (e).
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("resnet50", batch=1).n_parameters, build("resnet200", batch=1).n_parameters
+    (25557032, 64666152)
+    """
+    blocks = stages or stage_depths(net.model, depth, bottleneck)
+    x = net.input("image", (batch, 3, image, image))
+    with net.block("stem"):
+        x = net.convolution(x, width, 7, stride=2, padding=3, bias=biased_stem)
+        x = net.max_pool(net.relu(net.batch_norm(x)), 3, 2, padding=1)
+    for stage, n_units in enumerate(blocks):
+        for unit in range(n_units):
+            stride = 2 if stage and not unit else 1
+            windows = block_windows(width * 2**stage, stride, bottleneck, stride_first)
+            with net.block(f"layer{stage + 1}.{unit}"):
+                if preactivation:
+                    x = preactivated(net, x, windows, fresh=stage == unit == 0)
+                else:
+                    x = residual(net, x, windows)
+    if preactivation:
+        x = net.relu(net.batch_norm(x))
+    x = scores(net, x, classes)
+    net.softmax_cross_entropy(x, net.input("labels", (batch,), "int64"))
+
+
+def stage_depths(model: str, depth: int, bottleneck: bool) -> tuple[int, ...]:
+    """Blocks of each of four stages; see `resnet`.
+
+    Raises
+    ------
+    GraphError
+        If no number of blocks gives the depth.
+
+    Examples
+    --------
+    >>> stage_depths("resnet", 50, True), stage_depths("resnet", 18, False)
+    ((3, 4, 6, 3), (2, 2, 2, 2))
+    """
+    if bottleneck and depth in BY_DEPTH:
+        return BY_DEPTH[depth]
+    per_block = 3 if bottleneck else 2
+    n_blocks, rest = divmod(depth - 2, per_block)
+    if rest or n_blocks < 4:
+        near = [n * per_block + 2 for n in (max(4, n_blocks), max(4, n_blocks) + 1)]
+        kind, instead = ("bottlenecks", "stages, or bottleneck=False") if bottleneck else ("basic blocks", "or stages")
+        raise GraphError(f"{model}: no number of {kind} gives a depth of {depth}; give {near[0]}, {near[1]}, {instead}")
+    ends = min(3, n_blocks // 4)
+    between = n_blocks - 2 * ends
+    second = (2 * between + 2) // 5  # two fifths, rounded
+    return ends, second, between - second, ends
+
+
+def block_windows(channels: int, stride: int, bottleneck: bool, stride_first: bool = False) -> Windows:
+    """The convolutions of a residual block, of which one has the stride."""
+    if not bottleneck:
+        return [(channels, 3, stride), (channels, 3, 1)]
+    first, second = (stride, 1) if stride_first else (1, stride)
+    return [(channels, 1, first), (channels, 3, second), (EXPANSION * channels, 1, 1)]
+
+
+def residual(net: Layers, x: Tensor, windows: Windows, *, project: bool = True) -> Tensor:
+    """ReLU of x plus what convolutions, norms and ReLUs make of it.
+
+    Where the shape changes, x goes through a convolution and a norm, or, without `project`, loses every other pixel and
+    gains channels of zeros.
+    """
+    y = x
+    for k, (channels, kernel, stride) in enumerate(windows, 1):
+        if k > 1:
+            y = net.relu(y, name=f"relu{k - 1}")
+        y = net.convolution(y, channels, kernel, stride=stride, padding=kernel // 2, bias=False, name=f"conv{k}")
+        y = net.batch_norm(y, name=f"norm{k}")
+    if y.shape != x.shape:
+        x = _reshaped(net, x, windows, project)
+        x = net.batch_norm(x, name="downsample.norm") if project else x
+    return net.relu(net.add(y, x))
+
+
+def preactivated(net: Layers, x: Tensor, windows: Windows, *, project: bool = True, fresh: bool = False) -> Tensor:
+    """x plus what norms, ReLUs and convolutions make of it; a `fresh` x comes from a norm and a ReLU.
+
+    Where the shape changes, the first norm and ReLU come before both.
+    """
+    y = x if fresh else net.relu(net.batch_norm(x, name="norm1"), name="relu1")
+    if windows[-1][0] != x.shape[1]:
+        x = _reshaped(net, y, windows, project)
+    for k, (channels, kernel, stride) in enumerate(windows, 1):
+        if k > 1:
+            y = net.relu(net.batch_norm(y, name=f"norm{k}"), name=f"relu{k}")
+        y = net.convolution(y, channels, kernel, stride=stride, padding=kernel // 2, bias=False, name=f"conv{k}")
+    return net.add(y, x)
+
+
+def _reshaped(net: Layers, x: Tensor, windows: Windows, project: bool) -> Tensor:
+    """x in the shape that the convolutions give."""
+    channels, stride = windows[-1][0], max(stride for _, _, stride in windows)
+    if project:
+        return net.convolution(x, channels, 1, stride=stride, bias=False, name="downsample")
+    shape = (x.shape[0], channels, *(-(-length // stride) for length in x.shape[2:]))
+    return net.run("Slice", [x], shape, name=net.named("downsample"))
+
+
+def scores(net: Layers, x: Tensor, classes: int, *, dropout: bool = False) -> Tensor:
+    """The mean of each channel, dropout perhaps, and a linear layer."""
+    x = net.average_pool_to(x, 1, 1, name="avgpool")
+    x = net.dropout(x) if dropout else x
+    return net.linear(net.reshape(x, *x.shape[:2], name="flatten"), classes, name="fc")

@@ -1,0 +1,122 @@
+"""Switch Transformers."""
+
+from __future__ import annotations
+
+from remat_algos.zoo.builder import Tensor
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.registry import family
+
+BUCKETS = 32  # of distances between words that share a bias (raffel2020)
+SPARSE_EVERY = 2
+
+
+@family({"switch_base_8": {}})
+def switch_transformer(
+    net: Layers,
+    *,
+    batch: int = 8,
+    sequence: int = 512,
+    depth: int = 12,
+    width: int = 768,
+    heads: int = 12,
+    inner: int = 3072,
+    experts: int = 8,
+    capacity: int = 125,
+    words: int = 32_128,
+) -> None:
+    """Encoder and decoder with experts in every second layer, of which each word takes one (fedus2022).
+
+    The rest is T5 (raffel2020): RMS norms before the sublayers, no bias, and a learned bias of the scores per head and
+    bucket of distances, one table for the encoder and one for the decoder. One matrix embeds the words of both sides
+    and gives the scores. So Switch-Base with 8 experts has 619,339,008 parameters, the 620 million of its checkpoint.
+
+    Parameters
+    ----------
+    net : Layers
+        What it is built into.
+    batch : int
+        Texts.
+    sequence : int
+        Words of a source text, and of a target text.
+    depth : int
+        Layers of the encoder, and of the decoder.
+    width : int
+        Length of an embedding.
+    heads : int
+        Heads of each attention; they divide the width.
+    inner : int
+        Length between the two products, of an expert too.
+    experts : int
+        Experts of every second layer.
+    capacity : int
+        Words that an expert has room for, in per cent of an equal share.
+    words : int
+        Words that there are.
+
+    Examples
+    --------
+    >>> from remat_algos.zoo.registry import build
+    >>> build("switch_base_8", batch=1).n_parameters
+    619339008
+    """
+    shared = net.parameter("shared.weight", (words, width))
+    balances: list[Tensor] = []
+    sides: list[Tensor] = []
+    for side in ("encoder", "decoder"):
+        with net.block(f"{side}.embedding"):
+            tokens = net.input("tokens", (batch, sequence), "int64")
+            x = net.dropout(net.embedding(tokens, words, width, weight=shared, name="words"))
+            bias = _bias(net, sequence, heads, causal=side == "decoder")
+        for layer in range(depth):
+            with net.block(f"{side}.block{layer}"):
+                x = _attended(net, "self", x, None, heads, bias)
+                if sides:
+                    x = _attended(net, "source", x, sides[0], heads, None)
+                sparse = experts if layer % SPARSE_EVERY else 0
+                x = _transformed(net, x, inner, sparse, capacity, balances)
+        with net.block(f"{side}.final"):
+            sides.append(net.dropout(net.rms_norm(x)))
+    with net.block("head"):
+        scores = net.linear(net.scale(sides[1], factor=width**-0.5), words, parameters=[shared], name="lm_head")
+    loss = net.softmax_cross_entropy(scores, net.input("labels", (batch, sequence), "int64"))
+    if balances:
+        net.add(loss, *balances, name="total")
+
+
+def _bias(net: Layers, sequence: int, heads: int, causal: bool) -> Tensor:
+    """Bias of the scores of all layers: a number per head and bucket of distances, and the mask."""
+    with net.scope("bias"):
+        buckets = net.input("buckets", (sequence, sequence), "int64")
+        bias = net.copy(net.embedding(buckets, BUCKETS, heads), heads, sequence, sequence)
+        return net.mask(bias, net.input("mask", (sequence, sequence), "bool"), name="masked") if causal else bias
+
+
+def _attended(net: Layers, name: str, x: Tensor, other: Tensor | None, heads: int, bias: Tensor | None) -> Tensor:
+    """Attention of the normed rows of x to those of `other`, or to each other, added to x."""
+    with net.scope(name):
+        normal = net.rms_norm(x)
+        width = x.shape[-1]
+        q, k, v = (
+            net.linear(rows, width, bias=False, name=side)
+            for side, rows in (("q_proj", normal), ("k_proj", other or normal), ("v_proj", other or normal))
+        )
+        y = net.attention(q, k, v, heads, bias=bias)
+        return net.add(x, net.dropout(net.linear(y, width, bias=False, name="o_proj")))
+
+
+def _transformed(net: Layers, x: Tensor, inner: int, experts: int, capacity: int, balances: list[Tensor]) -> Tensor:
+    """Two products with a ReLU between, those of an expert if there are any, added to x."""
+
+    def products(rows: Tensor, name: str) -> Tensor:
+        with net.scope(name):
+            y = net.dropout(net.relu(net.linear(rows, inner, bias=False, name="wi")))
+            return net.linear(y, rows.shape[-1], bias=False, name="wo")
+
+    with net.scope("products"):
+        y = net.rms_norm(x)
+        if experts:
+            y, balance = net.routed(y, products, experts, 1, capacity)
+            balances.append(balance)
+        else:
+            y = products(y, "dense")
+        return net.add(x, net.dropout(y))

@@ -1,0 +1,184 @@
+"""The updates of an optimizer, as nodes behind the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from remat_algos.errors import GraphError
+from remat_algos.ir.arrays import Int32, Int64
+from remat_algos.ir.differentiate import PARAMETER
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.ir.resident import ROLES, Resident
+from remat_algos.operations.optimizers import OPTIMIZERS, UpdateStep
+from remat_algos.text.wording import quoted
+from remat_algos.zoo.options import offer
+
+STATE = ROLES.index("state")
+
+
+def with_optimizer(
+    graph: ComputationGraph,
+    optimizer: str,
+    *,
+    primitive: bool = False,
+    cost: Callable[[str, int, int], int] | None = None,
+) -> ComputationGraph:
+    """Append the update of each parameter to a training graph, in the order in which gradients are finished.
+
+    `update(p)` reads `grad(p)`, the parameter and its optimizer states: `momentum(p)`, or `m(p)` and `v(p)`, which
+    become residents. It allocates no bytes; it updates residents in place. A node that touches a parameter or a state
+    runs once. Only the id order makes a parameter be read before it changes.
+
+    Parameters
+    ----------
+    graph : ComputationGraph
+        With gradients of parameters.
+    optimizer : {"sgd", "momentum", "adam", "adamw"}
+        adamw is adam with decoupled weight decay.
+    primitive : bool
+        If True, an update is a node per element-wise operation, each with a value of the parameter's size, as in
+        frameworks without fusion; by default it is one node.
+    cost : callable, optional
+        Compute of an operation, from its name, the bytes of the parameter, and the bytes that it reads and writes; 1 by
+        default.
+
+    Returns
+    -------
+    ComputationGraph
+        Updates are outputs, and the gradients that they read no longer are. Ids are unchanged.
+
+    Raises
+    ------
+    GraphError
+        If the optimizer is unknown, or no parameter has a gradient.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> weight = Resident([8], [PARAMETER], [0, 0, 1], [0], ["weight"])
+    >>> graph = ComputationGraph.from_edges([(0, 1)], resident=weight)
+    >>> training = with_optimizer(differentiate(graph, parameter_gradients=True), "adam")
+    >>> training.node_names()[-2:], training.resident_names
+    (['grad(weight)', 'update(weight)'], ('weight', 'm(weight)', 'v(weight)'))
+    """
+    if optimizer not in OPTIMIZERS:
+        raise GraphError(f"no optimizer is called {quoted(optimizer)}; {offer(optimizer, OPTIMIZERS)}")
+    chosen = OPTIMIZERS[optimizer]
+    updates = _Updates.of(graph, chosen.states)
+    steps = chosen.steps if primitive else (chosen.fused,)
+    nodes = list(updates.nodes(steps, cost or (lambda op, size, moved: 1)))
+    outputs = graph.output.copy()
+    outputs[[gradient for _, gradient, _ in updates.gradients]] = False
+    values = [value for node in nodes for value in node.values]
+    return replace(
+        graph,
+        value_indptr=_longer(graph.value_indptr, [len(node.values) for node in nodes]),
+        read_indptr=_longer(graph.read_indptr, [len(node.reads) for node in nodes]),
+        read_indices=np.append(graph.read_indices, [x for node in nodes for x in node.reads]),
+        memory=np.append(graph.memory, [size for size, _ in values]),
+        compute=np.append(graph.compute, [node.compute for node in nodes]),
+        workspace=np.append(graph.workspace, [0] * len(nodes)),
+        once=np.append(graph.once, [bool(node.residents) for node in nodes]),
+        output=np.append(outputs, [effect for _, effect in values]),
+        forward_of=np.append(updates.forward_of, [node.forward_of for node in nodes]),
+        resident=updates.resident(nodes),
+        mark=None if graph.mark is None else np.append(graph.mark, [0] * len(nodes)),
+        derivation=None,
+        labels=_labels(graph.labels, graph.node_names(), nodes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """An operation on one parameter."""
+
+    name: str
+    op: str
+    reads: list[int]
+    residents: list[int]
+    values: list[tuple[int, bool]]  # bytes, and True for an effect
+    compute: int
+    forward_of: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Updates:
+    """Parameters to update, in the order of their finished gradients."""
+
+    gradients: list[tuple[int, int, int]]  # a parameter, the value that is its gradient, the node this belongs to
+    states: tuple[str, ...]
+    residents: Resident
+    forward_of: Int32
+    n_values: int
+
+    @classmethod
+    def of(cls, graph: ComputationGraph, states: tuple[str, ...]) -> _Updates:
+        """The updates of a training graph."""
+        if graph.forward_of is None or not (graph.derivation and graph.derivation.options.get("parameter_gradients")):
+            raise GraphError(
+                "there are no gradients of parameters; call differentiate(graph, parameter_gradients=True)"
+            )
+        resident, value, owner = graph.resident, graph.value_indptr.tolist(), graph.forward_of.tolist()
+        if resident is None or not (resident.role == PARAMETER).any():
+            raise GraphError("no node reads a parameter, so there is nothing to update; give residents that role")
+        by_name = {f"grad({resident.names[p]})": int(p) for p in np.flatnonzero(resident.role == PARAMETER)}
+        nodes = enumerate(graph.node_names())
+        gradients = [(by_name[name], value[v], owner[v]) for v, name in nodes if name in by_name]
+        if not gradients:
+            raise GraphError("no parameter leads to a loss, so there is nothing to update; name another loss")
+        return cls(gradients, states, resident, graph.forward_of, graph.n_values)
+
+    def nodes(self, steps: Sequence[UpdateStep], cost: Callable[[str, int, int], int]) -> Iterator[_Node]:
+        """Yield the operations of the updates, parameter by parameter."""
+        n_values, n_residents = self.n_values, len(self.residents.names)
+        for p, gradient, owner in self.gradients:
+            name, size = self.residents.names[p], int(self.residents.memory[p])
+            resident = {"p": p} | {state: n_residents + k for k, state in enumerate(self.states)}
+            n_residents += len(self.states)
+            value = {"grad": gradient}
+            for step in steps:
+                moved = size * (len(step.reads) + max(1, len(step.writes)))
+                node = _Node(
+                    name=_name(step.name, name),
+                    op=step.op,
+                    reads=[value[x] for x in step.reads if x in value],
+                    residents=[resident[x] for x in dict.fromkeys(step.reads + step.writes) if x in resident],
+                    values=[(size, False)] * ("p" not in step.writes) + [(0, True)] * bool(step.writes),
+                    compute=cost(step.op, size, moved),
+                    forward_of=owner,
+                )
+                value[step.name] = n_values
+                n_values += len(node.values)
+                yield node
+
+    def resident(self, nodes: Sequence[_Node]) -> Resident:
+        """The residents with the optimizer states of each parameter."""
+        old, parameters = self.residents, [p for p, _, _ in self.gradients]
+        sizes = np.repeat(old.memory[parameters], len(self.states))
+        return Resident(
+            memory=np.append(old.memory, sizes),
+            role=np.append(old.role, np.full(sizes.size, STATE, np.int8)),
+            read_indptr=_longer(old.read_indptr, [len(node.residents) for node in nodes]),
+            read_indices=np.append(old.read_indices, [r for node in nodes for r in node.residents]),
+            names=(*old.names, *(_name(state, old.names[p]) for p in parameters for state in self.states)),
+        )
+
+
+def _name(template: str, parameter: str) -> str:
+    thing, at, part = template.partition("@")
+    return f"{thing}({parameter}){at}{part}"
+
+
+def _longer(indptr: Int64, counts: Sequence[int]) -> Int64:
+    """Row pointers extended by rows with these counts."""
+    return np.append(indptr, indptr[-1] + np.cumsum(counts, dtype=np.int64))
+
+
+def _labels(labels: Labels, names: Sequence[str], nodes: Sequence[_Node]) -> Labels:
+    ops = labels.ops or ("",) * len(names)
+    all_names = (*names, *(node.name for node in nodes))
+    return replace(labels, names=all_names, ops=(*ops, *(node.op for node in nodes)))

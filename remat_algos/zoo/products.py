@@ -1,0 +1,192 @@
+"""Products of matrices, embeddings, attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.text.wording import shortened
+from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.copies import Copies
+from remat_algos.zoo.reductions import Reductions
+
+
+class Products(Reductions, Copies):
+    """Layers on tensors of shape (batch, length, width), and on rows."""
+
+    def linear(
+        self, x: Tensor, features: int, *, bias: bool = True, parameters: Sequence[Tensor] = (), name: str = "linear"
+    ) -> Tensor:
+        """A matrix product along the last axis; its gradient reads x.
+
+        `parameters`, if shared with other layers: a weight (features, width of x), with or without a bias.
+
+        Raises
+        ------
+        GraphError
+            If a shared weight or bias has another shape, or x is a single number, without an axis.
+        """
+        full = self.named(name)
+        before = x.shape[self._axis(full, x, -1)]
+        if not parameters:
+            made = [self.parameter(f"{full}.weight", (features, before))]
+            parameters = [*made, self.parameter(f"{full}.bias", (features,))] if bias else made
+        else:
+            self._expect_shape(full, "weight", parameters[0], (features, before))
+            for shared in parameters[1:]:
+                self._expect_shape(full, "bias", shared, (features,))
+        shape = (*x.shape[:-1], features)
+        if self.settings.primitive and len(parameters) > 1:
+            product = self.run("Linear", [x, parameters[0]], shape, name=f"{full}.product", macs=prod(shape) * before)
+            return self.run("Add", [product, parameters[1]], shape, name=full, elements=prod(shape), dtype=x.dtype)
+        return self.run(
+            "Linear",
+            [x, *parameters],
+            shape,
+            name=full,
+            macs=prod(shape) * before,
+            flops=prod(shape) if len(parameters) > 1 else 0,
+            dtype=x.dtype,
+        )
+
+    def embedding(
+        self, tokens: Tensor, words: int, width: int, *, weight: Tensor | None = None, name: str = "embedding"
+    ) -> Tensor:
+        """Look up a row of the weight for each token; its gradient reads the tokens, which are residents.
+
+        Raises
+        ------
+        GraphError
+            If a shared weight has another shape.
+        """
+        full = self.named(name)
+        if weight is None:
+            weight = self.parameter(f"{full}.weight", (words, width))
+        self._expect_shape(full, "weight", weight, (words, width))
+        shape = (*tokens.shape, width)
+        size = tensor_bytes(shape, self.settings.dtype)
+        return self.run("Embedding", [tokens, weight], shape, name=full, bytes_moved=2 * size)
+
+    def matmul(self, x: Tensor, y: Tensor, *, transposed: bool = False, name: str = "matmul") -> Tensor:
+        """A matrix product per example and head, with y or its transpose; its gradient reads both.
+
+        Raises
+        ------
+        GraphError
+            If the shapes or numbers of matrices do not fit. Only heads may share one, each the same number.
+        """
+        full = self.named(name)
+        fault = f"{shortened(full)} multiplies {x.shape} by {y.shape}{' transposed' if transposed else ''}"
+        if not len(x.shape) == len(y.shape) >= 2 or x.shape[:-3] != y.shape[:-3] or not _shared(x, y):
+            raise GraphError(f"{self.model}: {fault}; give equal numbers of matrices, or heads that divide")
+        inner, columns = (y.shape[-1], y.shape[-2]) if transposed else (y.shape[-2], y.shape[-1])
+        if x.shape[-1] != inner:
+            raise GraphError(f"{self.model}: {fault}; give equal inner lengths")
+        shape = (*x.shape[:-1], columns)
+        return self.run(
+            "MatMul", [x, y], shape, name=full, macs=prod(shape) * inner, dtype=x.dtype, transposed=transposed
+        )
+
+    # ---------------------------------------------------------------- attention
+
+    def attention(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        fused: bool = False,
+        dropout: bool = True,
+        name: str = "attention",
+    ) -> Tensor:
+        """Scaled dot-product attention of q, k and v, all of shape (batch, length, width).
+
+        With `fused` it is one node, whose gradient reads q, k, v, the result and one number per row, and accumulates in
+        float32; dropout in it draws the same mask each time, from its stored seed. Otherwise the scores, of
+        batch x heads x length x length, are values: scaled, masked, softmax, dropout. A bias is added to the scaled
+        scores. With `kv_heads` k and v have fewer heads, each shared by several heads of q.
+
+        Raises
+        ------
+        GraphError
+            If the heads do not divide the widths, or batches, widths and lengths do not fit, or mask and bias the
+            scores.
+        """
+        kv_heads = heads if kv_heads is None else kv_heads
+        scores = self._scores(name, q, k, v, heads, kv_heads)
+        self._broadcast(name, [x for x in (bias, mask) if x is not None], scores)
+        if fused:
+            return self._fused(q, k, v, scores, mask, bias, name)
+        with self.scope(name):
+            return self._unfused(q, k, v, kv_heads, scores, mask, bias, dropout)
+
+    def _scores(self, name: str, q: Tensor, k: Tensor, v: Tensor, heads: int, kv_heads: int) -> Shape:
+        """The shape of the scores: batch, heads, rows of q, rows of k."""
+        if any(len(x.shape) != 3 for x in (q, k, v)) or q.shape[0] != k.shape[0]:
+            fault = f"{shortened(name)} reads shapes {q.shape}, {k.shape} and {v.shape}"
+            raise GraphError(f"{self.model}: {fault}; give (batch, length, width) of one batch")
+        width, before = q.shape[-1], k.shape[-1]
+        if min(heads, kv_heads) < 1 or width % heads or heads % kv_heads or before != width // heads * kv_heads:
+            fault = (
+                f"{shortened(name)} has width {width} in {heads} heads, and keys of width {before} in {kv_heads} heads"
+            )
+            raise GraphError(f"{self.model}: {fault}; give numbers that divide")
+        self._same_shape(name, [k, v])
+        return q.shape[0], heads, q.shape[1], k.shape[1]
+
+    def _fused(
+        self, q: Tensor, k: Tensor, v: Tensor, scores: Shape, mask: Tensor | None, bias: Tensor | None, name: str
+    ) -> Tensor:
+        """Attention as one node."""
+        return self.run(
+            "Attention",
+            [x for x in (q, k, v, bias, mask) if x is not None],
+            q.shape,
+            name=self.named(name),
+            extra=[ExtraValue("logsumexp", scores[:3], "float32")],
+            macs=2 * prod(scores) * (q.shape[-1] // scores[1]),
+            elements=prod(scores),
+            flops=0 if bias is None else prod(scores),
+            grad_workspace=tensor_bytes(q.shape, "float32") if self.settings.several_values else 0,
+            dtype=q.dtype,
+            heads=scores[1],
+        )
+
+    def _unfused(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        kv_heads: int,
+        scores: Shape,
+        mask: Tensor | None,
+        bias: Tensor | None,
+        dropout: bool,
+    ) -> Tensor:
+        """Attention as separate operations, with the scores as values."""
+        batch, heads, rows, columns = scores
+        size = q.shape[-1] // heads
+        by_head = self.copy(q, batch, heads, rows, size, name="q")
+        k, v = (self.copy(x, batch, kv_heads, columns, size, name=side) for x, side in ((k, "k"), (v, "v")))
+        x = self.scale(self.matmul(by_head, k, transposed=True, name="scores"), name="scaled", factor=size**-0.5)
+        if bias is not None:
+            x = self.pointwise("Add", [x, bias], name="biased")
+        if mask is not None:
+            x = self.mask(x, mask, name="masked")
+        shares = self.softmax(x)
+        if dropout:
+            shares = self.dropout(shares)
+        return self.copy(self.matmul(shares, v, name="context"), *q.shape, name="joined")
+
+
+def _shared(x: Tensor, y: Tensor) -> bool:
+    """True if each matrix of y serves the same number of x: one, or several heads of an example."""
+    ours, theirs = x.shape[-3:-2], y.shape[-3:-2]
+    return ours == theirs or (len(x.shape) > 3 and ours[0] % theirs[0] == 0)

@@ -1,0 +1,237 @@
+"""Registry of the families of models in their folder, and `build`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, TypeVar
+
+import remat_algos.zoo.families as package
+from remat_algos.arguments import checked_arguments
+from remat_algos.cost.shapes import DTYPES
+from remat_algos.errors import GraphError
+from remat_algos.registry import Entries, Registered, Registry
+from remat_algos.text.wording import quoted, shortened
+from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.network import Network
+from remat_algos.zoo.options import checked, kind_of, offer
+from remat_algos.zoo.reference import PREFIX, Option, split_reference
+from remat_algos.zoo.settings import CHOICES, Settings
+
+Variants = Mapping[str, Mapping[str, Any]]
+Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
+"""Ascending numbers, or a function of the other options of a model that returns them."""
+
+LARGEST_OPTION = 4096
+"""Limit of values from a rule."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Family(Registered):
+    """Models built by one function.
+
+    Parameters
+    ----------
+    function : callable
+        `function(net, *, batch, ...)` builds into a `Layers`.
+    variants : mapping of str to mapping
+        Name of each model of the family, and its options that differ from the defaults.
+    grows : mapping of str to sequence of int or callable
+        Ascending values of an option, unless every number from 1 on is valid.
+    """
+
+    variants: Variants
+    grows: Mapping[str, Values]
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("family", "what it builds")
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Its own options, each with its default and its type as text."""
+        own = super(Family, self).parameters  # slots create a new class, which a bare super() does not find
+        return {name: parameter.replace(annotation=kind_of(parameter.annotation)) for name, parameter in own.items()}
+
+    def values(self, option: str, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
+        """Valid values of an option, given the other `options`; None if every number from 1 on is valid."""
+        grown = self.grows.get(option)
+        if not callable(grown):
+            return grown
+        return grown({**self.options, **self.variants.get(model, {}), **options})
+
+
+Function = TypeVar("Function", bound=Callable[..., None])
+FAMILIES = Registry[Family](package)
+
+
+def multiples_of(option: str, times: int = 1) -> Values:
+    """Multiples of `times` another option."""
+    return lambda options: range(times * options[option], LARGEST_OPTION + 1, times * options[option])
+
+
+def divisors_of(option: str) -> Values:
+    """Values that divide another option."""
+    return lambda options: [d for d in range(1, options[option] + 1) if options[option] % d == 0]
+
+
+def family(variants: Variants, grows: Mapping[str, Values] | None = None) -> Callable[[Function], Function]:
+    """Register a family; see `Family` for the parameters."""
+
+    def register(function: Function) -> Function:
+        FAMILIES.add(Family(function, variants, grows or {}))
+        return function
+
+    return register
+
+
+def list_families() -> Entries[Family]:
+    """List all families, by name.
+
+    Examples
+    --------
+    >>> "resnet" in [family.name for family in list_families()]
+    True
+    """
+    return FAMILIES.all()
+
+
+def list_models() -> list[str]:
+    """List the names that `build` accepts, family by family.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> "vgg19" in list_models()
+    True
+    """
+    return [name for family in list_families() for name in family.variants]
+
+
+def get_family(model: str) -> Family:
+    """Look up the family of a model, or a family by name.
+
+    Raises
+    ------
+    GraphError
+        If the name is unknown; the nearest are offered.
+    """
+    for candidate in list_families():
+        if model == candidate.name or model in candidate.variants:
+            return candidate
+    families = [candidate.name for candidate in list_families()]
+    otherwise = f"there are the families {', '.join(families)}"
+    raise GraphError(f"no model is called {quoted(model)}; {offer(model, [*list_models(), *families], otherwise)}")
+
+
+def options_of(model: str) -> dict[str, Option]:
+    """The options of a model or a family, by name: its own, then the common ones.
+
+    Raises
+    ------
+    GraphError
+        If the name is unknown; the nearest are offered.
+    """
+    choices = {**CHOICES, "dtype": tuple(name for name in DTYPES if "float" in name)}
+    family = get_family(model)
+    variant = family.variants.get(model, {})
+    own = [Option(name, o.annotation, variant.get(name, o.default), True) for name, o in family.parameters.items()]
+    common = [Option(f.name, str(f.type), f.default, False, choices.get(f.name, ())) for f in fields(Settings)]
+    return {option.name: option for option in (*own, *common)}
+
+
+def read_reference(text: str) -> tuple[str, dict[str, Any]]:
+    """Read a reference, with or without its `model:`, into the model and its options.
+
+    Raises
+    ------
+    GraphError
+        If the name is unknown, or an option is repeated or has no value.
+
+    Examples
+    --------
+    >>> read_reference("model:resnet?depth=18&stages=none&dtype=float16")
+    ('resnet', {'depth': 18, 'stages': None, 'dtype': 'float16'})
+    """
+    model, texts = split_reference(text)
+    known = options_of(model)
+    return model, {name: known[name].read(value) if name in known else value for name, value in texts.items()}
+
+
+def nearest_reference(text: str) -> str | None:
+    """Guess the reference meant by a text without `model:`, ignoring case and hyphens; None if it names no model.
+
+    Examples
+    --------
+    >>> nearest_reference("ResNet-50?batch=4"), nearest_reference("mine.json")
+    ('model:resnet50?batch=4', None)
+    """
+    model, mark, query = text.partition("?")
+    known = [*list_models(), *(family.name for family in list_families())]
+    near = get_close_matches(model.lower().replace("-", "_"), known, n=1, cutoff=0.8)
+    return f"{PREFIX}{near[0]}{mark}{query}" if near else None
+
+
+@checked_arguments
+def build(model: str, **options: Any) -> Network:
+    """Build a network of the zoo.
+
+    Parameters
+    ----------
+    model : str
+        One of `list_models`, or a family; options may follow, as on the command line: "model:resnet50?batch=96", with
+        or without its "model:".
+    **options
+        Options of the family (`batch`, `image`, `depth`, ...; docs/zoo.md), and those of `Settings`: `dtype`,
+        `dropout`, `counting`, `granularity`, `workspace`, `cost`, `device`, `parameter_gradients`, `optimizer`.
+
+    Returns
+    -------
+    Network
+
+    Raises
+    ------
+    GraphError
+        If a model or an option is unknown, with the nearest names, or the shapes are impossible.
+
+    Examples
+    --------
+    >>> build("resnet50", batch=1).n_parameters
+    25557032
+    >>> build("vgg19?dropout=single", batch=4).graph.n_nodes
+    46
+    """
+    model, named = read_reference(model) if isinstance(model, str) else (model, {})
+    twice = next((name for name in options if name in named), None)
+    if twice is not None:
+        raise GraphError(f"{shortened(model)}: {shortened(twice)} is given twice; leave one out")
+    options = {**named, **options}
+    chosen = get_family(model)
+    own, others = _options(chosen, model, options)
+    net = Layers(model, Settings(**others))
+    try:
+        chosen.function(net, **own)
+        return net.network()
+    except OverflowError as error:
+        raise GraphError(f"{shortened(model)}: a size is 2**63 or more; give smaller numbers") from error
+
+
+def _options(family: Family, model: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the family, checked, and common options."""
+    own = {name: value for name, value in options.items() if name in family.options}
+    others = {name: value for name, value in options.items() if name not in family.options}
+    known = Settings.names()
+    for name in others:
+        if name not in known:
+            raise GraphError(
+                f"{shortened(model)} has no option {quoted(name)}; {offer(name, [*family.options, *known])}"
+            )
+    if own.get("stages") is not None and "depth" in own:
+        raise GraphError(
+            f"{shortened(model)}: stages and depth are both given; stages say how deep it is, so leave depth out"
+        )
+    whole = {**family.variants.get(model, {}), **own}
+    return {name: checked(model, family.parameters[name], value) for name, value in whole.items()}, others

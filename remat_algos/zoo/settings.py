@@ -1,0 +1,117 @@
+"""Options common to all models."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from math import ceil
+
+from remat_algos.arguments import as_text
+from remat_algos.cost.compute import COSTS
+from remat_algos.cost.devices import Device, get_device
+from remat_algos.cost.shapes import element_bytes
+from remat_algos.errors import GraphError
+from remat_algos.text.amounts import size_of
+from remat_algos.text.wording import quoted
+from remat_algos.zoo.options import offer
+
+CHOICES = {
+    "dropout": ("mask", "single"),
+    "counting": ("framework", "paper"),
+    "granularity": ("operation", "layer", "primitive"),
+    "cost": COSTS,
+    "optimizer": ("none", "sgd", "momentum", "adam", "adamw"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Options that every model has.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of activations and parameters: `float32`, `float16`, `bfloat16`, ... (docs/costs.md).
+    dropout : {"mask", "single"}
+        `mask`: one node draws the mask and must run only once, another applies it and may be recomputed. `single`: one
+        node of one value that draws the same mask each time, from its stored seed.
+    counting : {"framework", "paper"}
+        `framework`: statistics, masks and indices are values, convolutions have workspaces. `paper`: one value per
+        operation, no workspace, and gradients read the same as in the graphs of kusumoto2019.
+    granularity : {"operation", "layer", "primitive"}
+        `operation`: as frameworks run. `layer`: a node per block. `primitive`: norms, softmax, activations and
+        optimizers as element-wise steps and reductions.
+    workspace : int, float or str
+        Maximum bytes of workspace that a convolution uses to lay out its input ("64MiB"); 0 for none.
+    cost : {"flops", "paper", "unit", "roofline", "occupancy", "measured"}
+        Unit of `compute` (docs/costs.md).
+    device : str or Device, optional
+        For `roofline`, `occupancy` and `measured`: a name of the device table, or a file that `remat calibrate` wrote.
+    parameter_gradients : bool
+        Differentiate, with gradients of the parameters.
+    optimizer : {"none", "sgd", "momentum", "adam", "adamw"}
+        Differentiate, and update each parameter by its gradient. States have the dtype of the parameters, without a
+        float32 copy of these.
+
+    Raises
+    ------
+    GraphError
+        If a choice is unknown; the nearest is offered.
+
+    Examples
+    --------
+    >>> Settings(workspace="1KiB").workspace_limit
+    1024
+    """
+
+    dtype: str = "float32"
+    dropout: str = "mask"
+    counting: str = "framework"
+    granularity: str = "operation"
+    workspace: int | float | str = "64MiB"
+    cost: str = "flops"
+    device: str | Device | None = None
+    parameter_gradients: bool = False
+    optimizer: str = "none"
+
+    def __post_init__(self) -> None:
+        element_bytes(self.dtype)
+        if "float" not in self.dtype:
+            fault = f"dtype is {quoted(self.dtype)}, which has no gradients"
+            raise GraphError(f"{fault}; use float32, float16 or bfloat16")
+        for name, known in CHOICES.items():
+            chosen = as_text(getattr(self, name), name, known[0])
+            if chosen not in known:
+                raise GraphError(f"{name} is {quoted(chosen)}; {offer(chosen, known)}")
+        if not isinstance(self.parameter_gradients, bool):
+            raise GraphError(f"parameter_gradients is {quoted(self.parameter_gradients)}; give True or False")
+        if isinstance(self.device, str | os.PathLike):
+            get_device(self.device)
+        elif not isinstance(self.device, Device | None):
+            raise GraphError(f"device is {quoted(self.device)}; give a name, a file or a Device")
+        try:
+            if size_of(self.workspace) < 0:
+                raise ValueError
+        except ValueError as error:
+            shown = quoted(self.workspace)
+            raise GraphError(f"workspace is {shown}; give bytes, or a size such as 64MiB") from error
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the options."""
+        return tuple(option.name for option in fields(cls))
+
+    @property
+    def workspace_limit(self) -> int:
+        """Bytes that a convolution may use beside its values."""
+        return 0 if self.counting == "paper" else ceil(size_of(self.workspace))
+
+    @property
+    def primitive(self) -> bool:
+        """True if layers are spelled out in element-wise steps."""
+        return self.granularity == "primitive"
+
+    @property
+    def several_values(self) -> bool:
+        """True if operations have the values that only gradients read."""
+        return self.counting == "framework"

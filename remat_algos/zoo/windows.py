@@ -1,0 +1,218 @@
+"""Layers with windows over a sequence, an image or a volume: convolutions, pooling, resizing."""
+
+from __future__ import annotations
+
+from math import prod
+
+from remat_algos.cost.shapes import tensor_bytes
+from remat_algos.errors import GraphError
+from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.text.wording import quoted, shortened
+from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.shape_checks import ShapeChecks, Size
+
+
+class Windows(ShapeChecks):
+    """Layers on tensors of shape (batch, channels, *lengths); a size is one number for all lengths, or one for each."""
+
+    def convolution(
+        self,
+        x: Tensor,
+        channels: int,
+        kernel: Size,
+        *,
+        stride: Size = 1,
+        padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        name: str = "conv",
+    ) -> Tensor:
+        """A convolution; its gradient reads x. Its workspace may hold one unfolded image at a time (im2col).
+
+        Raises
+        ------
+        GraphError
+            If the channels do not divide into the groups, or the window is larger than the padded image.
+        """
+        full = self.named(name)
+        rank = self._rank(full, x)
+        before = x.shape[1]
+        if groups < 1 or before % groups or channels % groups:
+            fault = f"{shortened(full)} makes {shortened(channels)} channels of {before} in {shortened(groups)} groups"
+            raise GraphError(f"{self.model}: {fault}; give a number that divides both")
+        lengths = self._lengths(full, x, kernel, stride, padding, dilation)
+        shape = (x.shape[0], channels, *lengths)
+        window = self._each(full, "kernel", kernel, rank)
+        taps = before // groups * prod(window)
+        parameters = self._weights(full, (channels, before // groups, *window), channels if bias else 0)
+        workspace = self._layout(taps * prod(lengths)) if groups == 1 and prod(window) > 1 else 0
+        return self.run(
+            "Convolution",
+            [x, *parameters],
+            shape,
+            name=full,
+            macs=prod(shape) * taps,
+            flops=prod(shape) if bias else 0,
+            workspace=workspace,
+            grad_workspace=workspace,
+            kernel=window,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+        )
+
+    def transposed_convolution(
+        self,
+        x: Tensor,
+        channels: int,
+        kernel: Size,
+        *,
+        stride: Size = 1,
+        padding: Size = 0,
+        bias: bool = True,
+        name: str = "up",
+    ) -> Tensor:
+        """A transposed convolution, which enlarges images; its gradient reads x.
+
+        Raises
+        ------
+        GraphError
+            If the resulting image is empty.
+        """
+        full = self.named(name)
+        rank = self._rank(full, x)
+        options = {"kernel": kernel, "stride": stride, "padding": padding}
+        window, step, edge = (self._each(full, what, size, rank) for what, size in options.items())
+        lengths = tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(x.shape[2:], step, edge, window, strict=True))
+        shape = (x.shape[0], channels, *lengths)
+        if min(*lengths, *step) < 1 or min(edge) < 0:
+            around = f"stride {quoted(stride)} and padding {quoted(padding)}"
+            fault = f"{shortened(full)} makes an image of {lengths} with {around}"
+            raise GraphError(f"{self.model}: {fault}; give a stride of 1 or more and less padding")
+        parameters = self._weights(full, (x.shape[1], channels, *window), channels if bias else 0)
+        workspace = self._layout(channels * prod(window) * prod(x.shape[2:])) if prod(window) > 1 else 0
+        return self.run(
+            "TransposedConvolution",
+            [x, *parameters],
+            shape,
+            name=full,
+            macs=prod(x.shape) * channels * prod(window),
+            flops=prod(shape) if bias else 0,
+            workspace=workspace,
+            grad_workspace=workspace,
+            kernel=window,
+            stride=stride,
+            padding=padding,
+        )
+
+    def max_pool(
+        self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
+    ) -> Tensor:
+        """The maximum of each window and its index (8 bytes each), which the gradient reads.
+
+        With `cover` the last window extends beyond the edge if elements would be left out, as with `ceil_mode` of
+        PyTorch. No window begins in the padding at the end; with `cover_all` of Chainer one may.
+
+        Raises
+        ------
+        GraphError
+            If the window is larger than the padded image, or the padding than half the window.
+        """
+        full = self.named(name)
+        shape, work = self._pooled(full, x, kernel, stride, padding, cover)
+        extra = [ExtraValue("indices", shape, "int64")]
+        attributes = {"kernel": kernel, "stride": stride, "padding": padding}
+        return self.run("MaxPooling", [x], shape, name=full, extra=extra, flops=work, **attributes)
+
+    def average_pool(
+        self, x: Tensor, kernel: Size, stride: Size, *, padding: Size = 0, cover: bool = False, name: str = "pool"
+    ) -> Tensor:
+        """The mean of each window; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the window is larger than the padded image, or the padding than half the window.
+        """
+        full = self.named(name)
+        shape, work = self._pooled(full, x, kernel, stride, padding, cover)
+        return self.run(
+            "AveragePooling", [x], shape, name=full, flops=work, kernel=kernel, stride=stride, padding=padding
+        )
+
+    def average_pool_to(self, x: Tensor, *lengths: int, name: str = "pool") -> Tensor:
+        """Adaptive average pooling: the means of the given number of equal parts; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If the image has fewer elements than parts.
+        """
+        full = self.named(name)
+        sizes = self._each(full, "size", lengths, self._rank(full, x))
+        if any(not 1 <= new <= now for now, new in zip(x.shape[2:], sizes, strict=True)):
+            raise GraphError(
+                f"{self.model}: {shortened(full)} makes {quoted(lengths)} of an image of {x.shape[2:]}; "
+                "give a larger image"
+            )
+        return self.run("AveragePooling", [x], (*x.shape[:2], *lengths), name=full, flops=prod(x.shape))
+
+    def upsample(self, x: Tensor, *lengths: int, linear: bool = True, name: str = "upsample") -> Tensor:
+        """The image resized, by linear interpolation or to the nearest element; its gradient reads nothing.
+
+        Raises
+        ------
+        GraphError
+            If a length is not positive.
+        """
+        full = self.named(name)
+        if min(self._each(full, "size", lengths, self._rank(full, x))) < 1:
+            raise GraphError(
+                f"{self.model}: {shortened(full)} makes an image of {shortened(lengths)}; give lengths of 1 or more"
+            )
+        shape = (*x.shape[:2], *lengths)
+        neighbours = 2 ** len(lengths) if linear else 0
+        return self.run("Upsample", [x], shape, name=full, flops=2 * neighbours * prod(shape), linear=linear)
+
+    def _lengths(
+        self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, dilation: Size, cover: bool = False
+    ) -> Shape:
+        """Number of places of a window along each length."""
+        rank = self._rank(name, x)
+        options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        sizes = [self._each(name, what, size, rank) for what, size in options.items()]
+        places = []
+        for n, k, s, p, d in zip(x.shape[2:], *sizes, strict=True):
+            if min(k, s, d) < 1 or p < 0:
+                fault = f"kernel {kernel}, stride {stride}, padding {padding} and dilation {dilation}"
+                raise GraphError(f"{self.model}: {shortened(name)} has {fault}; give 1 or more, 0 of padding")
+            if (room := n + 2 * p - d * (k - 1) - 1) < 0:
+                raise GraphError(
+                    f"{self.model}: {shortened(name)} has a window of {d * (k - 1) + 1} "
+                    f"on a padded length of {n + 2 * p}; "
+                    "give a larger image, more padding or a smaller kernel"
+                )
+            place = -(-room // s) if cover else room // s
+            places.append(place + 1 if not cover or place * s < n + p else place)  # none begins in the padding
+        return tuple(places)
+
+    def _pooled(
+        self, name: str, x: Tensor, kernel: Size, stride: Size, padding: Size, cover: bool
+    ) -> tuple[Shape, int]:
+        """Shape of the result of pooling, and the number of elements read."""
+        shape = (*x.shape[:2], *self._lengths(name, x, kernel, stride, padding, 1, cover))
+        window, edge = (self._each(name, "size", size, len(shape) - 2) for size in (kernel, padding))
+        if any(2 * p > k for k, p in zip(window, edge, strict=True)):
+            fault = f"{shortened(name)} has a padding of {padding} around windows of {kernel}"
+            raise GraphError(f"{self.model}: {fault}; give at most half the window")
+        return shape, prod(shape) * prod(window)
+
+    def _weights(self, name: str, weight: Shape, bias: int) -> list[Tensor]:
+        made = [self.parameter(f"{name}.weight", weight)]
+        return [*made, self.parameter(f"{name}.bias", (bias,))] if bias else made
+
+    def _layout(self, elements: int) -> int:
+        """Bytes of one image laid out as a matrix, up to the limit."""
+        return min(tensor_bytes((elements,), self.settings.dtype), self.workspace_limit)
