@@ -9,10 +9,10 @@ Usage: python examples/8_train_a_network.py [FOLDER for the picture]
 import sys
 from pathlib import Path
 
+from layers.training import train
 from matplotlib.figure import Figure
 
 import remat_algos as ra
-from remat_algos.executor.training import train
 
 FOLDER = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parents[1] / "docs" / "figures"
 STEPS = 6

@@ -17,7 +17,6 @@ from . import errors as errors
 from . import executor as executor
 from . import formats as formats
 from . import ir as ir
-from . import operations as operations
 from . import plot as plot
 from . import schedule as schedule
 from . import solvers as solvers

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from remat_algos.executor.starting_values import starting_values
-from remat_algos.executor.views import viewed
-from remat_algos.operations.formula import Call
-from remat_algos.operations.kind import formula_of, operation_kinds
-from remat_algos.operations.pointwise import ACTIVATION
+from examples.layers.formula import Call
+from examples.layers.formulas import formula_of
+from examples.layers.starting_values import starting_values
+from examples.layers.views import viewed
+from remat_algos.ir.kinds import ACTIVATION, operation_kinds
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.settings import Settings
 

@@ -33,7 +33,6 @@ ROOMS = (
         "files",
         "context",
         "effort",
-        "operations",
         "ir",
         "cost",
         "zoo",

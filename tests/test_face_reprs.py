@@ -55,8 +55,8 @@ def shown():
         ra.solve(TRAINING, "60%", allocator="cupy_pool").reservation,
     )
     yield from (ra.execute(CHAIN, range(41)), ra.validate(CHAIN, simulate(CHAIN, range(41)), repeats=0))
-    yield from (ra.executor.train(NETWORK, steps=1), ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
-    yield from (*ra.operations.operation_kinds(), ra.operations.operation_kind("Concat").formula, ra.zoo.Settings())
+    yield from (NETWORK, ra.cost.Device("mine", {"float32": 1e12}, 1e12, 1e-6, 2**34))
+    yield from (*ra.ir.operation_kinds(), ra.zoo.Settings())
     yield from (evaluated(PLAN.graph, PLAN.schedule), ra.cost.Link.of("pcie5"))
     yield from (ra.sweeps.SweepJob(CHAIN), ra.sweeps.SweepResults(Path("results"), ({"outcome": "planned"},)))
 

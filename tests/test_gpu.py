@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from docs.zoo import SMALL
+from examples.layers.layer_operators import LayerOperators
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
@@ -14,7 +15,6 @@ from remat_algos.cost.backends import gpu_missing
 from remat_algos.cost.calibration import calibrate
 from remat_algos.errors import BudgetError, GraphError, OutOfMemoryError
 from remat_algos.executor.array_backend import backend
-from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.validate import validate

@@ -15,8 +15,8 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.encode import BITS, Codes, encode, n_encoded
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.labels import Labels
-from remat_algos.operations.kind import operation_kind
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
 from remat_algos.schedule.baseline import baseline

@@ -13,13 +13,13 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES
-from remat_algos.operations.layer_type import layer_type
 from remat_algos.plan.breakdown import (
     OPTIMIZER,
     PARTS,
     STRUCTURES,
     breakdown,
     derivative_of,
+    layer_type,
     layer_types,
     optimizer_nodes,
     parameter_gradients,

@@ -58,7 +58,6 @@ class World:
         self.frontier = ra.frontier(graph, solvers=["no_remat"])
         self.execution = ra.execute(graph, self.schedule, timed=True)
         self.validation = ra.validate(graph, self.plan, repeats=1)
-        self.training = ra.executor.train(self.network, steps=1)
         self.operators = ra.executor.SyntheticOperators(graph)
         ra.execute(graph, self.schedule, self.operators)
         self.results = ra.sweep([{"graph": graph, "solver": "no_remat"}], Path(mkdtemp(), "results"), processes=1)
@@ -111,10 +110,7 @@ class World:
             "PoolUse": self.use,
             "PoolRun": self.use.runs[0],
             "Reservation": self.plan.reservation,
-            "LayerOperators": ra.executor.LayerOperators(self.network, self.graph),
-            "Training": self.training,
-            "OperationKind": ra.operations.operation_kind("Concat"),
-            "Formula": ra.operations.operation_kind("Concat").formula,
+            "OperationKind": ra.ir.operation_kind("Concat"),
             "Layers": ra.zoo.Layers("small", ra.zoo.Settings()),
             "Settings": ra.zoo.Settings(workspace=0),
             "SweepJob": ra.sweeps.SweepJob(self.graph, "100%", solver="no_remat"),
@@ -418,7 +414,7 @@ def test_a_type_checks_that_its_fields_belong_together(name):
 
 
 PLACES = {"node", "value", "i", "vertex", "step", "rows"}
-NAMED = {"Labels", "Budget", "LayerOperators", "SyntheticOperators"}
+NAMED = {"Labels", "Budget", "SyntheticOperators"}
 
 
 @pytest.mark.parametrize(
@@ -483,7 +479,7 @@ def arrays_of(thing, seen=None):
             yield from arrays_of(each, seen)
 
 
-WRITABLE = {"SyntheticOperators", "LayerOperators", "Training", "Validation"}  # they hold what ran
+WRITABLE = {"SyntheticOperators", "Validation"}  # they hold what ran
 WAYS = {
     "pickle": lambda thing: pickle.loads(pickle.dumps(thing)),
     "deepcopy": copy.deepcopy,

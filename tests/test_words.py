@@ -20,7 +20,6 @@ NAMED_FOR_ANOTHER = {
     "plot/pictures": "a picture is named for what it draws: plot/pictures/frontier.py, plan/frontier.py",
     "formats/graphs": "a format is named for its file extension or its community",
     "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
-    "operations": "a family of operations is named as the builder methods in zoo/ that add them: norms, windows",
 }
 EVERYWHERE = {
     "__init__": "every package has one",

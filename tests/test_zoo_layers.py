@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from remat_algos.cost.shapes import DTYPES
-from remat_algos.operations.kind import operation_kind
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.settings import Settings
 from tests.oracles.plain import plain

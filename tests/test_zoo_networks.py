@@ -9,7 +9,7 @@ import pytest
 import remat_algos as ra
 from docs.zoo import SMALL
 from remat_algos.errors import BudgetError, GraphError
-from remat_algos.operations.kind import operation_kind
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.published import PUBLISHED
 from remat_algos.zoo.registry import build, get_family, list_families, list_models

@@ -11,8 +11,8 @@ from remat_algos.arguments import as_text, checked_arguments
 from remat_algos.errors import AllocationError, GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.kernels.offsets import written_over
-from remat_algos.operations.kind import operation_kind
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.text.wording import counted, did_you_mean, quoted, shortened
 

@@ -10,7 +10,7 @@ from remat_algos.cost.devices import Device, get_device, named_device
 from remat_algos.cost.shapes import unknown_name
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Float64, Int64, frozen
-from remat_algos.operations.kind import operation_kind
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
 COSTS = ("flops", "paper", "unit", "roofline", "occupancy", "measured")

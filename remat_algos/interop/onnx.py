@@ -19,8 +19,8 @@ from remat_algos.interop.onnx_flops import operator_flops
 from remat_algos.interop.open_dims import check_known, checked_dims, missing_lengths
 from remat_algos.interop.optional import require
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.tables import NodeRow, ResidentRow, Tables, ValueRow
-from remat_algos.operations.kind import operation_kind
 from remat_algos.text.wording import (
     counted,
     first_line,
@@ -49,7 +49,7 @@ LINEAR = frozenset(
         *("SpaceToDepth", "Tile", "Trilu", "Where"),
     )
 )
-"""Operators, beside those of `ra.operations`, whose gradient reads nothing but indices and conditions."""
+"""Operators, beside those of `ra.ir.operation_kinds`, whose gradient reads nothing but indices and conditions."""
 
 MAX_TRIPS = 2**31  # of a Loop; a greater number means a loop that ends by its condition
 BATCHED_SCAN = 9  # opset before which Scan has a batch dimension
@@ -86,7 +86,7 @@ def capture(
     Returns
     -------
     ComputationGraph
-        Reads of gradients are known for operators in `ra.operations`; others read all reads and values.
+        Reads of gradients are known for operators in `ra.ir.operation_kinds`; others read all reads and values.
 
     Raises
     ------

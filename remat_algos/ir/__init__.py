@@ -1,4 +1,4 @@
-"""The data: graphs, their costs and their labels."""
+"""The data: graphs, their costs and labels, and the kinds of operations."""
 
 import lazy_loader
 

@@ -12,8 +12,8 @@ from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import group_rows, row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.labels import Labels
-from remat_algos.operations.kind import OperationKind, operation_kind
 from remat_algos.text.wording import quoted
 
 BITS = 32

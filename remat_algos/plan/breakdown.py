@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,8 @@ from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int8, Int32, Int64, brief, by_fields, sealed
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import OTHER, operation_kind
 from remat_algos.ir.resident import ROLES
-from remat_algos.operations.kind import OTHER
-from remat_algos.operations.layer_type import layer_type
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at
@@ -35,6 +35,21 @@ PARTS = ("forward", "backward", "again")
 """Compute of first runs in the forward part, of those in the backward part with the optimizer, and of later runs."""
 
 FEATURE_MAPS, VALUES, GRADIENTS, WEIGHTS, WORKSPACE, INPUTS = range(len(STRUCTURES))
+
+
+WORDS: Mapping[str, str] = {
+    **dict.fromkeys(("embedding", "embeddings", "embed", "embed_tokens"), "embedding"),
+    **dict.fromkeys(("attention", "attn", "self_attention", "self_attn", "cross_attention"), "attention"),
+    **dict.fromkeys(("rnn", "lstm", "gru", "cell"), "RNN"),
+    **dict.fromkeys(("mlp", "ff", "feed_forward", "moe", "expert", "experts"), "feed forward"),
+    **dict.fromkeys(("head", "heads", "classifier", "logits", "output", "loss"), "output"),
+}
+"""Types by a part of the name of a node, between dots and without its number; the first row that fits counts."""
+
+INNER: Mapping[str, str] = dict.fromkeys(("self", "source", "cross"), "attention")
+"""The same for parts that are not the first one."""
+
+_RANK = {name: rank for rank, name in enumerate(dict.fromkeys([*WORDS.values(), *INNER.values()]))}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,6 +246,27 @@ def breakdown(subject: Plan | Simulation | ComputationGraph, *, by: str = "layer
         graph.labels.compute_unit,
         graph.labels.compute_scale,
     )
+
+
+def layer_type(name: str, op: str, by: str = "layer") -> str:
+    """The type of the layer that a forward node belongs to; by "operation", the kind of its operation.
+
+    Examples
+    --------
+    >>> layer_type("encoder.layer3.self.q_proj", "Linear"), layer_type("layer1.0.conv2", "Conv2d")
+    ('attention', 'convolution')
+    >>> layer_type("layer1.0.conv2", "Conv2d", by="operation")
+    'Convolution'
+    """
+    kind = operation_kind(op)
+    if by == "operation":
+        return (kind.name if kind is not None else op) or OTHER
+    parts = [re.sub(r"\d+$", "", part) for part in name.lower().split(".")]
+    found = [WORDS[part] for part in parts if part in WORDS]
+    found += [INNER[part] for part in parts[1:] if part in INNER]
+    if found:
+        return min(found, key=_RANK.__getitem__)
+    return kind.layer if kind is not None else OTHER
 
 
 def layer_types(graph: ComputationGraph, by: str = "layer") -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import numpy as np
 
 from remat_algos.ir.arrays import Bool
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import kind_name, operation_kind, operation_kinds
 from remat_algos.ir.labels import KEEP, RECOMPUTE
-from remat_algos.operations.kind import kind_name, operation_kind, operation_kinds
 from remat_algos.text.wording import comma_separated, listed, quoted
 
 HEAVY = frozenset(kind.name for kind in operation_kinds() if kind.heavy)

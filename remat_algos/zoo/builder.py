@@ -18,18 +18,16 @@ from remat_algos.ir.csr import from_lists, indptr_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import OperationKind, operation_kind
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.operations.kind import OperationKind, operation_kind
-from remat_algos.operations.layer import Layer, Shape, Tensor
-from remat_algos.operations.optimizers import optimizer_of
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.contraction import contract
 from remat_algos.zoo.names import Names
-from remat_algos.zoo.network import Network
-from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.network import Layer, Network, Shape, Tensor
+from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
 from remat_algos.zoo.settings import Settings
 
 NO_GRADIENT = -1
@@ -192,7 +190,7 @@ class Builder(Names):
         Parameters
         ----------
         op : str
-            Its kind, as `operations` has it.
+            Its kind, as in `ra.ir.operation_kinds`.
         reads : sequence of Tensor
             Values and residents, in argument order; repeated ones are read once.
         shape : tuple of int
@@ -202,7 +200,7 @@ class Builder(Names):
         extra : sequence of ExtraValue
             Values beside the first; those without a gradient are left out where `counting` is "paper".
         saves : sequence of Tensor, optional
-            Reads that the gradient needs; by default those of `operations`.
+            Reads that the gradient needs; by default those of its kind.
         elements : int
             Number of elements, each at the `flops` of its kind.
         macs, flops : int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remat_algos.operations.layer import Tensor
+from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.products import Products
 
 CELL_GATES = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.operations.layer import Tensor
 from remat_algos.text.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.reductions import Reductions
 
 

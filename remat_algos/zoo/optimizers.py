@@ -1,9 +1,10 @@
-"""The updates of an optimizer, as nodes behind the gradients."""
+"""Optimizers: their states and steps, and their updates as nodes behind the gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +14,125 @@ from remat_algos.ir.differentiate import PARAMETER
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
-from remat_algos.operations.optimizers import OPTIMIZERS, UpdateStep
 from remat_algos.text.wording import quoted
 from remat_algos.zoo.options import offer
 
 STATE = ROLES.index("state")
+
+
+class UpdateStep(NamedTuple):
+    """An operation of the update of p; `m` stands for `m(p)`, `m@new` for `m(p)@new`, `p` for the parameter.
+
+    Parameters
+    ----------
+    name, op : str
+    reads : tuple of str
+        Residents, and values of earlier steps.
+    writes : tuple of str
+        Residents; a write to p makes no value.
+    """
+
+    name: str
+    op: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+
+
+_MOMENTS = (
+    UpdateStep("m@decayed", "Scale", ("m",)),
+    UpdateStep("m@gradient", "Scale", ("grad",)),
+    UpdateStep("m@new", "Add", ("m@decayed", "m@gradient"), ("m",)),
+    UpdateStep("v@decayed", "Scale", ("v",)),
+    UpdateStep("v@square", "Square", ("grad",)),
+    UpdateStep("v@gradient", "Scale", ("v@square",)),
+    UpdateStep("v@new", "Add", ("v@decayed", "v@gradient"), ("v",)),
+    UpdateStep("m@corrected", "Scale", ("m@new",)),
+    UpdateStep("v@corrected", "Scale", ("v@new",)),
+    UpdateStep("v@root", "Sqrt", ("v@corrected",)),
+    UpdateStep("v@shifted", "Add", ("v@root",)),
+    UpdateStep("step@ratio", "Divide", ("m@corrected", "v@shifted")),
+)
+_UPDATE = UpdateStep("update", "Subtract", ("p", "step"), ("p",))
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """An optimizer: its states for each parameter, and its update.
+
+    Parameters
+    ----------
+    name : str
+    op : str
+        The operation of its updates, as `Labels.ops` has it.
+    states : tuple of str
+        Names of the states, each of the parameter's size.
+    steps : tuple of UpdateStep
+        The operations of an update, one by one.
+
+    Examples
+    --------
+    >>> OPTIMIZERS["momentum"].states, OPTIMIZERS["momentum"].flops
+    (('momentum',), 4)
+    """
+
+    name: str
+    op: str
+    states: tuple[str, ...]
+    steps: tuple[UpdateStep, ...]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of an update, per element."""
+        return len(self.steps)
+
+    @property
+    def fused(self) -> UpdateStep:
+        """An update as one operation."""
+        return UpdateStep("update", self.op, ("p", *self.states, "grad"), ("p", *self.states))
+
+
+OPTIMIZERS = {
+    optimizer.name: optimizer
+    for optimizer in (
+        Optimizer("sgd", "SGD", (), (UpdateStep("step", "Scale", ("grad",)), _UPDATE)),
+        Optimizer(
+            "momentum",
+            "Momentum",
+            ("momentum",),
+            (
+                UpdateStep("momentum@decayed", "Scale", ("momentum",)),
+                UpdateStep("momentum@new", "Add", ("momentum@decayed", "grad"), ("momentum",)),
+                UpdateStep("step", "Scale", ("momentum@new",)),
+                _UPDATE,
+            ),
+        ),
+        Optimizer("adam", "Adam", ("m", "v"), (*_MOMENTS, UpdateStep("step", "Scale", ("step@ratio",)), _UPDATE)),
+        Optimizer(
+            "adamw",
+            "AdamW",
+            ("m", "v"),
+            (
+                *_MOMENTS,
+                UpdateStep("step@decay", "Scale", ("p",)),
+                UpdateStep("step@sum", "Add", ("step@ratio", "step@decay")),
+                UpdateStep("step", "Scale", ("step@sum",)),
+                _UPDATE,
+            ),
+        ),
+    )
+}
+"""Optimizers by name."""
+
+
+def optimizer_of(op: str) -> Optimizer | None:
+    """The optimizer whose updates are this operation, or None.
+
+    Examples
+    --------
+    >>> optimizer_of("AdamW").name, optimizer_of("ReLU")
+    ('adamw', None)
+    """
+    return next((optimizer for optimizer in OPTIMIZERS.values() if optimizer.op == op), None)
 
 
 def with_optimizer(

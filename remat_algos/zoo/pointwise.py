@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.operations.layer import Shape, Tensor
+from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.shape_checks import ShapeChecks
 
 

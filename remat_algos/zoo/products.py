@@ -7,10 +7,10 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.operations.layer import Shape, Tensor
 from remat_algos.text.wording import shortened
 from remat_algos.zoo.builder import ExtraValue
 from remat_algos.zoo.copies import Copies
+from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.reductions import Reductions
 
 

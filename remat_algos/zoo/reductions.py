@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from remat_algos.operations.layer import Tensor
+from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.pointwise import Pointwise
 
 

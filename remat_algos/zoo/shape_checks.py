@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from remat_algos.errors import GraphError
-from remat_algos.operations.layer import Shape, Tensor
 from remat_algos.text.wording import counted, quoted, shortened
 from remat_algos.zoo.builder import WHOLE, Builder, broadcasts
+from remat_algos.zoo.network import Shape, Tensor
 
 Size = int | tuple[int, ...]
 

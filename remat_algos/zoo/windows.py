@@ -6,9 +6,9 @@ from math import prod
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.operations.layer import Shape, Tensor
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.network import Shape, Tensor
 from remat_algos.zoo.shape_checks import ShapeChecks, Size
 
 

@@ -15,12 +15,12 @@ from remat_algos.ir.csr import from_lists
 from remat_algos.ir.differentiate import differentiate, everything_saved
 from remat_algos.ir.encode import encode
 from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.resident import ROLES
-from remat_algos.operations.kind import operation_kind
-from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.breakdown import parameter_gradients
 from remat_algos.zoo.network import Network
+from remat_algos.zoo.optimizers import OPTIMIZERS
 from remat_algos.zoo.registry import build
 
 DEVICE = "RTX 2080 Ti"

@@ -14,7 +14,7 @@ from remat_algos.forks import cached_property
 from remat_algos.ir.csr import row_of, select_entries
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.operations.kind import operation_kind
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.canonical import canonical_schedule, canonical_trace
 from remat_algos.schedule.schedule import Schedule

@@ -46,7 +46,6 @@ from remat_algos.interop.torch.storages import STORAGES
 from remat_algos.interop.torch.streams import wait_for_copies
 from remat_algos.ir.budget import LEAST, NEAR_LOWEST, Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan, time_rows
 from remat_algos.plan.plan_cache import answered_before
 from remat_algos.plan.request import Request, check_link_goes_with
@@ -55,6 +54,7 @@ from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.layout import labelled
 from remat_algos.text.units import exact_bytes, format_bytes, percent
 from remat_algos.text.wording import LONGEST_PATH, counted, did_you_mean, listed, quoted, shortened
+from remat_algos.zoo.optimizers import OPTIMIZERS
 
 LOG = logging.getLogger(__name__)
 TODAY = "today"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.context import Clock
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.operations.kind import kind_name, operation_kind
+from remat_algos.ir.kinds import kind_name, operation_kind
 from remat_algos.solvers.candidates import Candidate, Recipe, longest_row, near, thinned
 from remat_algos.solvers.ranking import cost_per_byte
 from remat_algos.solvers.registry import solver, training_graph

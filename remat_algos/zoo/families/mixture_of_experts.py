@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from remat_algos.operations.layer import Tensor
 from remat_algos.zoo.families.llama import gated, grouped_attention, language_loss
 from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.registry import family
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.operations.formula import Array, Call, Formula, Readable, onehot
-from remat_algos.operations.kind import OperationKind
+from .formula import Array, Call, Formula, Readable, onehot
 
 SLOT_DTYPE = "int32"
 
@@ -113,4 +112,6 @@ ROUTED_SLICE = Formula(_slice, _slice_gradient, _slice_refusal)
 ROUTED_SUM = Formula(_load, None)
 """Formulas of a `Slice` and a `Sum` that read the slots of `Route`."""
 
-KINDS = (OperationKind("Route", formula=Formula(_route, None), saves_alone=""),)
+FORMULAS = {
+    "Route": Formula(_route, None),
+}

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.operations.formula import Array, Call, Formula, Readable, sum_to_shape
-from remat_algos.operations.kind import OperationKind
-from remat_algos.operations.reductions import exponentials, softmax
+from .formula import Array, Call, Formula, Readable, sum_to_shape
+from .reductions import exponentials, softmax
 
 # ---------------------------------------------------------------- linear layers
 
@@ -141,41 +140,13 @@ def _attention_gradient(call: Call, at: int, reads: Readable, values: Readable, 
     return _merge_heads(_sum_heads(xp.matmul(of_scores.swapaxes(-1, -2), q), shared))
 
 
-KINDS = (
-    OperationKind(
-        "Linear",
-        "inputs",
-        ("LinearFunction", "FullyConnected", "Gemm"),
-        Formula(_linear, _linear_gradient),
-        layer="fully connected",
-        heavy=True,
+FORMULAS = {
+    "Linear": Formula(_linear, _linear_gradient),
+    "MatMul": Formula(_matmul, _matmul_gradient),
+    "Attention": Formula(_attention, _attention_gradient),
+    "Embedding": Formula(
+        lambda call, words, weight: weight[words],
+        _embedding_gradient,
+        tokens=lambda call: (0, range(call.shape(1)[0])),
     ),
-    OperationKind(
-        "MatMul",
-        "inputs",
-        ("batch_dot",),
-        Formula(_matmul, _matmul_gradient),
-        layer="fully connected",
-        heavy=True,
-    ),
-    OperationKind(
-        "Attention",
-        "inputs output",
-        formula=Formula(_attention, _attention_gradient),
-        flops=5,  # per score
-        layer="attention",
-        extra=("logsumexp",),
-        saves_alone="inputs output",
-        heavy=True,
-    ),
-    OperationKind(
-        "Embedding",
-        aliases=("EmbedIDFunction",),
-        formula=Formula(
-            lambda call, words, weight: weight[words],
-            _embedding_gradient,
-            tokens=lambda call: (0, range(call.shape(1)[0])),
-        ),
-        layer="embedding",
-    ),
-)
+}

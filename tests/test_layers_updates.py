@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from examples.layers.layer_operators import LayerOperators
+from examples.layers.optimizers import UPDATES
+from examples.layers.training import train
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
-from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule
 from remat_algos.schedule.simulation import simulate
-from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.optimizers import OPTIMIZERS, with_optimizer
 from remat_algos.zoo.registry import build
 from tests.layer_cases import SMALL_NETWORKS
 
@@ -71,7 +71,7 @@ def test_optimizers_are_those_of_the_books(optimizer):
     ours, theirs, (m, v) = p, p.copy(), (np.zeros(5), np.zeros(5))
     for step in (1, 2, 3):
         g = rng.normal(size=5)
-        ours, *remembered = OPTIMIZERS[optimizer].update(np, 0.1, step, ours, *remembered, g)
+        ours, *remembered = UPDATES[optimizer](np, 0.1, step, ours, *remembered, g)
         m = {"sgd": g, "momentum": 0.9 * m + g}.get(optimizer, 0.9 * m + 0.1 * g)
         v = 0.999 * v + 0.001 * g**2
         change = m if len(remembered) < 2 else m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.starting_values import starting_values
-from remat_algos.operations.formula import Call, Readable
-from remat_algos.operations.kind import formula_of
-from remat_algos.operations.losses import NEVER
+from examples.layers.formula import Call, Readable
+from examples.layers.formulas import formula_of
+from examples.layers.losses import NEVER
+from examples.layers.starting_values import starting_values
 from remat_algos.zoo.registry import build
 from tests.layer_cases import network_of
 from tests.oracles import layers as oracles

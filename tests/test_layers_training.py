@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from examples.layers.layer_operators import LayerOperators
+from examples.layers.training import train
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.allocate.sharing import share_storage
 from remat_algos.cost.backends import gpu_missing
 from remat_algos.errors import GraphError
-from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
-from remat_algos.executor.training import train
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan.solve import solve
 from remat_algos.schedule.mirror import mirror_schedule

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.operations.formula import Array, Call, Formula, Readable
-from remat_algos.operations.kind import OperationKind
-from remat_algos.operations.layer import Shape
+from remat_algos.zoo.network import Shape
+
+from .formula import Array, Call, Formula, Readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,41 +258,10 @@ def _upsample_gradient(call: Call, k: int, reads: Readable, values: Readable, gr
     return along(call.xp, gradients[0], [matrix.T for matrix in _neighbours(call)])
 
 
-KINDS = (
-    OperationKind(
-        "Convolution",
-        "inputs",
-        ("Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d"),
-        Formula(_convolution, _convolution_gradient),
-        layer="convolution",
-        heavy=True,
-    ),
-    OperationKind(
-        "TransposedConvolution",
-        "inputs",
-        ("Deconvolution2DFunction", "UpConvolution", "Deconvolution", "ConvTranspose", "ConvTranspose2d"),
-        Formula(_transposed, _transposed_gradient),
-        layer="convolution",
-        heavy=True,
-    ),
-    OperationKind(
-        "MaxPooling",
-        aliases=("MaxPooling2D", "MaxPool", "MaxPool2d"),
-        formula=Formula(_max_pooling, _max_pooling_gradient),
-        layer="pooling",
-        extra=("indices",),
-        saves_alone="inputs output",
-    ),
-    OperationKind(
-        "AveragePooling",
-        aliases=("AveragePooling2D", "AveragePool", "AvgPool2d", "GlobalAveragePool"),
-        formula=Formula(_average_pooling, _average_pooling_gradient),
-        layer="pooling",
-        saves_alone="inputs output",
-    ),
-    OperationKind(
-        "Upsample",
-        aliases=("ResizeImages", "Interpolate", "Resize"),
-        formula=Formula(lambda call, x: along(call.xp, x, _neighbours(call)), _upsample_gradient),
-    ),
-)
+FORMULAS = {
+    "Convolution": Formula(_convolution, _convolution_gradient),
+    "TransposedConvolution": Formula(_transposed, _transposed_gradient),
+    "MaxPooling": Formula(_max_pooling, _max_pooling_gradient),
+    "AveragePooling": Formula(_average_pooling, _average_pooling_gradient),
+    "Upsample": Formula(lambda call, x: along(call.xp, x, _neighbours(call)), _upsample_gradient),
+}

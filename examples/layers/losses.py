@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.operations.formula import Array, Call, Formula, Readable, onehot
-from remat_algos.operations.kind import OperationKind
-from remat_algos.operations.reductions import exponentials, softmax
+from .formula import Array, Call, Formula, Readable, onehot
+from .reductions import exponentials, softmax
 
 BLANK = 0
 NEVER = -1e30  # the log of 0; differences of infinities would be nan
@@ -155,29 +154,8 @@ def _labels(call: Call) -> tuple[int, range]:
     return 1, range(BLANK + 1, call.shape(0)[-1])
 
 
-KINDS = (
-    OperationKind(
-        "SoftmaxCrossEntropy",
-        aliases=("SoftmaxOutput", "SoftmaxCrossEntropyLoss"),
-        formula=Formula(_cross_entropy, _cross_entropy_gradient, tokens=_classes),
-        flops=5,  # per score: the largest, a difference, an exponential, two sums
-        layer="output",
-        extra=("probabilities",),
-    ),
-    OperationKind(
-        "CTCLoss",
-        "inputs",
-        ("ConnectionistTemporalClassification",),
-        Formula(_ctc, _ctc_gradient, _ctc_refusal, tokens=_labels),
-        layer="output",
-        extra=("alpha",),
-    ),
-    OperationKind(
-        "MeanSquare",
-        "inputs",
-        ("MeanSquaredError",),
-        Formula(_mean_square, _mean_square_gradient),
-        flops=3,
-        layer="output",
-    ),
-)
+FORMULAS = {
+    "SoftmaxCrossEntropy": Formula(_cross_entropy, _cross_entropy_gradient, tokens=_classes),
+    "CTCLoss": Formula(_ctc, _ctc_gradient, _ctc_refusal, tokens=_labels),
+    "MeanSquare": Formula(_mean_square, _mean_square_gradient),
+}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from remat_algos.operations.formula import Array, sum_to_shape
-from remat_algos.operations.layer import Shape
 from remat_algos.zoo.builder import broadcasts
+from remat_algos.zoo.network import Shape
+
+from .formula import Array, sum_to_shape
 
 
 def viewed(array: Array, shape: Shape, xp: Any) -> Array:

@@ -3,15 +3,21 @@
 import numpy as np
 import pytest
 
+from examples.layers.formula import Formula, Readable
+from examples.layers.formulas import FORMULAS, formula_of
+from examples.layers.layer_operators import LayerOperators
+from examples.layers.pointwise import of_input
+from examples.layers.starting_values import starting_values
+from examples.layers.views import can_view, view_gradient, viewed
 from remat_algos.errors import GraphError
-from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
-from remat_algos.executor.starting_values import starting_values
-from remat_algos.executor.views import can_view, view_gradient, viewed
+from remat_algos.ir import kinds
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.operations.formula import Formula, Readable
-from remat_algos.operations.kind import formula_of
+from remat_algos.ir.kinds import OperationKind
+from remat_algos.plan.solve import solve
+from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.registry import build, get_family, list_families
+from remat_algos.zoo.settings import Settings
 from tests.layer_cases import SMALL_NETWORKS, image, network_of, rows, values_of, wide
 from tests.oracles import layers as oracles
 
@@ -142,12 +148,12 @@ def by_other_places(net):
         (
             lambda: network_of(lambda net: net.run("Max", [rows(net)], ())),
             None,
-            "node max: the executor cannot run Max, which has no formula; give its OperationKind one",
+            "node max: the executor cannot run Max, which has no formula; add one to FORMULAS",
         ),
         (
             lambda: network_of(lambda net: net.run("Frob", [rows(net)], ())),
             None,
-            "run Frob, which is not a known kind of operation; register an OperationKind with a formula",
+            "run Frob, which is not a known kind of operation; register an OperationKind, and add its formula",
         ),
         (lambda: small(dtype="bfloat16"), None, "bfloat16, for which there is no formula; build"),
         (lambda: network_of(lambda net: net.ctc_loss(rows(net), labels(net, 3))), None, "3 labels with 2 steps"),
@@ -272,3 +278,54 @@ def test_a_learning_rate_is_a_number(rate):
     kind = GraphError if isinstance(rate, float) else TypeError
     with pytest.raises(kind, match=r"learning_rate is .*; give a number"):
         LayerOperators(small(), small().graph, learning_rate=rate)
+
+
+# ---------------------------------------------------------------- a kind of one's own
+
+CUBE = OperationKind("Cube", "inputs", flops=2, gradient_in_place=True)
+
+
+@pytest.fixture
+def cube(monkeypatch):
+    """A kind of operation with a formula, that only this test knows."""
+    copied = type(kinds._known())(*map(dict, kinds._known()))
+    monkeypatch.setattr(kinds, "_known", lambda: copied)
+    kinds.register_kinds(CUBE)
+    monkeypatch.setitem(FORMULAS, "Cube", of_input(lambda xp, x: x * x * x, lambda xp, x: 3 * x * x))
+
+
+@pytest.mark.usefixtures("cube")
+def test_a_formula_of_ones_own_is_run_by_a_plan():
+    net = Layers("small", Settings(cost="flops"))
+    x = net.input("x", (8, 6))
+    for k in range(4):
+        x = net.pointwise("Cube", [net.linear(x, 6, name=f"linear{k}")], name=f"cube{k}")
+    net.mean_square(x, net.input("target", x.shape))
+    network = net.network()
+    training = differentiate(network.graph, parameter_gradients=True)
+    plan = solve(training, "80%")
+    assert plan.simulation.overhead > 0
+    operators = LayerOperators(network, training, values={"x": np.full((8, 6), 0.1)})
+    execution = execute(training, plan.schedule, operators)
+    assert execution.mismatches == []
+    assert execution.peak_raw == plan.peak_memory
+
+
+@pytest.mark.usefixtures("cube")
+def test_the_gradient_of_a_kind_of_ones_own_is_the_slope_of_its_loss():
+    net = Layers("small", Settings(dtype="float64"))
+    x = net.pointwise("Cube", [net.linear(net.input("x", (3, 2)), 2, bias=False, name="linear")])
+    net.mean_square(x, net.input("target", x.shape))
+    network = net.network()
+    training = differentiate(network.graph, parameter_gradients=True)
+
+    def run(weight):
+        operators = LayerOperators(network, training, values={"linear.weight": weight})
+        return operators, execute(training, range(training.n_nodes), operators, outputs=True)
+
+    weight, step = np.array([0.3, -0.8, 1.1, 0.4]), 1e-6
+    operators, execution = run(weight.reshape(2, 2))
+    gradient = execution.outputs[operators.gradients["linear.weight"]].view(np.float64)
+    for at, direction in zip(gradient, np.eye(4) * step, strict=True):
+        above, below = (run((weight + way * direction).reshape(2, 2))[0].loss for way in (1, -1))
+        np.testing.assert_allclose(at, (above - below) / (2 * step), rtol=1e-6)

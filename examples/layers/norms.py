@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from remat_algos.operations.formula import Array, Call, Formula, Readable
-from remat_algos.operations.kind import OperationKind
-from remat_algos.operations.layer import Shape
+from remat_algos.zoo.network import Shape
+
+from .formula import Array, Call, Formula, Readable
 
 EPSILON = 1e-5
 LRN_ALPHA, LRN_BETA, LRN_BIAS = 1e-4, 0.75, 1.0  # as in PyTorch
@@ -165,53 +165,10 @@ def _track(call: Call, arguments: Sequence[Array], values: Sequence[Array]) -> N
     update_running(arguments[4], unbiased_variance(call, values[2]))
 
 
-NORM_FLOPS = 7  # per element: a sum, a difference, a square and its sum, two products, a sum
-NORMS = "other norms"
-
-KINDS = (
-    OperationKind(
-        "BatchNorm",
-        "inputs",
-        ("BatchNormalization", "BatchNorm2d"),
-        Formula(_norm, _norm_gradient, effect=_track),
-        NORM_FLOPS,
-        "batch norm",
-        extra=("mean", "rstd"),
-    ),
-    OperationKind(
-        "LayerNorm",
-        "inputs",
-        ("LayerNormalization",),
-        Formula(_norm, _norm_gradient),
-        NORM_FLOPS,
-        NORMS,
-        extra=("mean", "rstd"),
-    ),
-    OperationKind(
-        "GroupNorm",
-        "inputs",
-        ("GroupNormalization",),
-        Formula(_norm, _norm_gradient, _group_refusal),
-        NORM_FLOPS,
-        NORMS,
-        extra=("mean", "rstd"),
-    ),
-    OperationKind(
-        "RMSNorm",
-        "inputs",
-        ("RMSNormalization",),
-        formula=Formula(_norm, _norm_gradient),
-        flops=4,
-        layer=NORMS,
-        extra=("rstd",),
-    ),
-    OperationKind(
-        "LocalResponseNorm",
-        "inputs",
-        ("LocalResponseNormalization", "LRN"),
-        Formula(_response_norm, _response_norm_gradient),
-        layer=NORMS,
-        extra=("scale",),
-        saves_alone="inputs output",
-    ),
-)
+FORMULAS = {
+    "BatchNorm": Formula(_norm, _norm_gradient, effect=_track),
+    "LayerNorm": Formula(_norm, _norm_gradient),
+    "GroupNorm": Formula(_norm, _norm_gradient, _group_refusal),
+    "RMSNorm": Formula(_norm, _norm_gradient),
+    "LocalResponseNorm": Formula(_response_norm, _response_norm_gradient),
+}

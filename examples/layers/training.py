@@ -13,15 +13,16 @@ from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution
-from remat_algos.executor.layer_operators import LayerOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import brief
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.plan.plan import Plan
 from remat_algos.schedule.simulation import Simulation, simulate
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.network import Network
+
+from .layer_operators import LayerOperators
+from .optimizers import UPDATES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,5 +157,5 @@ def _descend(operators: LayerOperators, execution: Execution, backend: str) -> N
             gradient = on.xp.asarray(execution.outputs[value].view(parameter.dtype)).reshape(parameter.shape)
             wide = np.float32 if parameter.dtype == np.float16 else parameter.dtype
             arrays = parameter.astype(wide), gradient.astype(wide)
-            (parameter[...],) = OPTIMIZERS["sgd"].update(on.xp, operators.learning_rate, 0, *arrays)
+            (parameter[...],) = UPDATES["sgd"](on.xp, operators.learning_rate, 0, *arrays)
     on.synchronize()

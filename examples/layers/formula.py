@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from remat_algos.errors import GraphError
-from remat_algos.operations.layer import Layer, Shape
 from remat_algos.text.wording import shortened
+from remat_algos.zoo.network import Layer, Shape
 
 Array = Any
 """A NumPy or CuPy array."""
@@ -152,7 +152,7 @@ def either(when: Callable[[Call], bool], one: Formula, other: Formula) -> Formul
     Examples
     --------
     >>> import numpy as np
-    >>> from remat_algos.operations.layer import Layer, Tensor
+    >>> from remat_algos.zoo.network import Layer, Tensor
     >>> twice, half = (Formula(lambda call, x, f=f: f * x, None) for f in (2, 0.5))
     >>> large = either(lambda call: call.shape(0) > (2,), half, twice)
     >>> layer = Layer("scale", "Scale", "", ((3,),), ("float32",), (), 0, 0, 0, {}, (Tensor(0, (3,), "float32"),))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from remat_algos.cost.shapes import element_bytes, tensor_bytes
 from remat_algos.ir.resident import ROLES
-from remat_algos.operations.formula import Call
-from remat_algos.operations.kind import formula_of
-from remat_algos.operations.layer import Shape, Tensor
-from remat_algos.zoo.network import Network
+from remat_algos.zoo.network import Network, Shape, Tensor
+
+from .formula import Call
+from .formulas import formula_of
 
 Array = NDArray[np.generic]
 

@@ -12,16 +12,17 @@ from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.executor.array_backend import Array, Backend
 from remat_algos.executor.mixing import Mixer, mixer
-from remat_algos.executor.starting_values import Form, starting_values, token_ranges
-from remat_algos.executor.views import view_gradient, viewed
-from remat_algos.executor.wiring import ArrayPlace, Wiring, Work
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.operations.formula import Call, Formula, Readable
-from remat_algos.operations.kind import formula_of
-from remat_algos.operations.optimizers import OPTIMIZERS
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.network import Network
 from remat_algos.zoo.options import offer
+
+from .formula import Call, Formula, Readable
+from .formulas import formula_of
+from .optimizers import UPDATES
+from .starting_values import Form, starting_values, token_ranges
+from .views import view_gradient, viewed
+from .wiring import ArrayPlace, Wiring, Work
 
 HALF = "float16"
 
@@ -255,7 +256,7 @@ class LayerOperators:
         """Update a parameter and the state of its optimizer, in place."""
         get = _getter(reads, residents)
         *state, gradient = (place for place in (*work.arguments, *work.gradients) if place is not None)
-        update = OPTIMIZERS[work.optimizer].update
+        update = UPDATES[work.optimizer]
         updated = update(self._ready.xp, self.learning_rate, self.step + 1, *map(get, state), get(gradient))
         for place, array in zip(state, updated, strict=True):
             residents[place.number].view(place.form.dtype)[...] = array.reshape(-1)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-import remat_algos.operations as package
 from remat_algos.arguments import check_fields, checked_arguments
-from remat_algos.operations.formula import Formula
-from remat_algos.registry import modules_in
 from remat_algos.text.wording import quoted, shortened
 
 FIRST, EITHER = (0,), (0, 1)
@@ -35,8 +31,6 @@ class OperationKind:
         Residents are always read.
     aliases : tuple of str
         Other names for it.
-    formula : Formula, optional
-        Its computation and gradient; None: the executor cannot run it.
     flops : int
         Floating-point operations per element, if the builder method counts elements.
     layer : str
@@ -71,7 +65,6 @@ class OperationKind:
     name: str
     saves: str = ""
     aliases: tuple[str, ...] = ()
-    formula: Formula | None = field(default=None, repr=False)
     flops: int = 1
     layer: str = OTHER
     extra: tuple[str, ...] = ()
@@ -103,8 +96,145 @@ class OperationKind:
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
+NORM_FLOPS = 7  # per element: a sum, a difference, a square and its sum, two products, a sum
+NORM, ACTIVATION, DROPOUT, ELEMENT_WISE = "other norms", "activation", "dropout", "element-wise"
+
+KINDS = (
+    # copies
+    OperationKind("Concat", aliases=("Cat",)),
+    OperationKind("Slice", aliases=("GetItem", "Split")),
+    OperationKind("Reshape"),
+    OperationKind("Copy", aliases=("Transpose",)),
+    # experts
+    OperationKind("Route", saves_alone=""),
+    # losses
+    # FLOPs per score: the largest, a difference, an exponential, two sums.
+    OperationKind(
+        "SoftmaxCrossEntropy",
+        aliases=("SoftmaxOutput", "SoftmaxCrossEntropyLoss"),
+        flops=5,
+        layer="output",
+        extra=("probabilities",),
+    ),
+    OperationKind("CTCLoss", "inputs", ("ConnectionistTemporalClassification",), layer="output", extra=("alpha",)),
+    OperationKind("MeanSquare", "inputs", ("MeanSquaredError",), flops=3, layer="output"),
+    # norms
+    OperationKind(
+        "BatchNorm",
+        "inputs",
+        ("BatchNormalization", "BatchNorm2d"),
+        flops=NORM_FLOPS,
+        layer="batch norm",
+        extra=("mean", "rstd"),
+    ),
+    OperationKind("LayerNorm", "inputs", ("LayerNormalization",), flops=NORM_FLOPS, layer=NORM, extra=("mean", "rstd")),
+    OperationKind("GroupNorm", "inputs", ("GroupNormalization",), flops=NORM_FLOPS, layer=NORM, extra=("mean", "rstd")),
+    OperationKind("RMSNorm", "inputs", ("RMSNormalization",), flops=4, layer=NORM, extra=("rstd",)),
+    OperationKind(
+        "LocalResponseNorm",
+        "inputs",
+        ("LocalResponseNormalization", "LRN"),
+        layer=NORM,
+        extra=("scale",),
+        saves_alone="inputs output",
+    ),
+    # pointwise
+    OperationKind(
+        "ReLU", "output", ("Relu",), layer=ACTIVATION, saves_alone="output", in_place=FIRST, binarizable=True
+    ),
+    OperationKind(
+        "ReLU6",
+        "output",
+        ("ClippedReLU", "Clip"),
+        flops=2,
+        layer=ACTIVATION,
+        saves_alone="output",
+        in_place=FIRST,
+        binarizable=True,
+    ),
+    OperationKind(
+        "HardTanh",
+        "output",
+        ("Hardtanh",),
+        flops=2,
+        layer=ACTIVATION,
+        saves_alone="output",
+        in_place=FIRST,
+        binarizable=True,
+    ),
+    OperationKind("Tanh", "output", flops=4, layer=ACTIVATION, saves_alone="output", in_place=FIRST),
+    OperationKind("Sigmoid", "output", flops=4, layer=ACTIVATION, saves_alone="output", in_place=FIRST),
+    OperationKind("GELU", "inputs", ("Gelu",), flops=8, layer=ACTIVATION, gradient_in_place=True),
+    OperationKind("SiLU", "inputs", ("Swish",), flops=5, layer=ACTIVATION, gradient_in_place=True),
+    OperationKind("Dropout", flops=2, layer=DROPOUT, in_place=FIRST),
+    OperationKind("DropoutMask", layer=DROPOUT, binarizable=True),
+    OperationKind("Add", aliases=("AddConstant",), layer=ELEMENT_WISE, in_place=EITHER),
+    OperationKind("Subtract", aliases=("Sub",), layer=ELEMENT_WISE, in_place=EITHER),
+    OperationKind("Multiply", "inputs", ("Mul",), layer=ELEMENT_WISE, gradient_in_place=True),
+    OperationKind("Divide", "inputs", ("Div",), gradient_in_place=True),
+    OperationKind("Square", "inputs", gradient_in_place=True),
+    OperationKind("Sqrt", "output", saves_alone="output", in_place=FIRST),
+    OperationKind("Rsqrt", "output", flops=2, saves_alone="output", in_place=FIRST),
+    OperationKind("Exp", "output", saves_alone="output", in_place=FIRST),
+    OperationKind("Log", "inputs", gradient_in_place=True),
+    OperationKind("Scale", aliases=("MulConstant",), layer=ELEMENT_WISE, in_place=FIRST),
+    OperationKind("Mask", in_place=FIRST),
+    OperationKind("Rotary", in_place=FIRST),
+    # products
+    OperationKind(
+        "Linear", "inputs", ("LinearFunction", "FullyConnected", "Gemm"), layer="fully connected", heavy=True
+    ),
+    OperationKind("MatMul", "inputs", ("batch_dot",), layer="fully connected", heavy=True),
+    OperationKind(
+        "Attention",
+        "inputs output",
+        flops=5,
+        layer="attention",
+        extra=("logsumexp",),
+        saves_alone="inputs output",
+        heavy=True,
+    ),
+    OperationKind("Embedding", aliases=("EmbedIDFunction",), layer="embedding"),
+    # reductions
+    OperationKind("Softmax", "output", flops=5, saves_alone="output", in_place=FIRST),
+    OperationKind("Mean", aliases=("ReduceMean",)),
+    OperationKind("Sum", aliases=("ReduceSum",)),
+    OperationKind("Max", "inputs output", ("ReduceMax",), saves_alone="inputs output"),
+    # windows
+    OperationKind(
+        "Convolution",
+        "inputs",
+        ("Convolution2DFunction", "ConvolutionND", "Conv", "Conv2d"),
+        layer="convolution",
+        heavy=True,
+    ),
+    OperationKind(
+        "TransposedConvolution",
+        "inputs",
+        ("Deconvolution2DFunction", "UpConvolution", "Deconvolution", "ConvTranspose", "ConvTranspose2d"),
+        layer="convolution",
+        heavy=True,
+    ),
+    OperationKind(
+        "MaxPooling",
+        aliases=("MaxPooling2D", "MaxPool", "MaxPool2d"),
+        layer="pooling",
+        extra=("indices",),
+        saves_alone="inputs output",
+    ),
+    OperationKind(
+        "AveragePooling",
+        aliases=("AveragePooling2D", "AveragePool", "AvgPool2d", "GlobalAveragePool"),
+        layer="pooling",
+        saves_alone="inputs output",
+    ),
+    OperationKind("Upsample", aliases=("ResizeImages", "Interpolate", "Resize")),
+)
+"""The kinds that are known, family by family, until `register_kinds` adds others."""
+
+
 @checked_arguments
-def register(*kinds: OperationKind) -> None:
+def register_kinds(*kinds: OperationKind) -> None:
     """Register kinds of operations; one replaces an earlier kind of the same name, with its aliases.
 
     Parameters
@@ -120,10 +250,10 @@ def register(*kinds: OperationKind) -> None:
     --------
     >>> from dataclasses import replace
     >>> relu = operation_kind("ReLU")
-    >>> register(replace(relu, heavy=True))
+    >>> register_kinds(replace(relu, heavy=True))
     >>> operation_kind("ReLU").heavy
     True
-    >>> register(relu)
+    >>> register_kinds(relu)
     """
     for kind in kinds:
         _known().add(kind)
@@ -164,19 +294,6 @@ def operation_kind(name: str) -> OperationKind | None:
     return _known().by_any_name.get(name)
 
 
-def formula_of(op: str) -> Formula | None:
-    """The formula of an operation; None if it has none or is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> formula_of("Max"), formula_of("Tanh").draws
-    (None, False)
-    """
-    kind = operation_kind(op)
-    return kind.formula if kind is not None else None
-
-
 def kind_name(op: str) -> str:
     """Return the name of the kind of an operation; an unknown operation keeps its name.
 
@@ -212,10 +329,8 @@ class _Known(NamedTuple):
 
 @cache
 def _known() -> _Known:
-    """Kinds in the `KINDS` of the files of this folder, until `register` adds others."""
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in modules_in(package)]
+    """The kinds of the table, until `register_kinds` adds others."""
     known = _Known({}, {})
-    for module in modules:
-        for kind in getattr(module, "KINDS", ()):
-            known.add(kind)
+    for kind in KINDS:
+        known.add(kind)
     return known

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from remat_algos.operations.experts import ROUTED_SLICE, is_routed
-from remat_algos.operations.formula import Array, Call, Formula, Readable, either
-from remat_algos.operations.kind import OperationKind
-from remat_algos.operations.layer import Shape
+from remat_algos.zoo.network import Shape
+
+from .experts import ROUTED_SLICE, is_routed
+from .formula import Array, Call, Formula, Readable, either
 
 Cut = tuple[slice, ...]
 
@@ -109,19 +109,12 @@ def _copy_gradient(call: Call, k: int, reads: Readable, values: Readable, gradie
     return gradients[0].reshape([seen[axis] for axis in axes]).transpose(back).reshape(call.shape(0))
 
 
-KINDS = (
-    OperationKind("Concat", aliases=("Cat",), formula=Formula(_concat, _concat_gradient)),
-    OperationKind(
-        "Slice",
-        aliases=("GetItem", "Split"),
-        formula=either(is_routed, ROUTED_SLICE, Formula(_slice, _slice_gradient, _slice_refusal)),
+FORMULAS = {
+    "Concat": Formula(_concat, _concat_gradient),
+    "Slice": either(is_routed, ROUTED_SLICE, Formula(_slice, _slice_gradient, _slice_refusal)),
+    "Reshape": Formula(
+        lambda call, x: x.reshape(call.layer.shapes[0]),
+        lambda call, k, reads, values, gradients: gradients[0].reshape(call.shape(0)),
     ),
-    OperationKind(
-        "Reshape",
-        formula=Formula(
-            lambda call, x: x.reshape(call.layer.shapes[0]),
-            lambda call, k, reads, values, gradients: gradients[0].reshape(call.shape(0)),
-        ),
-    ),
-    OperationKind("Copy", aliases=("Transpose",), formula=Formula(_copy, _copy_gradient)),
-)
+    "Copy": Formula(_copy, _copy_gradient),
+}

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from remat_algos.executor.layer_operators import LayerOperators
+from examples.layers.formula import Call, Readable
+from examples.layers.formulas import formula_of
+from examples.layers.layer_operators import LayerOperators
+from examples.layers.norms import unbiased_variance
 from remat_algos.executor.run import execute
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.operations.formula import Call, Readable
-from remat_algos.operations.kind import formula_of
-from remat_algos.operations.norms import unbiased_variance
 from tests.layer_cases import CASES, drawn_inputs, network_of, rows
 from tests.oracles import layers as oracles
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remat_algos.executor.views import viewed
-from remat_algos.operations.formula import Call, Readable
-from remat_algos.operations.kind import formula_of
+from examples.layers.formula import Call, Readable
+from examples.layers.formulas import formula_of
+from examples.layers.views import viewed
 from tests.layer_cases import network_of, rows, values_of
 from tests.oracles import layers as oracles
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from remat_algos.operations.experts import ROUTED_SUM, is_routed
-from remat_algos.operations.formula import Array, Call, Formula, Readable, either
-from remat_algos.operations.kind import FIRST, OperationKind
-from remat_algos.operations.layer import Shape
+from remat_algos.zoo.network import Shape
+
+from .experts import ROUTED_SUM, is_routed
+from .formula import Array, Call, Formula, Readable, either
 
 # ---------------------------------------------------------------- softmax
 
@@ -96,20 +96,8 @@ def _mean_gradient(call: Call, k: int, reads: Readable, values: Readable, gradie
     return _sum_gradient(call, k, reads, values, gradients) * _share(call)
 
 
-KINDS = (
-    OperationKind(
-        "Softmax",
-        "output",
-        formula=Formula(lambda call, x: softmax(call.xp, x), _softmax_gradient),
-        flops=5,
-        saves_alone="output",
-        in_place=FIRST,
-    ),
-    OperationKind("Mean", aliases=("ReduceMean",), formula=Formula(_mean, _mean_gradient, _reduction_refusal)),
-    OperationKind(
-        "Sum",
-        aliases=("ReduceSum",),
-        formula=either(is_routed, ROUTED_SUM, Formula(_sum, _sum_gradient, _reduction_refusal)),
-    ),
-    OperationKind("Max", "inputs output", ("ReduceMax",), saves_alone="inputs output"),
-)
+FORMULAS = {
+    "Softmax": Formula(lambda call, x: softmax(call.xp, x), _softmax_gradient),
+    "Mean": Formula(_mean, _mean_gradient, _reduction_refusal),
+    "Sum": either(is_routed, ROUTED_SUM, Formula(_sum, _sum_gradient, _reduction_refusal)),
+}

@@ -10,17 +10,17 @@ import numpy as np
 
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
-from remat_algos.executor.starting_values import Form, resident_forms
-from remat_algos.executor.views import can_view
 from remat_algos.ir.differentiate import differentiate, gradient_pairs
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.operations.formula import Call
-from remat_algos.operations.kind import formula_of, operation_kind
-from remat_algos.operations.layer import Layer
-from remat_algos.operations.optimizers import optimizer_of
+from remat_algos.ir.kinds import operation_kind
 from remat_algos.text.wording import shortened
-from remat_algos.zoo.network import Network
-from remat_algos.zoo.optimizers import with_optimizer
+from remat_algos.zoo.network import Layer, Network
+from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
+
+from .formula import Call
+from .formulas import formula_of
+from .starting_values import Form, resident_forms
+from .views import can_view
 
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "bool")
 OF_UPDATED: Mapping[str, Any] = {"parameter_gradients": True, "loss": None}
@@ -249,9 +249,9 @@ def _refusal(layer: Layer, forms: Sequence[Form], residents: Sequence[Form], dif
     """The reason why a layer cannot be run, as a clause without its subject, or None."""
     formula = formula_of(layer.op)
     if formula is None and operation_kind(layer.op) is None:
-        return "is not a known kind of operation; register an OperationKind with a formula"
+        return "is not a known kind of operation; register an OperationKind, and add its formula to FORMULAS"
     if formula is None:
-        return "has no formula; give its OperationKind one"
+        return "has no formula; add one to FORMULAS"
     for dtype in (*layer.dtypes, *(x.dtype for x in layer.arguments)):
         if dtype not in DTYPES:
             return f'holds {dtype}, for which there is no formula; build the network with dtype="float32"'
