@@ -23,8 +23,8 @@ from remat_algos.cli.main import main
 from remat_algos.solvers import registry
 from remat_algos.solvers.registry import list_solvers
 from remat_algos.zoo import registry as models_registry
+from remat_algos.zoo.builder import Builder
 from remat_algos.zoo.layers import Layers
-from remat_algos.zoo.shape_checks import ShapeChecks
 from tests.public import NAMESPACES, PUBLIC
 
 DOCS = Path(console.DOCS)
@@ -104,7 +104,7 @@ def test_every_family_is_drawn():
 
 
 def test_every_layer_of_the_vocabulary_has_a_table():
-    methods = {name for name in dir(Layers) if name[0] != "_" and not hasattr(ShapeChecks, name)}
+    methods = {name for name in dir(Layers) if name[0] != "_" and not hasattr(Builder, name)}
     shown = {call.removeprefix("net.").partition("(")[0] for call in zoo.CALLS}
     assert methods - shown == {"pointwise", "lstm_weights"}  # what others are made of
 

@@ -15,7 +15,7 @@ from remat_algos.executor.mixing import Mixer, mixer
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.network import Network
-from remat_algos.zoo.options import offer
+from remat_algos.zoo.settings import offer
 
 from .formula import Call, Formula, Readable
 from .formulas import formula_of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, NamedTuple
 
@@ -23,15 +24,17 @@ from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.amounts import Reading, cost_of, size_of
 from remat_algos.text.decimals import whole_bytes
-from remat_algos.text.wording import quoted, shortened
+from remat_algos.text.wording import counted, quoted, shortened
 from remat_algos.zoo.contraction import contract
-from remat_algos.zoo.names import Names
 from remat_algos.zoo.network import Layer, Network, Shape, Tensor
 from remat_algos.zoo.optimizers import optimizer_of, with_optimizer
 from remat_algos.zoo.settings import Settings
 
 NO_GRADIENT = -1
 WHOLE = (int, np.integer)
+
+Size = int | tuple[int, ...]
+"""A length along all axes of an image, or one for each."""
 
 
 class ExtraValue(NamedTuple):
@@ -56,7 +59,7 @@ class ExtraValue(NamedTuple):
     effect: bool = False
 
 
-class Builder(Names):
+class Builder:
     """Collects operations; `network` builds the graph.
 
     Parameters
@@ -79,10 +82,14 @@ class Builder(Names):
 
     @checked_arguments
     def __init__(self, model: str, settings: Settings) -> None:
-        super().__init__(model)
+        self.model = model
         self.settings = settings
         self.workspace_limit = settings.workspace_limit
         self._several = settings.several_values
+        self._scope: list[str] = []
+        self._block: list[str] = [""]
+        self._counts: dict[str, int] = {}  # uses of each name
+        self._used: set[str] = set()  # names of residents and values
         self.layers: list[Layer] = []
         self.parameter_shapes: dict[str, Shape] = {}
         self._views: dict[str, str] = {}
@@ -99,6 +106,45 @@ class Builder(Names):
         self._grad_workspace: list[int] = []
         self._once: list[bool] = []
         self._residents: list[tuple[str, int, str]] = []
+
+    # ---------------------------------------------------------------- names
+
+    @contextmanager
+    def block(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x, and are one node if `granularity` is "layer"."""
+        with self.scope(name):
+            self._block.append(".".join(self._scope))
+            try:
+                yield
+            finally:
+                self._block.pop()
+
+    @contextmanager
+    def scope(self, name: str) -> Iterator[None]:
+        """Operations inside are named NAME.x."""
+        self._scope.append(name)
+        try:
+            yield
+        finally:
+            self._scope.pop()
+
+    def named(self, name: str) -> str:
+        """A unique full name: `name` inside the current scopes, with a number if it is in use."""
+        return self._unique(".".join((*self._scope, name)))
+
+    def _unique(self, full: str) -> str:
+        times = self._counts.get(full, 0)
+        self._counts[full] = times + 1
+        return self._unique(f"{full}_{times + 1}") if times else full
+
+    def _claim(self, name: str) -> str:
+        """Claim a full name chosen by a caller, perhaps from `named`."""
+        if name in self._used:
+            raise GraphError(
+                f"{self.model}: the name {shortened(name)} is taken; give another one, or read the tensor that has it"
+            )
+        self._counts[name] = 1
+        return name
 
     # ---------------------------------------------------------------- residents and views
 
@@ -320,6 +366,59 @@ class Builder(Names):
             return saved
         pairs = zip(values[1:], extra, strict=True)
         return saved + [x.value for x, f in pairs if not (f.gradient or f.effect)]
+
+    # ---------------------------------------------------------------- checks of shapes
+
+    def _some(self, name: str, tensors: Sequence[Tensor]) -> None:
+        if not tensors:
+            raise GraphError(f"{self.model}: {shortened(name)} reads nothing; give at least one tensor")
+
+    def _same_shape(self, name: str, tensors: Sequence[Tensor]) -> None:
+        for x in tensors[1:]:
+            if x.shape != tensors[0].shape:
+                raise GraphError(
+                    f"{self.model}: {shortened(name)} reads shapes {tensors[0].shape} and {x.shape}; give equal ones"
+                )
+
+    def _broadcast(self, name: str, tensors: Sequence[Tensor], shape: Shape) -> None:
+        for x in tensors:
+            if x.shape != shape and not broadcasts(x.shape, shape):
+                fault = f"{shortened(name)} reads shapes {shape} and {x.shape}"
+                raise GraphError(f"{self.model}: {fault}; give the lengths of the first, from the last one on, or 1")
+
+    def _same_size(self, name: str, x: Tensor, shape: Shape) -> None:
+        if prod(shape) != prod(x.shape) or min(shape, default=1) < 1:
+            raise GraphError(
+                f"{self.model}: {shortened(name)} gives {x.shape} the shape {shape}; give a shape of equal size"
+            )
+
+    def _axis(self, name: str, x: Tensor, axis: int) -> int:
+        """The axis, counted from the first."""
+        rank = len(x.shape)
+        if axis not in range(-rank, rank):
+            fault = f"{shortened(name)} goes along axis {axis} of shape {x.shape}"
+            raise GraphError(f"{self.model}: {fault}; give one of its axes, or a tensor with that axis")
+        return axis % rank
+
+    def _expect_shape(self, name: str, what: str, x: Tensor, shape: Shape) -> None:
+        if x.shape != shape:
+            raise GraphError(f"{self.model}: {shortened(name)} has a {what} of {x.shape}, expected {shape}")
+
+    def _rank(self, name: str, x: Tensor) -> int:
+        """Number of spatial axes of an image."""
+        if len(x.shape) < 3:
+            raise GraphError(
+                f"{self.model}: {shortened(name)} reads shape {x.shape}; give an image, (batch, channels, *lengths)"
+            )
+        return len(x.shape) - 2
+
+    def _each(self, name: str, what: str, size: Size, rank: int) -> Shape:
+        """A size for each of `rank` axes."""
+        sizes = size if isinstance(size, tuple) else (size,) * rank
+        if len(sizes) != rank or not all(isinstance(n, WHOLE) for n in sizes):
+            fault = f"{shortened(name)} has {what} {quoted(size)} for an image of {counted(rank, 'length')}"
+            raise GraphError(f"{self.model}: {fault}; give a whole number for each")
+        return sizes
 
     # ---------------------------------------------------------------- the network
 

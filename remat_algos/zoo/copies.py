@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from remat_algos.errors import GraphError
 from remat_algos.text.wording import quoted, shortened
-from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.builder import Builder, ExtraValue
 from remat_algos.zoo.network import Tensor
-from remat_algos.zoo.shape_checks import ShapeChecks
 
 
-class Copies(ShapeChecks):
+class Copies(Builder):
     """Layers that copy elements to other places."""
 
     def concat(self, *tensors: Tensor, axis: int = 1, name: str = "concat") -> Tensor:

@@ -1,15 +1,22 @@
-"""`Layers`: all builder methods of models."""
+"""`Layers`: all builder methods of networks; losses and mixtures of experts are made of the others."""
 
 from __future__ import annotations
 
-from remat_algos.zoo.cells import Cells
-from remat_algos.zoo.experts import Experts
-from remat_algos.zoo.losses import Losses
+from collections.abc import Callable
+from math import prod
+
+from remat_algos.errors import GraphError
+from remat_algos.text.wording import shortened
+from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.network import Tensor
 from remat_algos.zoo.norms import Norms
+from remat_algos.zoo.products import Products
 from remat_algos.zoo.windows import Windows
 
+Expert = Callable[[Tensor, str], Tensor]
 
-class Layers(Windows, Norms, Cells, Experts, Losses):
+
+class Layers(Windows, Norms, Products):
     """Operations of a network: each method adds one or several and returns a `Tensor`.
 
     docs/layers.md has a table for each.
@@ -27,3 +34,140 @@ class Layers(Windows, Norms, Cells, Experts, Losses):
     >>> small.n_parameters, small.macs, small.graph.node_names()
     (464, 3538944, ['conv', 'norm', 'relu', 'loss'])
     """
+
+    # ---------------------------------------------------------------- losses
+
+    def softmax_cross_entropy(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
+        """The mean of -log softmax at the targets: one number; its gradient reads the probabilities.
+
+        Raises
+        ------
+        GraphError
+            Unless there is one target per row of scores.
+        """
+        rows = {axis: prod(x.shape) // x.shape[axis] for axis in (-1, 1) if -len(x.shape) <= axis < len(x.shape)}
+        if prod(targets.shape) not in rows.values():
+            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give a target for each row of scores")
+        if self.settings.primitive:
+            axis = -1 if prod(targets.shape) == rows[-1] else 1
+            with self.scope(name):
+                below = self._below_largest(x, axis)
+                total = self._reduced("Sum", self.pointwise("Exp", [below]), axis, name="sum")
+                log = self.pointwise("Subtract", [below, self.pointwise("Log", [total])], name="log_softmax")
+                picked = self.run("Slice", [log, targets], targets.shape, name=self.named("picked"))
+            return self._mean(picked, name)
+        return self.run(
+            "SoftmaxCrossEntropy",
+            [x, targets],
+            (),
+            name=self.named(name),
+            extra=[ExtraValue("probabilities", x.shape, x.dtype)],
+            elements=prod(x.shape),
+            dtype="float32",
+        )
+
+    def mean_square(self, x: Tensor, target: Tensor, name: str = "loss") -> Tensor:
+        """The mean of the squared differences: one number; its gradient reads x.
+
+        Raises
+        ------
+        GraphError
+            If the shapes differ.
+        """
+        self._same_shape(name, [x, target])
+        if self.settings.primitive:
+            with self.scope(name):
+                square = self.pointwise("Square", [self.pointwise("Subtract", [x, target])])
+            return self._mean(square, name)
+        return self.run("MeanSquare", [x, target], (), name=self.named(name), elements=prod(x.shape), dtype="float32")
+
+    def ctc_loss(self, x: Tensor, targets: Tensor, name: str = "loss") -> Tensor:
+        """-log probability of a transcript, over all alignments; its gradient reads x and the forward probabilities.
+
+        Raises
+        ------
+        GraphError
+            Unless the scores have three axes and the targets two.
+        """
+        if (len(x.shape), len(targets.shape)) != (3, 2):
+            fault = f"{shortened(name)} has scores of shape {x.shape} for targets of {targets.shape}"
+            raise GraphError(f"{self.model}: {fault}; give (steps, batch, classes) and (batch, length)")
+        rows = (x.shape[0], x.shape[1], 2 * targets.shape[1] + 1)
+        return self.run(
+            "CTCLoss",
+            [x, targets],
+            (),
+            name=self.named(name),
+            extra=[ExtraValue("alpha", rows, "float32")],
+            flops=5 * prod(x.shape) + 6 * prod(rows),
+            dtype="float32",
+        )
+
+    # ---------------------------------------------------------------- mixtures of experts
+
+    def routed(self, x: Tensor, expert: Expert, experts: int, chosen: int, capacity: int) -> tuple[Tensor, Tensor]:
+        """Rows of x transformed by their experts, and the load balancing loss.
+
+        Raises
+        ------
+        GraphError
+            If more experts are chosen than there are.
+        """
+        if chosen > experts:
+            fault = f"each word takes {shortened(chosen)} of {shortened(experts)} experts"
+            raise GraphError(f"{self.model}: {fault}; give chosen={shortened(experts)} or less")
+        rows = self.view(x, prod(x.shape[:-1]), x.shape[-1])
+        with self.scope("moe"):
+            probabilities = self.softmax(self.linear(rows, experts, bias=False, name="router"))
+            places = self._places(probabilities, chosen)
+            shares = self._shares(probabilities, places)
+            sent = self._dispatched(rows, places, experts, capacity)
+            made = [expert(part, f"expert{k}") for k, part in enumerate(sent)]
+            gathered, full = (*places.shape, x.shape[-1]), self.named("taken")
+            taken = self.run("Slice", [*made, places], gathered, name=full, saves=[places])
+            y = self.matmul(self.view(shares, rows.shape[0], 1, chosen), taken, name="combined")
+            return self.view(y, *x.shape), self._balance(probabilities, places)
+
+    def _places(self, probabilities: Tensor, chosen: int) -> Tensor:
+        """The place and expert of each row: `once`, since a second run might choose others."""
+        return self.run(
+            "Route",
+            [probabilities],
+            (probabilities.shape[0], chosen),
+            name=self.named("route"),
+            elements=chosen * prod(probabilities.shape),
+            dtype="int32",
+            gradient=False,
+            once=True,
+        )
+
+    def _shares(self, probabilities: Tensor, places: Tensor) -> Tensor:
+        """The probabilities of the chosen experts; if several, normalized to the sum 1."""
+        shares = self.run("Slice", [probabilities, places], places.shape, name=self.named("shares"), saves=[places])
+        if places.shape[1] == 1:
+            return shares
+        total = self.run("Sum", [shares], (places.shape[0], 1), name=self.named("total"), elements=prod(places.shape))
+        return self.pointwise("Divide", [shares, total], name="weights")
+
+    def _dispatched(self, rows: Tensor, places: Tensor, experts: int, capacity: int) -> list[Tensor]:
+        """The rows that go to each expert, copied by one node."""
+        room = min(rows.shape[0], -(-prod(places.shape) * capacity // (100 * experts)))
+        shape = (room, rows.shape[1])
+        extra = [ExtraValue(str(k), shape, rows.dtype, gradient=True) for k in range(1, experts)]
+        return self.run_all(
+            "Slice", [rows, places], shape, name=self.named("dispatch"), extra=extra, saves=[places], dtype=rows.dtype
+        )
+
+    def _balance(self, probabilities: Tensor, places: Tensor) -> Tensor:
+        """Share of the rows times mean probability, summed over the experts and scaled (fedus2022, equation 4)."""
+        experts = probabilities.shape[1:]
+        with self.scope("balance"):
+            load = self.run(
+                "Sum", [places], experts, name=self.named("load"), elements=prod(places.shape), gradient=False
+            )
+            mean = self.run(
+                "Mean", [probabilities], experts, name=self.named("mean"), elements=prod(probabilities.shape)
+            )
+            product = self.multiply(mean, load)
+            return self.scale(self.run("Sum", [product], (), name=self.named("sum"), elements=experts[0]))

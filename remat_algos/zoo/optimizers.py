@@ -15,7 +15,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES, Resident
 from remat_algos.text.wording import quoted
-from remat_algos.zoo.options import offer
+from remat_algos.zoo.settings import offer
 
 STATE = ROLES.index("state")
 

@@ -16,9 +16,8 @@ from remat_algos.registry import Entries, Registered, Registry
 from remat_algos.text.wording import quoted, shortened
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.network import Network
-from remat_algos.zoo.options import checked, kind_of, offer
 from remat_algos.zoo.reference import PREFIX, Option, split_reference
-from remat_algos.zoo.settings import CHOICES, Settings
+from remat_algos.zoo.settings import CHOICES, Settings, checked, kind_of, offer
 
 Variants = Mapping[str, Mapping[str, Any]]
 Values = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]

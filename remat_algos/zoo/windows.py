@@ -7,12 +7,11 @@ from math import prod
 from remat_algos.cost.shapes import tensor_bytes
 from remat_algos.errors import GraphError
 from remat_algos.text.wording import quoted, shortened
-from remat_algos.zoo.builder import ExtraValue
+from remat_algos.zoo.builder import Builder, ExtraValue, Size
 from remat_algos.zoo.network import Shape, Tensor
-from remat_algos.zoo.shape_checks import ShapeChecks, Size
 
 
-class Windows(ShapeChecks):
+class Windows(Builder):
     """Layers on tensors of shape (batch, channels, *lengths); a size is one number for all lengths, or one for each."""
 
     def convolution(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remat_algos.zoo.builder import Tensor
-from remat_algos.zoo.cells import LSTMWeights
 from remat_algos.zoo.layers import Layers
+from remat_algos.zoo.products import LSTMWeights
 from remat_algos.zoo.registry import family
 
 State = tuple[Tensor, Tensor]  # h and c
