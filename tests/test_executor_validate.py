@@ -15,15 +15,14 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.sharing import separate_storage
 from remat_algos.errors import AllocationError, BackendError, BudgetError, ClaimError, GraphError, ScheduleError
-from remat_algos.executor import device_memory
+from remat_algos.executor import array_backend
 from remat_algos.executor import validate as validate_module
 from remat_algos.executor.array_backend import Backend
 from remat_algos.executor.mixing_costs import MixingCosts, mixing_costs
-from remat_algos.executor.monitored import MonitoredOperators
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.executor.shrinking import shrink
-from remat_algos.executor.validate import validate
+from remat_algos.executor.validate import MonitoredOperators, validate
 from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -460,13 +459,13 @@ def test_shrinking_divides_every_size(chain):
 
 def test_free_memory_is_what_somebody_knows(tmp_path, monkeypatch):
     here = Backend("numpy", np, "here")
-    assert device_memory.free_memory(here) > 0
+    assert array_backend.free_memory(here) > 0
     info = tmp_path / "meminfo"
     info.write_text("MemTotal:  9 kB\nMemAvailable:       3 kB\n")
-    monkeypatch.setattr(device_memory, "MEMINFO", info)
-    assert device_memory.free_memory(here) == 3072
-    monkeypatch.setattr(device_memory, "MEMINFO", tmp_path / "none")
-    assert device_memory.free_memory(here) is None
+    monkeypatch.setattr(array_backend, "MEMINFO", info)
+    assert array_backend.free_memory(here) == 3072
+    monkeypatch.setattr(array_backend, "MEMINFO", tmp_path / "none")
+    assert array_backend.free_memory(here) is None
 
 
 def test_a_gpu_is_asked_after_every_run_what_is_free(chain):

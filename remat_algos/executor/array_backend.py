@@ -1,21 +1,26 @@
-"""NumPy and CuPy behind one interface: the library, its device, synchronization and timing."""
+"""NumPy and CuPy behind one interface: the library, its device, memory, synchronization, timing and CUDA kernels."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.cost.backends import BACKENDS, processors, usable_cupy
+from remat_algos.cost.backends import BACKENDS, CUDA_PARTS, processors, usable_cupy
 from remat_algos.errors import BackendError
-from remat_algos.executor.cuda_kernels import cuda_kernels, try_kernels
-from remat_algos.text.wording import quoted
+from remat_algos.text.wording import first_line, quoted
 
+MEMINFO = Path("/proc/meminfo")
 BUSY = 200_000  # ticks: about 0.1 ms, the time in which Python launches the kernels of a synthetic node
 
 Array = Any
@@ -152,3 +157,83 @@ def _gpu(cupy: Any, device: int) -> Backend:
     try_kernels(cupy)
     name = cupy.cuda.runtime.getDeviceProperties(device)["name"].decode()
     return Backend("cupy", cupy, name, cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool())
+
+
+def free_memory(backend: Backend) -> int | None:
+    """Free bytes of a GPU, by its runtime, or of this machine; None if unknown.
+
+    Examples
+    --------
+    >>> free = free_memory(backend("numpy"))
+    >>> free is None or free > 0
+    True
+    """
+    if backend.name == "cupy":
+        return int(backend.xp.cuda.runtime.memGetInfo()[0])
+    try:
+        available = re.search(r"^MemAvailable: +(\d+) kB$", MEMINFO.read_text(), re.MULTILINE)
+        if available is not None:
+            return 1024 * int(available[1])
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (OSError, ValueError):  # no Linux
+        return None
+
+
+# ---------------------------------------------------------------- the kernels of kernels/cuda
+
+
+def cuda_kernels(cupy: Any, file: str, *names: str) -> list[Any]:
+    """Kernels of a file, compiled by CuPy on first use, once for each device.
+
+    Parameters
+    ----------
+    cupy : module
+    file : str
+        In kernels/cuda.
+    *names : str
+
+    Returns
+    -------
+    list of cupy.RawKernel
+
+    Raises
+    ------
+    BackendError
+        If there is no compiler.
+
+    Examples
+    --------
+    >>> class Here:  # in place of CuPy
+    ...     cuda = type("cuda", (), {"runtime": type("runtime", (), {"getDevice": lambda: 0})})
+    ...     RawModule = lambda code: type("Module", (), {"get_function": lambda self, name: name})()
+    >>> cuda_kernels(Here, "mixing.cu", "mix", "checksum")
+    ['mix', 'checksum']
+    """
+    return _built(cupy.RawModule, cupy.cuda.runtime.getDevice(), file, names)
+
+
+def try_kernels(cupy: Any) -> None:
+    """Build the kernels of every file and launch one of each; BackendError if the device does not do what they say."""
+    (checksum,) = cuda_kernels(cupy, "mixing.cu", "checksum")
+    (keep_busy,) = cuda_kernels(cupy, "busy.cu", "keep_busy")
+    found, word = cupy.zeros(1, "uint32"), cupy.zeros(4, "uint8")
+    word.fill(1)
+    try:
+        keep_busy((1,), (1,), (np.int64(0),))
+        checksum((1,), (32,), (word, np.int64(4), found))
+        total = int(found[0])
+    except Exception as error:
+        message = f"the CUDA device does not run kernels ({first_line(error)}); free it, or use backend numpy"
+        raise BackendError(message) from error
+    if total == 0:
+        raise BackendError("the CUDA device runs kernels without effect; reinstall CuPy, or use backend numpy")
+
+
+@cache
+def _built(raw_module: Any, device: int, file: str, names: tuple[str, ...]) -> list[Any]:
+    source = files("remat_algos.kernels").joinpath("cuda", file).read_text(encoding="utf-8")
+    module = raw_module(code=source)
+    try:
+        return [module.get_function(name) for name in names]
+    except Exception as error:  # without a compiler, CuPy raises several kinds
+        raise BackendError(f"CuPy cannot build kernels here ({first_line(error)}); {CUDA_PARTS}") from error

@@ -15,8 +15,7 @@ from typing import Protocol, SupportsInt
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.executor.cuda_kernels import cuda_kernels
+from remat_algos.executor.array_backend import Array, Backend, cuda_kernels
 
 BLOCK = 2**16  # words per NumPy operation: they stay in the cache
 PLACE, WEIGHT, MULTIPLIER, ADDEND = 0x9E3779B1, 0x85EBCA77, 0x2C1B3C6D, 0x297A2D39

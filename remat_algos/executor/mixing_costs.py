@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.executor.array_backend import backend as backend_of
-from remat_algos.executor.device_memory import free_memory
+from remat_algos.executor.array_backend import free_memory
 from remat_algos.executor.operators import SyntheticOperators
 from remat_algos.executor.run import execute
 from remat_algos.ir.arrays import Int64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from remat_algos.allocate.allocation import Allocation
 from remat_algos.errors import BackendError, StaleValueError
 from remat_algos.executor.array_backend import Array, Backend
-from remat_algos.executor.buffer_keys import BufferKeys
 from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.host_copies import HostCopies
 from remat_algos.executor.memories import CHUNK, PATTERN, Memory
@@ -21,6 +21,27 @@ from remat_algos.ir.csr import to_lists
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import quoted, shortened
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferKeys:
+    """Keys of the instances and of the workspace of each step: the numbers of buffers, if there is an allocation."""
+
+    instance: list[int]
+    workspace: list[int]
+    over: list[int]  # by key: the key that it is written over, or -1
+
+    @classmethod
+    def of(cls, simulation: Simulation, allocation: Allocation | None) -> BufferKeys:
+        """The keys of a schedule; AllocationError if the allocation is for other buffers."""
+        n, m = simulation.lifetimes.value.size, len(simulation.schedule)
+        if allocation is None:
+            return cls(list(range(n)), [n] * m, [-1] * n)
+        buffers = allocation.buffers
+        order = buffers.places(simulation)
+        of_step = np.full(m, -1)
+        of_step[buffers.begin[order[n:]]] = order[n:]
+        return cls(order[:n].tolist(), of_step.tolist(), buffers.over.tolist())
 
 
 class RunLoop:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import SupportsInt
 
 import numpy as np
 
@@ -13,17 +14,15 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import BackendError, StaleValueError
-from remat_algos.executor.array_backend import Array, Backend
+from remat_algos.executor.array_backend import Array, Backend, free_memory
 from remat_algos.executor.array_backend import backend as backend_of
-from remat_algos.executor.device_memory import free_memory
 from remat_algos.executor.execution import Execution, live_memory
 from remat_algos.executor.memories import CHUNK
 from remat_algos.executor.mixing_costs import Seconds, mixing_costs
-from remat_algos.executor.monitored import MonitoredOperators
 from remat_algos.executor.operators import Operators, SyntheticOperators, check_operators
-from remat_algos.executor.run import execute
-from remat_algos.executor.runnable import Runnable, planned
+from remat_algos.executor.run import Runnable, execute, planned
 from remat_algos.executor.validation import Validation
+from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -111,7 +110,7 @@ def validate(
     operators = SyntheticOperators(graph, seed=seed) if operators is None else operators
     check_operators(operators)
     run = partial(execute, graph, simulation, backend=backend, seed=seed, link=link)
-    checked = partial(_checked, run, lambda: RestartedOperators(operators, graph.n_nodes, start))
+    checked = partial(_checked, run, lambda: MonitoredOperators(operators, graph.n_nodes, start))
     monitored, execution, stale = checked(allocation)
     differs: list[tuple[int, int]] = []
     if arena:
@@ -135,19 +134,47 @@ def validate(
     )
 
 
-class RestartedOperators(MonitoredOperators):
-    """Monitored operators whose residents are reset before each run, since runs may change them.
+class MonitoredOperators:
+    """Wrapped operators, with a count of the runs of each node and, on a GPU, addresses and free memory.
 
-    `start` is filled by the first run; None for operators that reset their own residents.
+    Parameters
+    ----------
+    operators : Operators
+        The wrapped operators.
+    n_nodes : int
+    start : list of array, optional
+        Residents before the first run, which fills the list; each run begins with them, since runs may change them.
+        None for operators that reset their own residents.
     """
 
-    def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None) -> None:
-        super().__init__(operators, n_nodes)
-        self._start = start
+    def __init__(self, operators: Operators, n_nodes: int, start: list[Array] | None = None) -> None:
+        self.operators, self._start = operators, start
+        self.runs: Int64 = np.zeros(n_nodes, np.int64)
+        self._backend: Backend | None = None
+        self._values: list[int] = []  # addresses
+        self._workspaces: list[int] = []
+        self._free_before = self._min_free = 0
+
+    @property
+    def device_peak(self) -> int | None:
+        """Maximum bytes in use on the GPU since `prepare`; None without one."""
+        return None if self._backend is None else self._free_before - self._min_free
+
+    @property
+    def addresses(self) -> Int64 | None:
+        """int64[k]: addresses of the values in order of computation, then of the workspaces; None without a GPU."""
+        return None if self._backend is None else np.array(self._values + self._workspaces, np.int64)
+
+    def prepare(self, backend: Backend, graph: ComputationGraph) -> None:
+        """Prepare the operators, and read the free memory before the run."""
+        self.operators.prepare(backend, graph)
+        if backend.name == "cupy":
+            self._backend = backend
+            self._free_before = self._min_free = free_memory(backend) or 0
 
     def residents(self, backend: Backend) -> list[Array]:
         """Residents of the operators, restored to their first contents."""
-        arrays = super().residents(backend)
+        arrays = self.operators.residents(backend)
         if self._start is None or any(not hasattr(array, "nbytes") for array in arrays or ()):
             return arrays  # `execute` reports the error
         if not self._start and arrays:
@@ -157,16 +184,36 @@ class RestartedOperators(MonitoredOperators):
                 array[...] = backend.xp.asarray(before)
         return arrays
 
+    def run(
+        self,
+        node: int,
+        reads: Sequence[Array],
+        residents: Sequence[Array],
+        values: Sequence[Array],
+        workspace: Array | None,
+    ) -> None:
+        """Run a node, and count it."""
+        self.runs[node] += 1
+        self.operators.run(node, reads, residents, values, workspace)
+        if self._backend is not None:
+            self._values += [int(value.data.ptr) for value in values]
+            self._workspaces += [] if workspace is None else [int(workspace.data.ptr)]
+            self._min_free = min(self._min_free, free_memory(self._backend) or 0)
+
+    def checksum(self, array: Array) -> SupportsInt:
+        """Checksum by the operators."""
+        return self.operators.checksum(array)
+
 
 def _checked(
-    run: Callable[..., Execution], restarted: Callable[[], RestartedOperators], allocation: Allocation | None
-) -> tuple[RestartedOperators, Execution, StaleValueError | None]:
+    run: Callable[..., Execution], monitoring: Callable[[], MonitoredOperators], allocation: Allocation | None
+) -> tuple[MonitoredOperators, Execution, StaleValueError | None]:
     """A run in checking mode, once more without it where a read is stale."""
-    monitored = restarted()
+    monitored = monitoring()
     try:
         return monitored, run(monitored, allocation, checking=True), None
     except StaleValueError as error:
-        monitored, stale = restarted(), error.with_traceback(None)
+        monitored, stale = monitoring(), error.with_traceback(None)
         return monitored, run(monitored, allocation, checking=False), stale
 
 
