@@ -199,15 +199,16 @@ NEEDS_UNDIRECTED = {"PathDecomposition.of", "PathDecomposition.verify", "TreeDec
 
 FREE = """
     alignment allocator alone also amount arena arrays array ax backend bags base beam before_14_1 bits budget build by
-    cap capacities capacity checking compute cost_noise data depth digraph dpi dropped dtype edges effort encode exact
+    cap capacities capacity checking compute cost_noise data depth digraph dpi dtype edges effort encode exact
     down factor first form frees given height i keep keep_last look max_moves search
-    keep_outputs key last lazy learning_rate least limit link liveness loss match_range max_split_size memory method
+    keep_outputs key last lazy least limit link liveness loss match_range max_split_size memory method
     mode most max_sets n_nodes name names
     node of once one_pass only options other outputs overhead parameter_gradients path peak
     model picture place points polish progress raw readers reads record recompute reduced repeats resident residents
     rounds rows rule scale seconds seed seeds shortest size solver solvers source start step steps subjects
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
+    chosen expert experts target targets x
     executor folder gradients islands jobs left modules moves processes results retries retry_failed share shard stop
     timeout
 """
