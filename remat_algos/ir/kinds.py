@@ -1,4 +1,7 @@
-"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place."""
+"""Kinds of operations: the reads of their gradients, cost, and whether they may run in place.
+
+The table is part of the core, since costs, encodings, allocation and solvers read it.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,8 @@ class OperationKind:
         return FIRST if self.in_place or self.gradient_in_place else ()
 
 
-NORM_FLOPS = 7  # per element: a sum, a difference, a square and its sum, two products, a sum
+# Per element: a sum, a difference, a square and its sum, two products, a sum.
+NORM_FLOPS = 7
 NORM, ACTIVATION, DROPOUT, ELEMENT_WISE = "other norms", "activation", "dropout", "element-wise"
 
 KINDS = (
