@@ -1,4 +1,4 @@
-"""Timelines for other tools: trace events, speedscope, memory snapshots of PyTorch; each agrees with the simulator."""
+"""Timelines for other tools: trace events, memory snapshots of PyTorch; each agrees with the simulator."""
 
 import json
 import pickle
@@ -18,13 +18,12 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import AllocationError, PlanError, ScheduleError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.schedule.profiles import speedscope, trace_events
+from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.schedule.timeline import timeline
 from tests.strategies import orders, training_graphs
 
-UNITS = ("none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")  # that speedscope knows
 READ_BY_THE_PAGE = {  # opcodes of pickle that MemoryViz.js reads
     *("PROTO", "APPEND", "APPENDS", "LIST", "TUPLE", "NEWFALSE", "NEWTRUE", "NONE", "BINGET", "BININT", "BININT1"),
     *("BININT2", "EMPTY_DICT", "EMPTY_LIST", "FRAME", "LONG1", "LONG_BINGET", "MARK", "MEMOIZE", "BINPUT", "SETITEMS"),
@@ -104,57 +103,6 @@ def test_the_clock_is_said(unit, scale, said):
     labels = Labels(compute_unit=unit, compute_scale=scale)
     played = timeline(simulate(ComputationGraph.from_edges([(0, 1)], labels=labels), [0, 1]))
     assert said in trace_events(played)["traceEvents"][0]["args"]["name"]
-    assert said in speedscope(played)["name"]
-
-
-# ---------------------------------------------------------------- speedscope
-
-
-def check_speedscope(file):
-    """The rules of file-format-schema.json, and those that speedscope has beside it."""
-    assert file["$schema"] == "https://www.speedscope.app/file-format-schema.json"
-    frames = file["shared"]["frames"]
-    assert all(set(frame) == {"name"} and isinstance(frame["name"], str) for frame in frames)
-    assert len({frame["name"] for frame in frames}) == len(frames)
-    assert file["activeProfileIndex"] < len(file["profiles"])
-    for profile in file["profiles"]:
-        assert {"type", "name", "unit", "startValue", "endValue"} < set(profile)
-        assert profile["unit"] in UNITS
-        if profile["type"] == "sampled":
-            assert len(profile["samples"]) == len(profile["weights"])
-            assert all(0 <= each < len(frames) for stack in profile["samples"] for each in stack)
-            continue
-        assert profile["type"] == "evented"
-        stack, last = [], profile["startValue"]
-        for event in profile["events"]:
-            assert 0 <= event["frame"] < len(frames)
-            assert last <= event["at"] <= profile["endValue"]
-            last = event["at"]
-            if event["type"] == "O":
-                stack.append(event["frame"])
-            else:
-                assert event["type"] == "C"
-                assert stack.pop() == event["frame"]
-        assert stack == []
-
-
-@given(played())
-def test_frames_open_and_close_in_turn_for_each_run(played):
-    file = speedscope(played)
-    check_speedscope(json.loads(json.dumps(file)))
-    compute, peak = file["profiles"]
-    names = [frame["name"] for frame in file["shared"]["frames"]]
-    runs = [names[e["frame"]] for e, f in zip(compute["events"], compute["events"][1:], strict=False)]
-    assert len(compute["events"]) >= 2 * len(played.simulation.schedule)
-    assert set(runs) >= set(played.simulation.schedule.names(played.simulation.graph)[:-1])
-    assert sum(peak["weights"]) == played.simulation.peak_memory
-
-
-def test_speedscope_has_a_profile_for_each_engine():
-    file = speedscope(over_a_link())
-    check_speedscope(file)
-    assert [profile["name"] for profile in file["profiles"]][:3] == ["compute", "out", "in"]
-    assert [profile["unit"] for profile in file["profiles"]] == ["microseconds"] * 3 + ["bytes"]
 
 
 # ---------------------------------------------------------------- snapshots
@@ -252,7 +200,6 @@ def test_plans_write_every_form_without_a_link(tmp_path):
     events = json.loads(plan.text("trace"))["traceEvents"]
     counted = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
     assert max(counted) == plan.peak_memory
-    check_speedscope(json.loads(plan.text("speedscope")))
     plan.save(tmp_path / "plan.pickle", "snapshot")
     found = pickle.loads((tmp_path / "plan.pickle").read_bytes())
     assert replayed(found, len(plan.schedule))[0].max() == plan.peak_memory
@@ -277,14 +224,14 @@ def test_loads_need_a_link():
         timeline(simulation)
 
 
-@pytest.mark.parametrize("form", ["trace", "speedscope", "snapshot"])
+@pytest.mark.parametrize("form", ["trace", "snapshot"])
 def test_remat_solve_writes_them(remat, tmp_path, form):
     output = tmp_path / "file"
     wrote = remat("solve", "model:vgg16", "--budget", "70%", "--solver", "chen_sqrt", "--format", form, "-o", output)
     assert wrote.code == 0, wrote.err
     data = output.read_bytes()
     found = pickle.loads(data) if form == "snapshot" else json.loads(data)
-    assert set(found) >= {"trace": {"traceEvents"}, "speedscope": {"profiles"}, "snapshot": {"segments"}}[form]
+    assert set(found) >= {"trace": {"traceEvents"}, "snapshot": {"segments"}}[form]
 
 
 def test_a_snapshot_on_standard_output_is_refused(remat):

@@ -29,7 +29,7 @@ from remat_algos.plan.record import FORMAT, VERSION, own_details, plain, read_re
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.constraints import Constraints
-from remat_algos.schedule.profiles import speedscope, trace_events
+from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule, named_copies
 from remat_algos.schedule.simulation import Simulation, check_simulation
 from remat_algos.schedule.timeline import Timeline, timeline
@@ -44,7 +44,7 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "chain": "schedules of a chain",
 }
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
-FORMS = (*ORDER_FORMS, "trace", "speedscope", "policy")
+FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # not text
 OTHER_SHARES = (1.0, 0.8)
 """Shares of a link's rates at which the time of a plan is printed, besides the planned one."""
@@ -343,10 +343,10 @@ class Plan:
 
         Parameters
         ----------
-        form : {"plan", "frees", "names", "actions", "trace", "speedscope", "policy"}
+        form : {"plan", "frees", "names", "actions", "trace", "policy"}
             JSON; JSON with the values to free after each step; the nodes in order, one per line; lines `compute X` and
             `free Y`, with copies also `store Y` and `load Y`; runs, copies and bytes over time as JSON, for Perfetto
-            and `chrome://tracing`, or for speedscope; `policy(by="module")` as JSON.
+            and `chrome://tracing`; `policy(by="module")` as JSON.
 
         Raises
         ------
@@ -363,8 +363,8 @@ class Plan:
             raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
         if form == "policy":
             return json.dumps(self.policy(by="module").record(), indent=1) + "\n"
-        if form in ("trace", "speedscope"):
-            return json.dumps((trace_events if form == "trace" else speedscope)(self._played)) + "\n"
+        if form == "trace":
+            return json.dumps(trace_events(self._played)) + "\n"
         names = self.schedule.names(self.graph)
         lines = names if form == "names" else [f"{deed} {name}" for deed, name in self.actions(names=True)]
         return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""A timeline as tools for profiles read it: trace events, and speedscope. Times are computed, not measured."""
+"""A timeline as trace events, which tools for profiles read. Times are computed, not measured."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remat_algos.cost.links import PER_SECOND
-from remat_algos.schedule.simulation import LOADED, ROLES
 from remat_algos.schedule.timeline import Timeline
 
-SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 FORWARD, RECOMPUTED, BACKWARD = "forward", "recomputed", "backward"
 
 
@@ -127,76 +125,3 @@ def _counters(played: Timeline) -> Iterator[dict[str, Any]]:
     for name, trace, end in counted:
         for ts, amount in zip(times, [*trace.tolist(), end], strict=True):
             yield {"ph": "C", "name": name, "pid": 0, "ts": ts * scale, "args": {"bytes": amount}}
-
-
-def speedscope(played: Timeline) -> dict[str, Any]:
-    """A file of speedscope: a profile of each engine over time, and one of the bytes at the peak.
-
-    Frames of runs lie on "forward", "recomputed" or "backward"; where compute waits for a copy, only these are open.
-    The last profile has one sample for each value that is live at the peak, and weights in bytes, which sum up to it.
-
-    Parameters
-    ----------
-    played : Timeline
-
-    Examples
-    --------
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> from remat_algos.schedule.timeline import timeline
-    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], compute=[3, 5, 2])
-    >>> file = speedscope(timeline(simulate(chain, [0, 1, 2])))
-    >>> [frame["name"] for frame in file["shared"]["frames"]]
-    ['forward', 'A', 'B', 'C', 'kept']
-    >>> [(event["type"], event["frame"], event["at"]) for event in file["profiles"][0]["events"]][:3]
-    [('O', 0, 0.0), ('O', 1, 0.0), ('C', 1, 3.0)]
-    """
-    frames: dict[str, int] = {}
-
-    def frame(name: str) -> int:
-        return frames.setdefault(name, len(frames))
-
-    profiles = [_evented(played, engine, row, frame) for engine, row in spans(played).items()]
-    profiles.append(_live_at_peak(played, frame))
-    return {
-        "$schema": SCHEMA,
-        "name": f"plan ({clock(played)})",
-        "exporter": "remat_algos",
-        "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": name} for name in frames]},
-        "profiles": profiles,
-    }
-
-
-def _evented(played: Timeline, engine: str, row: list[Span], frame: Any) -> dict[str, Any]:
-    """Frames that open and close: runs on their part of the schedule, copies alone."""
-    times = played.simulation.graph.labels.compute_unit in PER_SECOND
-    scale, turns = played.tick_microseconds, []
-    for kind, group in groupby(row, key=lambda span: span.kind):
-        part = list(group)
-        around = [frame(kind)] if engine == "compute" else []
-        turns += [("O", outer, part[0].begin) for outer in around]
-        turns += [(turn, frame(span.name), at) for span in part for turn, at in (("O", span.begin), ("C", span.end))]
-        turns += [("C", outer, part[-1].end) for outer in around]
-    events = [{"type": turn, "frame": number, "at": at * scale} for turn, number, at in turns]
-    limits = {"startValue": 0, "endValue": played.last * scale}
-    unit = "microseconds" if times else "none"
-    return {"type": "evented", "name": engine, "unit": unit, **limits, "events": events}
-
-
-def _live_at_peak(played: Timeline, frame: Any) -> dict[str, Any]:
-    """The bytes of each value, and of the workspace, at the step of the peak."""
-    simulation, step = played.simulation, played.simulation.peak_step
-    graph, lives = simulation.graph, simulation.lifetimes
-    roles, kinds, samples, weights = (*ROLES, LOADED), simulation.instance_role, [], []
-    for i in np.flatnonzero((lives.made_at <= step) & (lives.end > step)).tolist():
-        value = int(lives.value[i])
-        samples.append([frame(roles[kinds[i]]), frame(graph.value_name(value))])
-        weights.append(int(graph.memory[value]))
-    node = int(simulation.schedule.order[step]) if step >= 0 else -1
-    if node >= 0 and graph.workspace[node]:
-        samples.append([frame("workspace"), frame(str(graph.labels[node]))])
-        weights.append(int(graph.workspace[node]))
-    name = "live bytes at the peak" + (f", step {step}" if step >= 0 else "")
-    limits = {"startValue": 0, "endValue": sum(weights)}
-    return {"type": "sampled", "name": name, "unit": "bytes", **limits, "samples": samples, "weights": weights}

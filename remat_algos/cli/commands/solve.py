@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
 
 SNAPSHOT = "snapshot"
-ORDERS_AND_TIMES = ("names", "actions", "trace", "speedscope", "policy")  # tell nothing of the bound
+ORDERS_AND_TIMES = ("names", "actions", "trace", "policy")  # tell nothing of the bound
 
 HELP = "find an order of execution whose peak stays within a budget, with as little compute as possible"
 
@@ -62,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         metavar="FORMAT",
-        choices=("plan", "frees", "names", "actions", "trace", "speedscope", SNAPSHOT, "policy"),
+        choices=("plan", "frees", "names", "actions", "trace", SNAPSHOT, "policy"),
         help="FORMAT of the output (-o, else standard output): plan: JSON (default); frees: JSON with the values to "
         "free after each step; names: the nodes in order; actions: lines `compute X` and `free Y`, with --link also "
-        "`store Y` and `load Y`; trace, speedscope: runs, copies and bytes over time, simulated, for Perfetto or "
-        "chrome://tracing, and for speedscope; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
+        "`store Y` and `load Y`; trace: runs, copies and bytes over time, simulated, for Perfetto or "
+        "chrome://tracing; snapshot: allocations and frees, for pytorch.org/memory_viz (needs -o); "
         "policy: what each module keeps, recomputes and offloads, as JSON",
     )
     add_plot(parser, (*PICTURES, TIMELINE))
