@@ -316,7 +316,7 @@ def test_attributes_for_the_eye_are_named_in_one_notice(tmp_path):
     ]
 
 
-NOT_DOT = "g.dot: pydot cannot read it as one whole graph in DOT; mend it, or give the graph as GraphML or node-link JSON"
+NOT_DOT = "g.dot: pydot cannot read it as one whole graph in DOT; mend it, or give the graph as GraphML or"
 BRACES = "g.dot: an arrow leads to or from braces; write an arrow for each edge, or give the graph as GraphML"
 BAD_DOT = {
     "undirected": ("graph {\n a -- b }", "g.dot: the graph is undirected; write `digraph`, and `u -> v` where"),

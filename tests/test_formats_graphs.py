@@ -965,7 +965,7 @@ def test_what_is_wrong_with_tables_is_named(read, tables, message):
         ("A é\n".encode("latin-1"), "g.txt", "g.txt: byte 2 is not UTF-8 text; save the file as UTF-8"),
         ("A B\n".encode("utf-16"), "g.txt", "g.txt: the text is UTF-16; save the file as UTF-8"),
         ("A B\n".encode("utf-16-le"), "g.txt", "g.txt: neither text nor npz"),
-        (pickle.dumps(rich().memory), "g.npz", "g.npz is a pickle; loading one runs its code; write the graph"),
+        (pickle.dumps(rich().memory), "g.npz", "g.npz: neither text nor npz"),
     ],
 )
 def test_what_is_wrong_with_a_text_is_named(read_text, text, name, message):

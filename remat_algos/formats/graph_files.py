@@ -224,7 +224,12 @@ def _read(file: Path, nodes: Path | None, dims: dict[str, int]) -> tuple[Computa
 
 def _parsed(form: GraphFormat, content: Any, source: str) -> Tables | ComputationGraph:
     """The result of the format's reader, which may be a user's."""
-    found = form.read(content, source)
+    try:
+        found = form.read(content, source)
+    except GraphError as error:
+        if form is not edge_list.GRAPH_FORMAT or _ending(Path(source)) in form.endings:
+            raise
+        raise GraphError(f"{error}; if it is no edge list, give {_what_is_read()}") from error
     if isinstance(found, Tables) or (isinstance(found, ComputationGraph) and not form.edges_only):
         return found
     wanted = "Tables" if form.edges_only else "Tables or a ComputationGraph"
@@ -238,10 +243,7 @@ def _recognized(file: Path) -> tuple[GraphFormat, Any]:
         if form.binary and claims(form, data, _ending(file)):
             return form, data
     text = _text(data, shortened_path(file.name))
-    form = _format_of(text, file)
-    if form is edge_list.GRAPH_FORMAT and (other := foreign.what_it_is(file)) is not None:  # some have two words a line
-        raise GraphError(f"{shortened_path(file.name)} is {other}")
-    return form, text
+    return _format_of(text, file), text
 
 
 def _notes(tables: Tables, graph: ComputationGraph, form: GraphFormat, option: str) -> list[_Note]:
@@ -415,9 +417,12 @@ def _bytes(file: Path) -> bytes:
 def _text(data: bytes, source: str) -> str:
     if b"\0" in data and data[:2] not in UTF_16:
         binary = [form.name for form in graph_formats() if form.binary]
-        names = ", ".join(form.name for form in graph_formats())
-        raise GraphError(f"{source}: neither text nor {' nor '.join(binary)}; give tables, or one of {names}")
-    return decoded(data, source)
+        raise GraphError(f"{source}: neither text nor {' nor '.join(binary)}; give {_what_is_read()}")
+    return decoded(data, source, f"save the file as UTF-8, or give {_what_is_read()}")
+
+
+def _what_is_read() -> str:
+    return f"tables, or one of {', '.join(form.name for form in graph_formats())}"
 
 
 # ---------------------------------------------------------------- writing
