@@ -19,10 +19,10 @@ from remat_algos.errors import GraphError, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
 from remat_algos.formats import csv_tables, foreign
 from remat_algos.formats.columns import ColumnTable, aliases
-from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
 from remat_algos.formats.row_reader import EDGE_COLUMNS, NODE_COLUMNS
+from remat_algos.formats.row_writer import tables_from
 from remat_algos.ir.edges import unread_first_values
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, means, tables_of
-from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.header import split_unit
-from remat_algos.formats.row_writer import Record
+from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.plan.plan import Plan

@@ -6,9 +6,8 @@ from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, warn
 from remat_algos.formats.attributes import Drawing, drawing_of, tables_of
-from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.registry import GraphFormat
-from remat_algos.formats.row_writer import Record
+from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Number, Tables
 from remat_algos.text.wording import shortened

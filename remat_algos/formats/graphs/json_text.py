@@ -12,10 +12,10 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.formats import node_link
 from remat_algos.formats.columns import Known, aliases, check_spelling, warn_ignored
-from remat_algos.formats.graph_rows import tables_from
 from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS
+from remat_algos.formats.row_writer import tables_from
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
