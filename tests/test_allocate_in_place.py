@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.errors import AllocationError
-from remat_algos.formats.in_place_tables import read_in_place
+from remat_algos.formats.buffer_tables import read_in_place
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kinds

@@ -179,7 +179,7 @@ def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
 
     from remat_algos.allocate.buffers import Buffers
     from remat_algos.allocate.in_place import find_overwrites
-    from remat_algos.formats.in_place_tables import read_in_place
+    from remat_algos.formats.buffer_tables import read_in_place
 
     over = None
     if arguments.in_place or arguments.in_place_table is not None:
