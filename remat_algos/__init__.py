@@ -19,12 +19,8 @@ import os as _os
 import lazy_loader as _lazy_loader
 
 from remat_algos.forks import wait_at_forks as _wait_at_forks
-from remat_algos.formats import model_hook as _model_hook
+from remat_algos.formats import folders as _folders
 from remat_algos.ir import notebook as _notebook
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType as _ModuleType
 
 __version__ = "0.1.0"
 
@@ -47,13 +43,9 @@ def _html(subject: object) -> str | None:
     return found
 
 
-def _model_files() -> _ModuleType:
-    return _importlib.import_module(f"{__name__}.interop.model_files")
-
-
 _wait_at_forks()
 _notebook.draw = _html
-_model_hook.folder = _model_files
+_folders.names = (f"{__name__}.formats.graphs", f"{__name__}.interop.model_files")
 
 
 def __getattr__(name: str) -> object:

@@ -109,7 +109,7 @@ def test_importing_the_package_loads_nothing_else(folder):
     hooks = [
         "remat_algos.forks",
         "remat_algos.formats",
-        "remat_algos.formats.model_hook",
+        "remat_algos.formats.folders",
         "remat_algos.ir",
         "remat_algos.ir.notebook",
     ]

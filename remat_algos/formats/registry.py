@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.formats import graphs, model_hook
+from remat_algos.formats import folders
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import Tables
 from remat_algos.registry import modules_in
@@ -137,6 +137,6 @@ def graph_formats() -> list[GraphFormat]:
 @cache
 def _known() -> list[GraphFormat]:
     """The `GRAPH_FORMAT` of each file of the folders, until `register` adds others."""
-    folders = [graphs, *([] if model_hook.folder is None else [model_hook.folder()])]
-    files = (f"{folder.__name__}.{name}" for folder in folders for name in modules_in(folder))
+    packages = map(importlib.import_module, folders.names)
+    files = (f"{package.__name__}.{name}" for package in packages for name in modules_in(package))
     return [importlib.import_module(file).GRAPH_FORMAT for file in files]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NoReturn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError
-from remat_algos.formats import node_link
+from remat_algos.formats.attributes import Drawing, tables_of
 from remat_algos.formats.columns import Known, aliases, check_spelling, warn_ignored
 from remat_algos.formats.header import COSTS, SIZES, Meaning, check_place, meaning_of, unit_of_costs, with_unit
 from remat_algos.formats.registry import GraphFormat
 from remat_algos.formats.row_reader import NODE_COLUMNS, OF_NODES, VALUE_COLUMNS
-from remat_algos.formats.row_writer import tables_from
+from remat_algos.formats.row_writer import Record, tables_from
 from remat_algos.ir.derivation import Derivation
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.tables import NodeRow, Number, ResidentRow, Tables, ValueRow
@@ -28,6 +28,8 @@ FORMAT, VERSION = "remat-graph", 1
 BACKWARD = ("none", "to come", "present")
 _EXPECTED = {str: "text", int: "a whole number", bool: "true or false", list: "a list", dict: "an object"}
 _MISSING = object()
+LINKS = ("edges", "links", "adjacency")
+_ENDS = ("id", "key", "source", "target")  # of links, no attributes
 
 KEYS: Known = dict.fromkeys(
     ("format", "version", "nodes", "residents", "backward", "compute_unit", "compute_scale", "views", "derivation"), ()
@@ -45,7 +47,7 @@ RESIDENT_KEYS: Known = {"name": (), "memory": VALUE_KEYS["memory"], "role": (), 
 
 _READERS = dict.fromkeys(("readers", "users", "consumers", "successors", "children"), "reads")
 _GRAPH = aliases(dict.fromkeys(("nodes", "residents", "views", "compute_unit", "compute_scale", "derivation"), ()))
-_EDGES = dict.fromkeys(("edges", "links", "adjacency"), "reads")
+_EDGES = dict.fromkeys(LINKS, "reads")
 _OF_NODE = {name: key for name, key in aliases(NODE_KEYS).items() if key not in ("name", "op")}
 NODES_ELSEWHERE = {
     "the graph": _GRAPH,
@@ -113,7 +115,7 @@ def to_json(graph: ComputationGraph) -> str:
 
 def _parse(text: str, source: str) -> Tables:
     record = _load(text, source)
-    return (node_link.tables_of if node_link.is_node_link(record) else _tables)(record, source)
+    return (_node_link_tables if _is_node_link(record) else _tables)(record, source)
 
 
 def _load(text: str, source: str) -> Any:
@@ -366,6 +368,91 @@ class _Fields:
 
 def _kind(entry: Any) -> str:
     return "null" if entry is None else f"{type(entry).__name__} {quoted(str(entry))}"
+
+
+# ---------------------------------------------------------------- the JSON of networkx: node-link and adjacency
+
+
+def _is_node_link(record: Any) -> bool:
+    """True if parsed JSON is of this kind, and not our own."""
+    return isinstance(record, dict) and "format" not in record and "nodes" in record and any(e in record for e in LINKS)
+
+
+def _node_link_tables(record: Mapping[str, Any], source: str) -> Tables:
+    """Rows from parsed JSON: `nodes` with an `id`, and `edges` or `links` from `source` to `target`, or `adjacency`.
+
+    Parallel edges are one read. Raises GraphError for an undirected graph, or JSON in another form.
+    """
+    if record.get("directed") is False:
+        _fail(source, "the graph is undirected, expected directed edges u -> v, where v reads u")
+    drawing = Drawing(graph=_record_of(_pairs(record.get("graph", {}))))
+    for place, node in enumerate(_objects(record, "nodes", source)):
+        if "id" not in node:
+            _fail(source, f"node {place} has no `id`; add one")
+        name = _name_of(node["id"])
+        if name in drawing.nodes:
+            _fail(source, f"two nodes have the id {quoted(name)}; give each its own id")
+        drawing.nodes[name] = _record_of((key, x) for key, x in node.items() if key != "id")
+    seen = set()
+    for u, v, edge in _links(record, list(drawing.nodes), source):
+        if u not in drawing.nodes or v not in drawing.nodes:
+            lost = u if u not in drawing.nodes else v
+            _fail(source, f"an edge has {quoted(lost)}, which is no node; add it to `nodes`")
+        if (u, v) not in seen:
+            seen.add((u, v))
+            drawing.edges.append((u, v, _record_of((key, x) for key, x in edge.items() if key not in _ENDS)))
+    return tables_of(drawing, source, data=True)
+
+
+def _name_of(node: Any) -> str:
+    """The name of a node that JSON writes as a number, a text or a list; lists are tuples in Python."""
+    return str(_hashable(node))
+
+
+def _hashable(node: Any) -> Any:
+    return tuple(map(_hashable, node)) if isinstance(node, list) else node
+
+
+def _links(record: Mapping[str, Any], names: list[str], source: str) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Edges as (u, v, attributes)."""
+    if "adjacency" in record:
+        rows = record["adjacency"]
+        if not isinstance(rows, list) or len(rows) != len(names) or not all(isinstance(row, list) for row in rows):
+            _fail(source, f"`adjacency` is not a list with a row per node, expected {len(names)} rows")
+        for u, row in zip(names, rows, strict=True):
+            for edge in _objects({"adjacency": row}, "adjacency", source):
+                if "id" not in edge:
+                    _fail(source, f"an edge of node {quoted(u)} has no `id`; add the node that it leads to")
+                yield u, _name_of(edge["id"]), edge
+        return
+    key = "edges" if "edges" in record else "links"
+    for place, edge in enumerate(_objects(record, key, source)):
+        if "source" not in edge or "target" not in edge:
+            _fail(source, f"edge {place} of `{key}` has no `source` and `target`; add them")
+        yield _name_of(edge["source"]), _name_of(edge["target"]), edge
+
+
+def _objects(record: Mapping[str, Any], key: str, source: str) -> list[Mapping[str, Any]]:
+    found = record[key]
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        _fail(source, f"`{key}` is not a list of objects")
+    return found
+
+
+def _pairs(attributes: Any) -> Iterator[tuple[str, Any]]:
+    """The attributes of the whole graph: an object, or the pairs that adjacency data have."""
+    if isinstance(attributes, dict):
+        yield from attributes.items()
+    elif isinstance(attributes, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in attributes):
+        yield from ((str(key), entry) for key, entry in attributes)
+
+
+def _record_of(pairs: Any) -> Record:
+    """Pairs as a record, without entries that are null."""
+    return {str(key): entry for key, entry in pairs if entry is not None}
+
+
+# ---------------------------------------------------------------- the format
 
 
 def _sniff(text: str, ending: str) -> bool:
