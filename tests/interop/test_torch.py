@@ -19,7 +19,7 @@ from torch.nn import functional as f  # noqa: E402
 import remat_algos as ra  # noqa: E402
 from remat_algos.errors import BudgetError, GraphError, GraphWarning, PlanError  # noqa: E402
 from remat_algos.interop import torch as remat  # noqa: E402
-from remat_algos.interop.torch import inductor  # noqa: E402
+from remat_algos.interop.torch import compiled  # noqa: E402
 from remat_algos.interop.torch.compiled import _partitioners  # noqa: E402
 from remat_algos.interop.torch.joint import read_joint_graph, tidy  # noqa: E402
 from remat_algos.plan import plan_cache  # noqa: E402
@@ -518,9 +518,9 @@ def test_an_evaluation_may_be_the_last_compilation():
 
 def test_inductor_captures_recurrent_layers_with_their_dropout_and_fixes_sizes(monkeypatch):
     """No code is generated: the modules run as they are."""
-    compile_fx, config = inductor.inductor()
+    compile_fx, config = compiled.inductor()
     uncompiled = partial(compile_fx, inner_compile=lambda module, inputs, **options: module)
-    monkeypatch.setattr(inductor, "inductor", lambda: (uncompiled, config))
+    monkeypatch.setattr(compiled, "inductor", lambda: (uncompiled, config))
     backend = remat.backend("100%", compiler="inductor")
     with torch._dynamo.config.patch(allow_rnn=True):
         model = Outside(nn.GRU(16, 16, 2, dropout=0.5))

@@ -1,4 +1,4 @@
-"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `offloaded_names`, `apply`.
+"""Graphs of JAX functions, and plans run in JAX: `capture`, `run`, `names`, `apply`.
 
 f, args -> capture -> CapturedFunction -> solve(captured.graph) -> run, or apply under jax.jit
 """

@@ -3,5 +3,4 @@ from .captured import capture as capture
 from .eager import run as run
 from .policies import apply as apply
 from .policies import names as names
-from .policies import offloaded_names as offloaded_names
 from .scans import plan_scans as plan_scans

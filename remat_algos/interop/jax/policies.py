@@ -21,10 +21,10 @@ jax = require("jax", "jax")
 
 
 @checked_arguments
-def names(captured: CapturedFunction, plan: Plan) -> list[str]:
-    """The names that `checkpoint_name` gave to values that a plan keeps for the backward part.
+def names(captured: CapturedFunction, plan: Plan, *, offloaded: bool = False) -> list[str]:
+    """The names that `checkpoint_name` gave to values that a plan keeps for the backward part, or copies to the host.
 
-    Pass them to `jax.checkpoint_policies.save_only_these_names`.
+    Pass them to `jax.checkpoint_policies.save_only_these_names`, or both kinds to `save_and_offload_only_these_names`.
 
     Parameters
     ----------
@@ -32,6 +32,8 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
         Captured function that names values.
     plan : Plan
         For `captured.graph`.
+    offloaded : bool
+        Give the values that are copied to the host.
 
     Returns
     -------
@@ -43,6 +45,9 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
         If `plan` is not a plan.
     GraphError
         If the plan is for another graph.
+    PlanError
+        If `offloaded`, and the plan offloads what a policy cannot say: a value of the backward part, or one that comes
+        back in the forward part.
 
     Examples
     --------
@@ -57,50 +62,8 @@ def names(captured: CapturedFunction, plan: Plan) -> list[str]:
     """
     captured.check_plan(plan)
     named = captured.program.names
-    return [name for value in _kept(plan) for name in named.get(Source(False, value), ())]
-
-
-@checked_arguments
-def offloaded_names(captured: CapturedFunction, plan: Plan) -> list[str]:
-    """The names that `checkpoint_name` gave to values that a plan copies to the host.
-
-    Pass them, with `names`, to `jax.checkpoint_policies.save_and_offload_only_these_names`.
-
-    Parameters
-    ----------
-    captured : CapturedFunction
-        Captured function that names values.
-    plan : Plan
-        For `captured.graph`, with a link.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    TypeError
-        If `plan` is not a plan.
-    GraphError
-        If the plan is for another graph.
-    PlanError
-        If it offloads what a policy cannot say: a value of the backward part, or one that comes back in the forward
-        part.
-
-    Examples
-    --------
-    >>> import jax, jax.numpy as jnp, remat_algos as ra
-    >>> from jax.ad_checkpoint import checkpoint_name
-    >>> from remat_algos.interop.jax import capture
-    >>> def loss(w, x):
-    ...     return jnp.tanh(checkpoint_name(x @ w, "product")).sum()
-    >>> captured = capture(jax.grad(loss), jnp.ones((8, 8)), jnp.ones((4, 8)), device="h100-sxm")
-    >>> offloaded_names(captured, ra.solve(captured.graph, "100%", link="pcie5"))
-    []
-    """
-    captured.check_plan(plan)
-    named = captured.program.names
-    return [name for value in _offloaded(plan) for name in named.get(Source(False, value), ())]
+    values = _offloaded(plan) if offloaded else _kept(plan)
+    return [name for value in values for name in named.get(Source(False, value), ())]
 
 
 def _kept(plan: Plan) -> list[int]:
@@ -162,7 +125,7 @@ def apply(
     GraphError
         If the plan is for another graph.
     PlanError
-        If it offloads what a policy cannot say (`offloaded_names`).
+        If it offloads what a policy cannot say (see `names`).
 
     Examples
     --------

@@ -1,8 +1,8 @@
+from .compiled import InductorPartitioner as InductorPartitioner
 from .compiled import backend as backend
 from .compiled import capture as capture
 from .compiled import partition_fn as partition_fn
 from .compiled import reports as reports
-from .inductor import InductorPartitioner as InductorPartitioner
 from .joint import Captured as Captured
 from .lowering import lower as lower
 from .module import rematerialize as rematerialize

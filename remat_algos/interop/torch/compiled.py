@@ -1,8 +1,12 @@
-"""Graphs that run within a budget, through torch.compile or a custom backend; and captured graphs."""
+"""Graphs that run within a budget, through torch.compile, inductor or a custom backend; and captured graphs.
+
+Inductor fuses and reorders: predictions are not bounds there, and peaks are measured.
+"""
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,24 +14,30 @@ from torch import fx, nn
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.cost.roofline import AnyDevice
-from remat_algos.errors import GraphError
+from remat_algos.errors import BackendError, GraphError
 from remat_algos.interop.torch.guards import check_before_backward
 from remat_algos.interop.torch.joint import Captured
+from remat_algos.interop.torch.peaks import allocator_peak
 from remat_algos.interop.torch.planning import GraphReport, Partitioner, TrainingRequest, box
 from remat_algos.interop.torch.private import (
+    CustomPartitioner,
     DataDependent,
+    InputMutation,
     NoGradient,
     aot_autograd,
     at_compiled_calls,
     checkpoint_regions,
     export_joint,
+    inductor,
     keywords_of,
     n_forward,
+    origin,
     recurrent_layers,
 )
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.text.wording import LONGEST_PATH, quoted, shortened
 
+ATTEMPTS = 5  # number of limits that `fit` tries
 REMEMBERED = 64  # options of torch.compile, each with its partitioner
 BY_NAME = "torch.compile(model, backend='remat', options={'budget': ...}, dynamic=False)"
 _partitioners: OrderedDict[int, tuple[Mapping[str, Any], "TorchBackend"]] = OrderedDict()
@@ -80,6 +90,144 @@ class TorchBackend:
         return run
 
 
+class InductorPartitioner(CustomPartitioner):
+    """A partitioner for inductor: its configuration's `custom_partitioner_fn`.
+
+    Random operators run once: inductor has its own generators. Graphs that write into their inputs are refused.
+
+    Parameters
+    ----------
+    budget, **options
+        As for `backend`; `rng` is "once".
+
+    Attributes
+    ----------
+    reports : list of GraphReport
+        Reports on the plans; inductor's own peaks differ.
+    """
+
+    def __init__(self, budget: Budget | Amount, **options: Any) -> None:
+        if options.get("rng", "once") != "once":
+            raise ValueError('inductor replays no random operators; leave rng out, or give "once"')
+        if options.get("link") is not None:
+            raise ValueError("inductor reorders operators, so copies would not hide behind them; leave the link out")
+        self.partitioner = Partitioner(TrainingRequest.of(budget, **{**options, "rng": "once"}))
+
+    @property
+    def reports(self) -> list[GraphReport]:
+        """The reports on the plans."""
+        return self.partitioner.reports
+
+    def __call__(
+        self, gm: fx.GraphModule, joint_inputs: Sequence[object], **known: Any
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """The forward and the backward module of a joint graph."""
+        returned = gm.graph.output_node().meta["desc"]
+        if any(isinstance(origin(each), InputMutation) for each in returned) or gm.graph.find_nodes(
+            op="call_function", target=torch.ops.aten.copy_.default
+        ):
+            raise BackendError(
+                "the model writes into its buffers, which inductor does within the graph; "
+                'leave {"compiler": "inductor"} out'
+            )
+        return self.partitioner(gm, joint_inputs, **known)
+
+    def uuid(self) -> None:
+        """None: modules compiled with a plan are not cached."""
+
+    def __deepcopy__(self, memo: object) -> "InductorPartitioner":
+        return self  # inductor copies its configuration; the reports are to stay in one place
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One limit and its measured result, in bytes."""
+
+    limit: int
+    predicted: int
+    measured: int
+
+
+class InductorBackend:
+    """A backend of torch.compile: inductor, with the joint graph split by our plans.
+
+    Random operators draw the same numbers as without inductor.
+
+    Parameters
+    ----------
+    budget, **options
+        As for `InductorPartitioner`.
+    """
+
+    def __init__(self, budget: Budget | Amount, **options: Any) -> None:
+        self.partitioner = InductorPartitioner(budget, **options)
+        self.__name__ = "remat"
+
+    @property
+    def reports(self) -> list[GraphReport]:
+        """The reports on the plans."""
+        return self.partitioner.reports
+
+    def __call__(self, module: fx.GraphModule, inputs: Sequence[Any], **unused: Any) -> Callable[..., Any]:
+        """Compile a graph that torch.compile has captured."""
+        compile_fx, config = inductor()
+        with (
+            self.partitioner.partitioner.compiling(module, inputs),
+            recurrent_layers(),
+            checkpoint_regions(),
+            config.patch(custom_partitioner_fn=self.partitioner, fallback_random=True, force_disable_caches=True),
+        ):
+            return compile_fx(module, inputs)
+
+    def fit(self, step: Callable[[], Any], known: Iterable[torch.Tensor]) -> list[Attempt]:
+        """Measure a training step, and plan for lower limits until it is within the budget.
+
+        Everything that torch.compile has compiled in this process is discarded and compiled again when called.
+
+        Parameters
+        ----------
+        step : callable
+            Function without arguments; runs a model that torch.compile compiles with this backend.
+        known : iterable of torch.Tensor
+            Tensors that exist before, such as parameters and inputs, and are not counted.
+
+        Returns
+        -------
+        list of Attempt
+            The last one stays in use.
+
+        Raises
+        ------
+        BackendError
+            If the step stays above the budget.
+        """
+        present, attempts = list(known), list[Attempt]()
+        for _ in range(ATTEMPTS):
+            self.reports.clear()
+            torch.compiler.reset()
+            step()  # compiles
+            attempts.append(Attempt(self._limit(), self.reports[-1].whole, allocator_peak(step, present)))
+            target, last = attempts[0].limit, attempts[-1]
+            if last.measured <= target:
+                return attempts
+            lower = min(last.limit, last.predicted) * target // last.measured
+            self.partitioner.partitioner.request = replace(self.partitioner.partitioner.request, budget=lower)
+        raise BackendError(
+            f"inductor allocates {last.measured:,} bytes of {target:,} after {ATTEMPTS} plans; give a larger budget"
+        )
+
+    def _limit(self) -> int:
+        """Bytes for all graphs together; a share needs a single graph."""
+        request = self.partitioner.partitioner.request
+        memory = None if request.is_share else Budget.of(request.budget).memory
+        if isinstance(memory, int):
+            return memory
+        if len(self.reports) > 1:
+            raise BackendError("the model has several graphs; give the budget in bytes to fit all of them together")
+        limit = self.reports[0].plan.limit
+        return self.reports[0].plan.peak_memory if limit is None else limit
+
+
 @checked_arguments
 def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any) -> Any:
     """A backend of torch.compile that keeps training within a budget.
@@ -115,8 +263,6 @@ def backend(budget: Budget | Amount, *, compiler: str = "eager", **options: Any)
     1
     """
     if compiler == "inductor":
-        from remat_algos.interop.torch.inductor import InductorBackend
-
         return InductorBackend(budget, **options)
     if compiler != "eager":
         raise ValueError(f"the compiler {quoted(compiler)} is not known; use 'eager' or 'inductor'")

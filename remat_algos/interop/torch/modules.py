@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+from remat_algos.plan.policy import module_of
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.layout import tabulated
 from remat_algos.text.units import format_bytes, percent
@@ -49,7 +50,7 @@ class ModuleTable:
     def of(cls, simulation: Simulation, one_pass: Simulation, depth: int | None = None) -> "ModuleTable":
         """The figures of a plan relative to one pass; below a depth, submodules count for the one above."""
         graph = simulation.graph
-        names = [_module(name, depth) for name in graph.node_names()]
+        names = [module_of(graph, x, depth) for x in graph.value_indptr[:-1].tolist()]
         saved, before, again, compute = (defaultdict[str, int](int) for _ in range(4))
         for run, sums in ((simulation, saved), (one_pass, before)):
             for x in {x for x, _ in run.saved}:
@@ -88,9 +89,3 @@ class ModuleTable:
             for row in self.rows
         ]
         return "\n".join(tabulated(("module", "freed", "recomputed", "overhead", "saved"), cells))
-
-
-def _module(name: str, depth: int | None) -> str:
-    """The submodule in the name of a node."""
-    path = name.split(".")[:-1]
-    return ".".join(path if depth is None else path[:depth])

@@ -24,7 +24,7 @@ from remat_algos.interop.torch.joint import Captured, read_joint_graph, tidy
 from remat_algos.interop.torch.lowering import split
 from remat_algos.interop.torch.modules import ModuleTable
 from remat_algos.interop.torch.outside import UnplannedPart, warn_of, warn_user
-from remat_algos.interop.torch.pictures import draw_step
+from remat_algos.interop.torch.peaks import draw_step
 from remat_algos.interop.torch.private import (
     COMPILE_MORE,
     ONE_GRAPH_OF_DDP,
