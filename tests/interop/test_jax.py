@@ -729,6 +729,20 @@ def test_a_policy_sends_to_the_host_what_the_plan_offloads():
         assert np.allclose(found, expected, rtol=1e-5)
 
 
+def test_a_policy_names_values_that_the_plan_offloads():
+    def named(w, x):
+        for i in range(8):
+            x = ad_checkpoint.checkpoint_name(jnp.tanh(x @ w), f"layer {i}")
+        return x.sum()
+
+    captured = capture(jax.grad(named), 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64)), device="a100-80gb")
+    plan = ra.solve(captured.graph, "45%", link="200GB/s", effort="fast")
+    stored = {captured.graph.value_name(x) for x in plan.simulation.stores.tolist()}
+    found = names(captured, plan, offloaded=True)
+    assert found
+    assert set(found) == {f"layer {i}" for i in range(8) if f"tanh.{i}" in stored}
+
+
 def test_what_a_policy_cannot_say_is_refused_in_a_sentence():
     arguments = 0.01 * jnp.ones((64, 64)), jnp.ones((4096, 64))
     captured = capture(jax.value_and_grad(deep), *arguments, device="a100-80gb")
