@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.formats import GraphFormat, foreign, register, registry
+from remat_algos.formats import GraphFormat, graph_files, register, registry
 from remat_algos.formats.graphs.json_text import to_json
 from tests.command_line import runner
 
@@ -118,9 +118,9 @@ def test_no_text_takes_long_to_recognize(piece, tmp_path):
     before = signal.signal(signal.SIGALRM, late)
     try:
         for beginning in BEGINNINGS:
-            (tmp_path / "g").write_text((beginning + piece * foreign.SHOWN)[: foreign.SHOWN])
+            (tmp_path / "g").write_text((beginning + piece * graph_files.SHOWN)[: graph_files.SHOWN])
             signal.setitimer(signal.ITIMER_REAL, 5)
-            foreign.what_it_is(tmp_path / "g")
+            graph_files.what_it_is(tmp_path / "g")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

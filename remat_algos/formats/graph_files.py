@@ -7,6 +7,7 @@ import functools
 import gc
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.errors import GraphError, warn
 from remat_algos.files import UTF_16, decoded, read_bytes, write_all
-from remat_algos.formats import csv_tables, foreign
+from remat_algos.formats import csv_tables
 from remat_algos.formats.columns import ColumnTable, aliases
 from remat_algos.formats.graphs import edge_list
 from remat_algos.formats.registry import GraphFormat, claims, graph_formats
@@ -149,7 +150,7 @@ def _noted(path: str | os.PathLike[str], nodes: str | os.PathLike[str] | None) -
     except GraphError as error:
         named = [file, *([Path(nodes)] if nodes is not None else [])]
         for each in named:
-            if (other := foreign.what_it_is(each)) is not None:
+            if (other := what_it_is(each)) is not None:
                 raise GraphError(f"{shortened_path(each.name)} is {other}") from error
         if any(shown in str(error) for each in named for shown in (_stem(each)[0], shortened_path(each))):
             raise
@@ -423,6 +424,65 @@ def _text(data: bytes, source: str) -> str:
 
 def _what_is_read() -> str:
     return f"tables, or one of {', '.join(form.name for form in graph_formats())}"
+
+
+# ---------------------------------------------------------------- files that are often taken for graphs
+
+SHOWN = 2**16
+"""Bytes of a file that are looked at."""
+
+PICKLED = tuple(bytes([0x80, version]) for version in range(2, 6))
+TORCH_MAGIC = b"\x8a\nl\xfc\x9cF\xf9"
+"""In the pickle that begins a checkpoint of early versions of PyTorch."""
+
+CHECKPOINT = (
+    "a checkpoint of PyTorch; capture the model: remat_algos.interop.torch.capture(model, inputs) (docs/torch.md)"
+)
+EXPORT = "export the model as ONNX, which is read (docs/onnx.md)"
+KERAS = f"a model of Keras; {EXPORT}"
+TENSORFLOW = f"a graph of TensorFlow; {EXPORT}: python -m tf2onnx.convert"
+WORKBOOK = "an Excel workbook; save the table as CSV (docs/formats.md)"
+PROFILE = (
+    "the table of a profiler; it has no sizes and no edges; "
+    'capture the model, with cost="profile" for measured times (docs/torch.md)'
+)
+
+IN_ARCHIVES = {"data.pkl": CHECKPOINT, "model.weights.h5": KERAS, "workbook.xml": WORKBOOK}
+BEGINNINGS = {
+    rb"\x89HDF\r\n\x1a\n": KERAS,
+    rb'(?s)\s*\{.*"class_name"\s*:\s*"(Functional|Sequential|Model)"': KERAS,
+    # A SavedModel has its version, then a meta graph; a GraphDef a node, which begins with its name.
+    rb"\x08\x01\x12[\x80-\xff]{1,5}[\x00-\x7f]\x0a": TENSORFLOW,
+    rb"(?s)\x0a.{1,3}?\x0a(?=.*(Const|Placeholder))": TENSORFLOW,
+    rb"(?s).*(Self (CPU|CUDA|XPU|device)( time)?( %| total|:)|\n *Name\b[^\n]*# of Calls)": PROFILE,
+}
+
+
+def what_it_is(path: Path) -> str | None:
+    """The kind of a file that could not be read as a graph, and how to import it; None if unknown.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp()) / "model.bin"
+    >>> _ = file.write_bytes(b"\\x89HDF\\r\\n\\x1a\\n")
+    >>> what_it_is(file)
+    'a model of Keras; export the model as ONNX, which is read (docs/onnx.md)'
+    """
+    try:
+        if path.is_dir():
+            return TENSORFLOW if (path / "saved_model.pb").exists() else None
+        with open(path, "rb") as stream:
+            data = stream.read(SHOWN)
+    except OSError:
+        return None
+    if data.startswith(b"PK"):
+        with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:  # a damaged one raises what it likes
+            names = {name.rpartition("/")[2] for name in archive.namelist()}
+            return next((kind for name, kind in IN_ARCHIVES.items() if name in names), None)
+    if data.startswith(PICKLED) and TORCH_MAGIC in data[:20]:
+        return CHECKPOINT
+    return next((kind for beginning, kind in BEGINNINGS.items() if re.match(beginning, data)), None)
 
 
 # ---------------------------------------------------------------- writing
