@@ -699,6 +699,12 @@ def test_networkx_reads_what_is_written(graph):
     assert all(networkx.has_path(seen, u, v) for u, v in reads)
 
 
+def test_what_pydot_prints_leaves_standard_output_alone(read, capsys):
+    with pytest.raises(GraphError, match="pydot cannot read it"):
+        read("digraph { a -> b; b -> ", "g.dot")
+    assert capsys.readouterr().out == ""
+
+
 def test_dot_without_pydot_is_one_sentence(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydot", None)  # as good as not installed
     with pytest.raises(GraphError, match=r"^g\.dot: reading DOT needs pydot; install it: .*pydot$"):
@@ -769,7 +775,7 @@ def test_a_pace_file_says_the_edges_of_its_graph(data):
 BAD_PACE = {
     "no header": ("1 2\n2 3\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found '1 2'"),
     "half a header": ("c x\np tw 3\n", "g.gr, line 2: expected the header `p tw NODES EDGES`, found 'p tw 3'"),
-    "another problem": ("p edge 3 2\n", "g.gr is a graph of DIMACS; write a line `u v` for each edge, where v reads u"),
+    "another problem": ("p edge 3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p edge 3 2'"),
     "only comments": ("c nothing\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found ''"),
     "negative": ("p tw -3 2\n", "g.gr, line 1: expected the header `p tw NODES EDGES`, found 'p tw -3 2'"),
     "too few edges": ("p tw 3 2\n1 2\n", "g.gr, line 1: the header has 2 edges, the file 1; is the file whole?"),

@@ -1,7 +1,9 @@
 """Graphs in DOT, the language of Graphviz; pydot reads it."""
 
 import re
+import sys
 import warnings
+from contextlib import redirect_stdout
 from typing import Any, NoReturn
 
 from remat_algos.errors import GraphError, warn
@@ -41,8 +43,9 @@ def _parse(text: str, source: str) -> Tables:
 def _read(text: str, source: str) -> Any:
     """pydot's graph."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # pydot calls pyparsing by its old names
+        # pydot prints where it fails, and standard output may be JSON; it calls pyparsing by its old names
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
             import pydot
 
             # pydot leaves out without a word what it cannot read after a whole graph: then the second one is missing.
