@@ -115,7 +115,6 @@ def solve(
     alignment: int = ...,
     constraints: Constraints | collections.abc.Mapping[str, typing.Any] | None = ...,
     progress: remat_algos.context.Progress | None = ...,
-    cost_noise: float | None = ...,
     start: remat_algos.schedule.schedule.Order | None = ...,
     gap: float | None = ...,
     link: remat_algos.cost.devices.AnyLink | None = ...,

@@ -37,7 +37,7 @@ SHOW_KEYS = {
 }
 COMMANDS = (
     *("allocate", "animate", "compare", "convert", "diff", "explain", "frontier", "order"),
-    *("sensitivity", "show", "simulate", "solve", "unroll", "verify", "width"),
+    *("show", "simulate", "solve", "unroll", "verify", "width"),
 )
 UNET = str(Path(__file__).parent.parent / "examples/graphs/unet.nodes.csv")
 pytestmark = pytest.mark.usefixtures("short_searches")

@@ -982,8 +982,7 @@ def test_all_errors_of_this_page_are_for_users():
 
 
 def test_what_a_report_writes_is_checked_when_it_is_read():
-    robust = {"noise": 0.1}
-    full = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",), robust)
+    full = SearchReport(3, {"echo": 1}, {"echo": 2}, 4, {"too long": 1}, Stop.INTERRUPTED, ("echo",))
     assert full.record().keys() == DETAILS.keys()
 
 

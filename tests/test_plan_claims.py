@@ -38,7 +38,6 @@ PLANS = {
     "milp": {"budget": 7, "solver": "milp", "raw": True},
     "formulas": {"budget": 7, "solver": "approximate_dp", "raw": True},
     "search": {"budget": 6, "solver": "search", "raw": True},
-    "noise": {"budget": "90%", "cost_noise": 0.2, "effort": "fast"},
     "arena": {"budget": 7, "allocator": "arena", "effort": "fast"},
     "pool": {"budget": "100%", "allocator": "cupy_pool", "effort": "fast"},
     "runs": {"budget": 7, "constraints": {"max_runs": 2, "regions": {"half": ("a", 6)}}, "effort": "fast"},
@@ -153,7 +152,7 @@ def test_every_entry_of_a_plan_is_forged():
     for name in ("auto", "arena", "pool"):
         assert set(record(name)) == {part for known, part in PARTS if known in ("auto", name)}
     details = {name for each in PLANS for name in record(each)["details"]}
-    assert {"bound", "narrower_bound", "robust", "overheads", "solvers_tried", "simulated", "complete"} <= details
+    assert {"bound", "narrower_bound", "overheads", "solvers_tried", "simulated", "complete"} <= details
 
 
 @pytest.mark.parametrize(("name", "part"), PARTS)

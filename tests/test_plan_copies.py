@@ -24,7 +24,6 @@ from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.labels import KEEP, Labels
 from remat_algos.plan.breakdown import breakdown
-from remat_algos.plan.cost_noise import CostNoise
 from remat_algos.plan.explain import offload_of
 from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.plan.plan_cache import solve_cached
@@ -323,7 +322,6 @@ NOT_SUPPORTED = {
     "drop_dead_runs": lambda plan: drop_dead_runs(GRAPH, plan.schedule),
     "sink_runs": lambda plan: sink_runs(GRAPH, plan.schedule),
     "unroll": lambda plan: unroll(GRAPH, plan.schedule),
-    "cost noise": lambda plan: CostNoise(0.2).overheads(GRAPH, [plan.simulation]),
 }
 
 

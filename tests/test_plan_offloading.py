@@ -185,7 +185,6 @@ def test_an_error_with_a_link_says_what_one_without_says():
     ("arguments", "sentence"),
     [
         ({"budget": None}, "a link needs a budget"),
-        ({"budget": "50%", "cost_noise": 0.2}, "does not go with uncertain costs"),
         ({"budget": "50%", "allocator": "arena"}, "does not go with the allocator arena"),
         ({"budget": "50%", "raw": True}, "does not go with raw plans"),
     ],

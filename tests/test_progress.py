@@ -47,7 +47,6 @@ RUNS = {
     "raw": partial(solve, CHAIN, "60%", solver="chen_greedy", raw=True),
     "arena": partial(solve, CHAIN, "60%", solver="chen_sqrt", allocator="arena"),
     "pool": partial(solve, CHAIN, "80%", solver="chen_sqrt", allocator="cupy_pool"),
-    "uncertain costs": partial(solve, CHAIN, "60%", solver="chen_greedy", cost_noise=0.2),
     "constraints": partial(solve, CHAIN, "60%", solver="chen_greedy", constraints={"max_runs": 2}),
     "frontier": partial(frontier, CHAIN, points=3, solvers=QUICK[:3]),
     "frontier with a search": partial(frontier, SHORT, points=2, effort="fast", solvers=["no_remat", "search"]),

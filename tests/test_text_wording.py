@@ -122,7 +122,6 @@ ARGUMENTS = {
     "budget": lambda x: ra.solve(CHAIN, x if not isinstance(x, int) else f"{x % 7}?"),
     "seed": lambda x: ra.solve(CHAIN, "80%", seed=x if not isinstance(x, int) else -x),
     "time_limit": lambda x: ra.solve(CHAIN, "80%", time_limit=x if not isinstance(x, int) else -x),
-    "cost_noise": lambda x: ra.solve(CHAIN, "80%", cost_noise=x),
     "constraints": lambda x: ra.solve(CHAIN, "80%", constraints=x),
     "an option": lambda x: ra.solve(CHAIN, "80%", solver="twremat", orders=x if not isinstance(x, int) else -x),
     "the name of an option": lambda x: ra.solve(CHAIN, "80%", solver="twremat", **{repr(x)[:9_000]: 1}),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from remat_algos.bounds.compute import ANY_ORDER, ComputeBound
-from remat_algos.context import Clock, Interrupted, Progress, Stop, until_stopped
+from remat_algos.context import Clock, Interrupted, Progress, Stop
 from remat_algos.effort import DEFAULT, FAST, SMALL, Effort
 from remat_algos.errors import BudgetError, GraphError, ScheduleError
 from remat_algos.forks import cached_property
@@ -21,7 +21,6 @@ from remat_algos.solvers.registry import Solver
 
 BOUND_SHARE = 0.25  # of the time, for a bound that is computed before the search
 LOWEST_SHARE = 0.5  # share of the search time for the lowest peak, if the first solvers find no plan within the limit
-SAMPLES = "the samples of costs"  # named in `out_of_memory`, as solvers and allocators are
 BOUNDING = "lower bound: "  # in the words of the progress
 
 
@@ -122,9 +121,8 @@ class PlanSearch:
     ) -> None:
         self.request, self.problem, self.clock, self.bounds = request, problem, clock, bounds
         self.whole_lowest = whole_lowest
-        self.out_of_memory: list[str] = []  # beside solvers and allocators
         self._lowest: Portfolio | None = None
-        self._part = bounds.effort.search_share * request.criterion.search_share
+        self._part = bounds.effort.search_share
 
     @property
     def lowest_run(self) -> Portfolio | None:
@@ -171,7 +169,7 @@ class PlanSearch:
             portfolio.guard()
         if least and not interrupted:
             self.whole_lowest = portfolio
-        return portfolio, self._chosen(portfolio)
+        return portfolio, _best(portfolio, self.bounds)
 
     def _portfolio(self, problem: Problem) -> Portfolio:
         request = self.request
@@ -189,21 +187,8 @@ class PlanSearch:
             task,
             polish=request.polish,
             bound=self.bounds.goal,
-            n_fitting=request.criterion.n_compared(request.graph),
             lowest=self.lowest,
         )
-
-    def _chosen(self, portfolio: Portfolio) -> Candidate:
-        """The choice of the criterion, or the candidate that ranks first if it makes none."""
-        best = _best(portfolio, self.bounds)
-        with until_stopped(memory=True) as ending:
-            compared = [*portfolio.candidates, *portfolio.fitting]
-            portfolio.robust = self.request.criterion.choose(portfolio.problem, compared)
-        if ending.stop is Stop.OUT_OF_MEMORY:
-            self.out_of_memory.append(SAMPLES)
-        else:
-            portfolio.note(ending.stop)
-        return best if portfolio.robust is None else portfolio.robust[0]
 
 
 def _check_served(solver: Solver, portfolio: Portfolio) -> None:

@@ -216,8 +216,6 @@ class Portfolio:
     bound : int, optional
         Lower bound on the compute of what fits: a candidate that meets it, up to the slack of the task, ends the
         search, and so does one that a solver proves optimal. Without a bound all solvers run.
-    n_fitting : int
-        How many of the best candidates that fit are kept in `fitting`, even where others dominate them.
     lowest : callable, optional
         Called once with the limit and a progress callback if no candidate fits before the solvers that improve
         candidates run; returns the portfolio of the same solvers after its run for the lowest peak, which may end
@@ -234,7 +232,6 @@ class Portfolio:
         polish: bool = True,
         budgets: int = 0,
         bound: int | None = None,
-        n_fitting: int = 0,
         lowest: "Callable[[int, Progress | None], Portfolio] | None" = None,
     ) -> None:
         self.problem = problem
@@ -242,16 +239,13 @@ class Portfolio:
         self.polish = polish
         self.budgets = budgets
         self.bound = None if problem.minimizes_peak else bound
-        self.stops_at_proof = bound is not None and not n_fitting  # a proof holds for the nominal costs only
-        self.n_fitting = n_fitting
-        self.fitting: list[Candidate] = []
+        self.stops_at_proof = bound is not None
         self.limit = None if budgets else problem.solver_limit
         self.task = replace(
             task or Task(), limit=self.limit, bound=self.bound, budgets=budgets, constraints=problem.constraints
         )
         self.results: dict[str, SolverResult] = {}
         self._stop = Stop.DONE  # of the runs, and what followed them
-        self.robust: tuple[Candidate, Mapping[str, Any]] | None = None  # the choice under noise, and its quantiles
         self.lowest = lowest
         self.least: Candidate | None = None  # of the lowest peak, if that is above the limit
         self.running = ""  # the solver that is run, or was when the user interrupted
@@ -429,9 +423,7 @@ class Portfolio:
         others = [result for name, result in self.results.items() if name != BASELINE]
         if candidate.solver == BASELINE and len(others) == 1:
             own = replace(own, simulated=(own.simulated or 0) + others[0].simulated)
-        chosen, quantiles = self.robust or (None, None)
-        robust = quantiles if chosen is candidate else None
-        return replace(own, out_of_memory=tuple(self.out_of_memory), robust=robust)
+        return replace(own, out_of_memory=tuple(self.out_of_memory))
 
     def best(self) -> Candidate | None:
         """The candidate that ranks first, of equal ones with the largest bound; None without candidates.
@@ -574,13 +566,9 @@ class Portfolio:
         return False
 
     def _note(self, candidate: Candidate) -> None:
-        """Note the best candidate for the progress, the best of those that fit, and the bound on the peak."""
+        """Note the best candidate for the progress, and the bound on the peak."""
         rank = self.problem.rank
         self.peak_bound = max(self.peak_bound, candidate.peak_bound or 0)
-        if self.n_fitting and self.problem.fits(candidate):
-            self.fitting.append(candidate)
-            if len(self.fitting) > 2 * self.n_fitting:
-                self.fitting = sorted(self.fitting, key=rank)[: self.n_fitting]
         if self._best is None or rank(candidate) < rank(self._best):
             self._best, self._proven = candidate, False
             if self._report_again is not None:

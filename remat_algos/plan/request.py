@@ -90,7 +90,6 @@ class Request:
         allocator: str = PEAK,
         alignment: int = 1,
         constraints: Constraints | Mapping[str, Any] | None = None,
-        cost_noise: float | None = None,
         start: Order | None = None,
         gap: float | None = None,
         link: AnyLink | None = None,
@@ -111,12 +110,12 @@ class Request:
         gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
         if not 0 <= gap <= LARGEST_SUM:
             raise ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more")
-        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM) if cost_noise is None else 0
-        criterion = Criterion.of(graph, allocator, alignment=alignment, seed=seed, cost_noise=cost_noise)
+        slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
+        criterion = Criterion.of(allocator, alignment=alignment, seed=seed)
         link = None if link is None else get_link(link)
         if link is not None:
             link.planned.times(graph)
-            check_link_goes_with(budget, cost_noise=cost_noise, allocator=criterion.allocator.name, raw=raw)
+            check_link_goes_with(budget, allocator=criterion.allocator.name, raw=raw)
         own_start = () if start is None else (_simulated(graph, start, named),)
         if link is None and any(each.stores.size for each in own_start):
             raise ScheduleError("start loads values from the host; give a link, or a start without loads", -1, -1)
@@ -187,17 +186,11 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
         raise GraphError(f"start: {error}") from error
 
 
-def check_link_goes_with(
-    budget: Budget, *, cost_noise: float | None = None, allocator: str = PEAK, raw: bool = False
-) -> None:
+def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
     """ValueError for what is not planned together with copies."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
         raise ValueError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
-    for name, given in (
-        ("uncertain costs", cost_noise is not None),
-        (f"the allocator {allocator}", allocator != PEAK),
-        ("raw plans", raw),
-    ):
+    for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if given:
             raise ValueError(f"a link does not go with {shortened(name)}; leave one of them out")
 

@@ -1,7 +1,7 @@
 """Search at ever lower peaks until the bytes that an allocator reserves fit."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from remat_algos.allocate.buffers import NO_LIMIT
@@ -89,11 +89,10 @@ class ReservedSearch:
     def _lowest_report(self) -> SearchReport | None:
         return None if self.lowest is None else self.reports.get(_key(self.lowest[0]))
 
-    def report(self, best: Candidate, several: bool, out_of_memory: Sequence[str], stop: Stop) -> SearchReport:
+    def report(self, best: Candidate, several: bool, stop: Stop) -> SearchReport:
         """The report for the best plan; `several` if no solver was named."""
         report, one_pass = self.reports[_key(best)], self.problem.graph.needed_compute
-        names = [*report.out_of_memory, *out_of_memory]
-        names += [self.allocator.name] if self.out_of_memory else []
+        names = [*report.out_of_memory, *([self.allocator.name] if self.out_of_memory else [])]
         memory = Stop.OUT_OF_MEMORY if names else Stop.DONE
         # a bound stopped by the deadline does not make the search incomplete
         interrupted = stop if stop is Stop.INTERRUPTED else Stop.DONE
@@ -192,7 +191,7 @@ class ReservedSearch:
         self.stop |= portfolio.stop
         own = portfolio.results.get(START)
         starts = [] if own is None else [each for each in own.kept if self.problem.fits(each)]
-        if starts and portfolio.robust is None:  # else it was compared there
+        if starts:
             self.start = min(starts, key=self.problem.rank)
             self._note_report(portfolio, self.start)
         fitting = {each.figures: each for each in portfolio.candidates if problem.fits(each)}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remat_algos.context import Stop
-from remat_algos.ir.arrays import LARGEST_SUM, by_fields, is_count
+from remat_algos.ir.arrays import by_fields, is_count
 from remat_algos.ir.budget import NEAR_LOWEST, Budget
-from remat_algos.text.units import fine_percent, percent
+from remat_algos.text.units import percent
 from remat_algos.text.wording import counted, listed
 
 OTHERS_SHOWN = 3
@@ -30,15 +30,6 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
 
 
-def _is_robust(value: Any) -> bool:
-    """True if it has the figures of a plan chosen for uncertain costs."""
-    if not isinstance(value, Mapping):
-        return False
-    shares: list[Any] = [value.get(name) for name in ("noise", "quantile", "nominal_overhead", "nominal_quantile")]
-    known = all(type(share) in (int, float) and 0 <= share < LARGEST_SUM for share in shares)
-    return known and 0 < value["noise"] <= 1 and all(is_count(value.get(name)) for name in ("samples", "seed"))
-
-
 DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "solvers_tried": (is_count, COUNT),
     "simulated": (is_count, COUNT),
@@ -48,7 +39,6 @@ DETAILS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "complete": (_is_truth, "true or false"),
     "interrupted": (_is_truth, "true or false"),
     "out_of_memory": (_is_texts, "a list of texts"),
-    "robust": (_is_robust, "an object of noise, samples, seed and three overheads"),
 }
 """The entries of a report in the details of the JSON of a plan, beside those of its solver: each with its kind."""
 
@@ -74,8 +64,6 @@ class SearchReport:
         How the search ended.
     out_of_memory : tuple of str
         Names of the solvers and other parts that ran out of memory.
-    robust : mapping, optional
-        Quantiles of the overhead, for uncertain costs (`CostNoise`).
 
     Examples
     --------
@@ -94,7 +82,6 @@ class SearchReport:
     skipped: Mapping[str, int] = field(default_factory=dict)
     stop: Stop = Stop.DONE
     out_of_memory: tuple[str, ...] = ()
-    robust: Mapping[str, Any] | None = None
 
     __reduce__ = by_fields
 
@@ -112,7 +99,6 @@ class SearchReport:
             details.get("skipped", {}),
             stop,
             tuple(details.get("out_of_memory", ())),
-            details.get("robust"),
         )
 
     def record(self) -> dict[str, Any]:
@@ -127,7 +113,6 @@ class SearchReport:
         known = {
             "out_of_memory": list(self.out_of_memory),
             "skipped": self.skipped,
-            "robust": self.robust,
             "overheads": self.overheads,
             "peaks": self.peaks,
         }
@@ -136,8 +121,6 @@ class SearchReport:
 
     def rows(self, method: str, *, one_pass: int, peak: int) -> Iterator[tuple[str, str]]:
         """Label and text of the lines of a plan of this method and peak about what else was found."""
-        if robust := self._robust():
-            yield "cost noise", robust
         others = [self._other(name, one_pass, peak) for name in self.overheads if name != method]
         if others:
             more = f", {len(others) - OTHERS_SHOWN} more" if others[OTHERS_SHOWN:] else ""
@@ -164,18 +147,6 @@ class SearchReport:
         own = self.peaks.get(name, peak)
         higher = f" at {own / max(1, peak):.2f} x the peak" if own > peak else ""
         return f"{name} {percent(self.overheads[name], one_pass)}{higher}"
-
-    def _robust(self) -> str:
-        """The quantile for which the plan was chosen, and that of the plan of least compute."""
-        if self.robust is None:
-            return ""
-        names = ("noise", "samples", "quantile", "nominal_overhead", "nominal_quantile")
-        noise, samples, quantile, nominal, nominal_quantile = (self.robust[name] for name in names)
-        share = f"{fine_percent(quantile, 1)} more than one pass, or less, in 90 % of {samples:,} samples"
-        if quantile == nominal_quantile:
-            return f"{100 * noise:g} %: {share}; it is also the plan of least compute"
-        least = f"{fine_percent(nominal_quantile, 1)}, without noise {fine_percent(nominal, 1)}"
-        return f"{100 * noise:g} %: {share}; of the plan of least compute {least}"
 
 
 def skipped_text(skipped: Mapping[str, int]) -> str:

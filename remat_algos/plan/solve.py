@@ -43,7 +43,6 @@ def solve(
     alignment: int = 1,
     constraints: Constraints | Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-    cost_noise: float | None = None,
     start: Order | None = None,
     gap: float | None = None,
     link: AnyLink | None = None,
@@ -88,18 +87,14 @@ def solve(
         ("encoder.*", "4GiB")}}`. Lower bounds are those without constraints: they hold all the same.
     progress : callable, optional
         Called with (per mille of the work that are done, 1000, what is being tried and the best so far): a `Progress`.
-    cost_noise : float, optional
-        How uncertain the costs are, as a share of them: above 0 and at most 1. Of what fits, the plan is then the one
-        whose overhead has the lowest 90 % quantile over thousands of samples of the costs (`CostNoise`), which is often
-        but not always the one of least compute. The bound is about the costs of the graph.
     start : Schedule or sequence of int or str, optional
         A schedule of your own, at which `search` begins beside others; `live_set_search` looks for better ones alone.
-        It is a candidate itself, with `raw` too: where it fits, the plan is never worse. With `cost_noise` it is one of
-        the plans whose quantiles are compared. Other solvers, named alone, take none, nor do `frontier` and `compare`.
+        It is a candidate itself, with `raw` too: where it fits, the plan is never worse. Other solvers, named alone,
+        take none, nor do `frontier` and `compare`.
     gap : float, optional
         Points of overhead: the search ends at a plan that is this near its lower bound. With 0, the default on graphs
         of up to 64 nodes, it ends only at the bound itself; the default of others is 0.005, with effort "fast" 0.1 from
-        1,000 nodes on. It has no effect with `raw` or `cost_noise`, with an allocator that is a model of a pool, or
+        1,000 nodes on. It has no effect with `raw`, with an allocator that is a model of a pool, or
         where the peak is minimized.
     link : Link, Device, mapping, str or path, optional
         Values may then also be stored on the host over this link and loaded back, and the plan is the one that takes
@@ -156,7 +151,6 @@ def solve(
             allocator=allocator,
             alignment=alignment,
             constraints=constraints,
-            cost_noise=cost_noise,
             start=start,
             gap=gap,
             link=link,
@@ -220,7 +214,6 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
         and searches.stop not in (Stop.PROVEN, Stop.INTERRUPTED)
         and not searches.out_of_memory
         and not clock.late
-        and not request.criterion.n_compared(request.graph)
     )
     bound = (bounds.raised if request.ends_at_bound and not again else bounds.on_demand)(best, searches.stop)
     stop = searches.stop | bounds.stop
@@ -229,7 +222,7 @@ def _searched(request: Request, clock: Clock, lowest: Portfolio | None = None) -
         solver=request.name,
         options=request.options,
         seconds=clock.elapsed,
-        report=searches.report(best, request.named is None, runs.out_of_memory, stop),
+        report=searches.report(best, request.named is None, stop),
         bound=bound,
         reservation=reservation,
     )

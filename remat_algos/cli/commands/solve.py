@@ -7,13 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.allocator_argument import PEAK, add_reservation, reservation_options
+from remat_algos.cli.allocator_argument import add_reservation, reservation_options
 from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, check_budget, options_of
 from remat_algos.cli.constraint_argument import add_constraints, constraints_of
 from remat_algos.cli.exit_code import ExitCode
 from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
 from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
-from remat_algos.cli.noise_argument import noise
 from remat_algos.cli.order_argument import simulated_order
 from remat_algos.cli.output import add_json, add_listing, check_overwrite, print_json, print_row, print_text, writable
 from remat_algos.cli.plot_argument import PICTURES, add_plot, check_plot, draw
@@ -56,8 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_seed(parser)
     add_reservation(parser)
     add_constraints(parser)
-    uncertain = "choose the plan whose overhead is low in 90 %% of sampled costs, which deviate by SHARE, such as 20%%"
-    parser.add_argument("--cost-noise", type=noise, metavar="SHARE", help=uncertain)
     parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the plan")
     parser.add_argument(
         "--format",
@@ -81,7 +78,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     check_plot(arguments)
     check_timeline(arguments.picture, arguments.link)
     _check_output(arguments)
-    _check_noise(arguments)
     request = {"budget": budget_of(arguments), "link": link_of(arguments), **reservation_options(arguments)}
     options = options_of(arguments.solver, arguments.option)
     form = arguments.format or "plan"
@@ -118,7 +114,7 @@ def _solved(
     from remat_algos.plan.plan import bounded
     from remat_algos.plan.solve import solve
 
-    own = {name: getattr(arguments, name) for name in ("solver", "raw", "cost_noise", "gap")}
+    own = {name: getattr(arguments, name) for name in ("solver", "raw", "gap")}
     with search_limits(arguments) as limits:
         try:
             plan = solve(graph, **request, **own, **limits, **options)
@@ -144,11 +140,4 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise argparse.ArgumentTypeError("--format snapshot is a pickle, not text; give -o FILE.pickle")
     if arguments.format and not arguments.output and rival:
         message = f"{rival} and --format both want standard output; give -o FILE, or one of them"
-        raise argparse.ArgumentTypeError(message)
-
-
-def _check_noise(arguments: argparse.Namespace) -> None:
-    """Check that robust plans are chosen within a limit on the simulated peak only."""
-    if arguments.cost_noise is not None and arguments.allocator != PEAK:
-        message = f"--cost-noise goes with --allocator {PEAK}; leave out --allocator {shortened(arguments.allocator)}"
         raise argparse.ArgumentTypeError(message)
