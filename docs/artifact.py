@@ -198,13 +198,6 @@ ITEMS = (
         times=ROWS,
     ),
     Item(
-        "islands",
-        "one search on two workers, and on more by simulation",
-        "python -m tests.benchmarks.islands --write",
-        pages=("docs/sweeps.md",),
-        times=ROWS,
-    ),
-    Item(
         "golden_optima",
         "optima of 77 small graphs, on which two methods agree",
         "python -m tests.benchmarks.optima --golden",

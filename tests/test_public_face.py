@@ -209,7 +209,7 @@ FREE = """
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
     chosen expert experts target targets x
-    executor folder gradients islands jobs left modules moves processes results retries retry_failed share shard stop
+    executor folder gradients jobs left modules processes results retries retry_failed share shard stop
     timeout
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from remat_algos.errors import PlanError, SweepError
 from remat_algos.solvers.registry import SOLVERS as SOLVERS_KNOWN
 from remat_algos.solvers.registry import list_solvers, solver
 from remat_algos.sweeps import driver as driver_module
-from remat_algos.sweeps import islands as islands_module
 from remat_algos.sweeps import list_jobs, read_jobs
 from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps.children import Child
@@ -913,109 +912,6 @@ def test_bad_input_of_the_command_is_one_sentence(words, said, jobs, remat):
     assert answer.code == 2
     assert said in " ".join(answer.err.split())
     assert answer.err.count("remat: ") == 1
-
-
-# ---------------------------------------------------------------- islands
-
-NETWORK = ra.differentiate(layered_dag(40, width=6, seed=1))
-
-
-def test_islands_find_the_same_on_any_number_of_workers():
-    options = {"islands": 3, "rounds": 2, "moves": 3_000, "effort": "fast", "seed": 5}
-    one, two = (ra.sweeps.search_islands(NETWORK, "60%", processes=count, **options) for count in (1, 2))
-    with ThreadPoolExecutor(3) as threads:
-        three = ra.sweeps.search_islands(NETWORK, "60%", threads, **options)
-    assert one.schedule.order.tolist() == two.schedule.order.tolist() == three.schedule.order.tolist()
-    assert one.peak_memory <= one.limit
-    assert one.bound.compute <= one.simulation.compute
-    ra.verify(NETWORK, one)
-
-
-def test_a_round_begins_at_the_best_of_the_one_before(monkeypatch):
-    starts, results = [], []
-
-    def local(request, graph):
-        found = worker_module._searched(NETWORK, request["island"])
-        starts.append(request["island"]["start"])
-        results.append((found["above"], found["compute"], found["peak_memory"], found["order"]))
-        return found, ""
-
-    monkeypatch.setattr(islands_module, "solved", local)
-    with ThreadPoolExecutor(1) as pool:
-        plan = ra.sweeps.search_islands(NETWORK, "60%", pool, islands=2, rounds=3, moves=2_000, effort="fast")
-    assert starts[:2] == [[], []]
-    for turn in (1, 2):
-        best = min(results[2 * turn - 2 : 2 * turn])
-        assert starts[2 * turn] == starts[2 * turn + 1] == best[-1]
-        assert min(results[2 * turn : 2 * turn + 2])[:3] <= best[:3]
-    assert plan.simulation.compute <= min(results)[1]
-
-
-@pytest.mark.parametrize("rounds", [0, 1])
-def test_an_interrupt_of_islands_gives_the_best_until_then(rounds, monkeypatch):
-    calls = []
-
-    def local(request, graph):
-        calls.append(request)
-        if len(calls) > 2 * rounds:
-            raise KeyboardInterrupt
-        return worker_module._searched(NETWORK, request["island"]), ""
-
-    class Here(Executor):
-        """Runs a call at once, in this thread, as a signal would meet it."""
-
-        def submit(self, function, *arguments):
-            future = Future()
-            future.set_result(function(*arguments))
-            return future
-
-    monkeypatch.setattr(islands_module, "solved", local)
-    pool, options = Here(), {"islands": 2, "rounds": 3, "moves": 2_000, "effort": "fast"}
-    if rounds == 0:
-        with pytest.raises(KeyboardInterrupt):
-            ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
-        return
-    plan = ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
-    assert plan.interrupted
-    assert plan.peak_memory <= plan.limit
-    assert len(calls) == 3
-
-
-def test_islands_get_a_new_executor_where_one_breaks(monkeypatch):
-    monkeypatch.setattr(islands_module, "PAUSE", 0.01)
-    options = {"islands": 2, "rounds": 2, "moves": 2_000, "effort": "fast"}
-    made = []
-
-    def make():
-        made.append(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-        if len(made) < 3:
-            made[-1].submit(os._exit, 1)
-        return made[-1]
-
-    plan = ra.sweeps.search_islands(NETWORK, "60%", make, **options)
-    assert len(made) == 3
-    alone = ra.sweeps.search_islands(NETWORK, "60%", processes=1, **options)
-    assert plan.schedule.order.tolist() == alone.schedule.order.tolist()
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        pool.submit(os._exit, 1)
-        with pytest.raises(SweepError, match="the executor is broken; run"):
-            ra.sweeps.search_islands(NETWORK, "60%", pool, **options)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"budget": "least"}, "budget 'memory least' is no limit in bytes; give one"),
-        ({"budget": ra.Budget(overhead="10%")}, "is no limit in bytes"),
-        ({"islands": 0}, "islands is 0; give 1 or more"),
-        ({"moves": -1}, "moves is -1; give 1,024 or more"),
-        ({"effort": "some"}, "effort is 'some'"),
-    ],
-    ids=str,
-)
-def test_islands_refuse_what_they_cannot_do(change, said):
-    with pytest.raises(ValueError, match=said):
-        ra.sweeps.search_islands(NETWORK, **({"budget": "60%"} | change))
 
 
 @pytest.mark.parametrize("budget", ["100%", "least"])

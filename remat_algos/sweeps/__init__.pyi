@@ -1,5 +1,4 @@
 from .driver import sweep as sweep
-from .islands import search_islands as search_islands
 from .jobs import SweepJob as SweepJob
 from .jobs import list_jobs as list_jobs
 from .jobs import read_jobs as read_jobs

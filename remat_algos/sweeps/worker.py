@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -25,24 +24,17 @@ from typing import IO, Any
 
 import numpy as np
 
-from remat_algos.context import Clock, use_cores
+from remat_algos.context import use_cores
 from remat_algos.errors import BudgetError, RematError
 from remat_algos.files import read_bytes
 from remat_algos.formats.graphs.npz_bytes import from_npz
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
-from remat_algos.schedule.schedule import Schedule
-from remat_algos.solvers.candidates import Candidate, evaluated
-from remat_algos.solvers.methods.search import search
-from remat_algos.solvers.registry import START
-from remat_algos.solvers.task import Task
 from remat_algos.text.wording import shortened
 
 PLANNED, INFEASIBLE, REFUSED, FAILED = OUTCOMES = ("planned", "infeasible", "refused", "failed")
 """A plan; none within the budget; the solver cannot serve the graph; neither, since the job failed each time."""
-ISLAND = "island"
-"""The entry of a request that is one round of `search_islands`."""
 GRAPHS = 2  # that a worker keeps; they count as its memory
 _HEAD = 8
 
@@ -103,10 +95,7 @@ def answered(record: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         except RematError as error:  # no fault of the job, so it is tried again
             raise RuntimeError(f"its graph cannot be read here: {error}") from error
         size = {"nodes": graph.n_nodes, "one_pass": graph.needed_compute}
-        if ISLAND in record:
-            figures = _searched(graph, record[ISLAND])
-        else:
-            figures, plan = _solved(graph, record)
+        figures, plan = _solved(graph, record)
     except BudgetError as error:
         figures = {"outcome": INFEASIBLE, "reason": str(error), "reached": error.reached, "least": error.lower_bound}
     except RematError as error:
@@ -142,23 +131,6 @@ def _solved(graph: ComputationGraph, record: Mapping[str, Any]) -> tuple[dict[st
         "stop": plan.report.stop.name,
     }
     return {"outcome": PLANNED, **figures}, json.dumps(record)
-
-
-def _searched(graph: ComputationGraph, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The best schedule that one island finds in a round from an order, or from one pass if that is empty."""
-    limit, start = request["limit"], request["start"]
-    known: tuple[Candidate, ...] = ()
-    if start:
-        known = (replace(evaluated(graph, Schedule(np.array(start, np.int32))), solver=START),)
-    task = Task(limit, seed=request["seed"], candidates=known)
-
-    def rank(candidate: Candidate) -> tuple[int, int, int]:
-        peak, compute = candidate.figures
-        return max(0, peak - limit), compute, peak
-
-    best = min([*known, *search(graph, task, Clock(), max_moves=request["moves"])], key=rank)
-    (above, compute, peak), order = rank(best), best.schedule.order.tolist()
-    return {"outcome": PLANNED, "above": above, "compute": compute, "peak_memory": peak, "order": order}
 
 
 @lru_cache(GRAPHS)
