@@ -203,13 +203,13 @@ FREE = """
     down factor first form frees given height i keep keep_last look max_moves search
     keep_outputs key last lazy least limit link liveness loss match_range max_split_size memory method
     mode most max_sets n_nodes name names
-    node of once one_pass only options other outputs overhead parameter_gradients path peak
+    node of once one_pass only options other outputs overhead parameter_gradients part path peak
     model picture place points polish progress raw readers reads record recompute reduced repeats resident residents
     rounds rows rule scale seconds seed seeds shortest size solver solvers source start step steps subjects
     table tables text ties time_limit timed title nodes gap tree value values vertex width workspace output mark labels
     derivation forward_of backward read_indices read_indptr value_indptr kinds settings
     chosen expert experts target targets x
-    executor folder gradients jobs left modules processes results retries retry_failed share shard stop
+    executor folder gradients jobs left modules processes results retries retry_failed share stop
     timeout
 """
 """Parameters that belong to no graph, or have to fit one graph alone."""

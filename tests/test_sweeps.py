@@ -1,5 +1,6 @@
 """Sweeps: jobs and their files, results that survive workers and drivers, and jobs that go wrong."""
 
+import contextlib
 import csv
 import errno
 import io
@@ -8,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import time
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,9 +30,8 @@ from remat_algos.sweeps import driver as driver_module
 from remat_algos.sweeps import list_jobs, read_jobs
 from remat_algos.sweeps import worker as worker_module
 from remat_algos.sweeps.children import Child
-from remat_algos.sweeps.folder import Claims, SweepFolder
+from remat_algos.sweeps.folder import SweepFolder, driving
 from remat_algos.sweeps.results import COLUMNS, SweepResults
-from remat_algos.zoo.random import layered_dag
 
 LONG = "x{" * 3000
 CHAIN = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
@@ -51,6 +53,11 @@ def _solvers_that_go_wrong_are_known_here_alone(monkeypatch):
     monkeypatch.setattr(SOLVERS_KNOWN, "entries", dict(SOLVERS_KNOWN.entries))
     yield
     sys.modules.pop(SOLVERS, None)
+
+
+def drivers_of(folder):
+    """Names of the drivers that run, or were killed."""
+    return sorted(file.stem for file in (folder / "drivers").glob("*.json"))
 
 
 def lasting(results):
@@ -373,8 +380,8 @@ def test_an_interrupt_while_processes_start_ends_them_too(tmp_path):
     rows = [{"graph": CHAIN, "solver": "endless", "seed": [0, 1]}]
     begun = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver_module, "BEAT", 0.01)
-        patch.setattr(Claims, "beat", lambda self: progress(0, 0, ""))
+        patch.setattr(driver_module, "LOOK", 0.01)
+        patch.setattr(driver_module, "_workers", lambda executor: progress(0, 0, "") or 2)
         found = ra.sweep(rows, tmp_path / "results", processes=2, modules=[SOLVERS])
     assert time.monotonic() - begun < 5
     assert (found.stop, len(found), found.left) == (Stop.INTERRUPTED, 0, 2)
@@ -446,7 +453,7 @@ def test_an_executor_that_breaks_is_an_error_and_what_is_finished_stays(tmp_path
         pool.submit(os._exit, 1)
         with pytest.raises(SweepError, match=r"run the sweep again with a new one|give one that runs"):
             ra.sweep(ROWS, tmp_path / "results", pool)
-    assert not list((tmp_path / "results" / "claims").iterdir())
+    assert not drivers_of(tmp_path / "results")
 
 
 # ---------------------------------------------------------------- several drivers, and none
@@ -455,7 +462,8 @@ COMMAND = """
 import sys, remat_algos as ra
 graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(9)])
 row = {"graph": graph, "solver": "counting", "effort": "fast", "raw": True, "seed": list(range(int(sys.argv[2])))}
-ra.sweep([row], sys.argv[1], processes=2, modules=["tests.sweep_solvers"])
+part = tuple(map(int, sys.argv[3].split("/")))
+ra.sweep([row], sys.argv[1], processes=2, part=part, modules=["tests.sweep_solvers"])
 """
 
 
@@ -466,9 +474,9 @@ def driven(tmp_path):
     counted.touch()
     running = []
 
-    def start(jobs, seconds=0.05):
+    def start(jobs, part="1/1", seconds=0.05):
         env = {**os.environ, "COUNTED": str(counted), "COUNTING_SECONDS": str(seconds), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", COMMAND, str(tmp_path / "results"), str(jobs)]
+        command = [sys.executable, "-c", COMMAND, str(tmp_path / "results"), str(jobs), part]
         running.append(subprocess.Popen(command, env=env, cwd=ROOT, stderr=subprocess.PIPE, text=True))
         return running[-1]
 
@@ -497,20 +505,28 @@ def until(condition, process, seconds=60):
         time.sleep(0.02)
 
 
-def test_two_drivers_of_one_folder_share_the_jobs(driven):
-    both = [driven(40), driven(40)]
+def test_two_drivers_of_one_folder_each_solve_their_part(driven):
+    both = [driven(40, "1/2"), driven(40, "2/2")]
     for process in both:
         assert process.wait(60) == 0, process.communicate()[1]
     assert sorted(map(int, driven.counted.read_text().split())) == list(range(40))
     assert len(ra.read_sweep(driven.folder)) == 40
-    assert not list((driven.folder / "claims").iterdir())
-    assert not list((driven.folder / "drivers").iterdir())
+    assert not drivers_of(driven.folder)
 
 
 @in_proc
 def test_a_driver_that_is_killed_loses_only_what_was_being_solved(driven):
     first = driven(30)
     until(lambda: results_in(driven.folder) >= 5, first)
+    first.send_signal(signal.SIGSTOP)  # it still has its lock
+    for part in ("1/1", "1/2"):
+        second = driven(30, part)
+        err = second.stderr.read()
+        assert second.wait(60) == 1
+        said = (
+            f"results: process {first.pid} on {socket.gethostname()} solves part 1/1 of these jobs; run the sweep again"
+        )
+        assert said in err
     workers = workers_of(first)
     first.kill()
     first.wait()
@@ -523,7 +539,7 @@ def test_a_driver_that_is_killed_loses_only_what_was_being_solved(driven):
     found = ra.read_sweep(driven.folder)
     assert sorted(row["seed"] for row in found) == list(range(30))
     assert len(driven.counted.read_text().split()) - solved_before == 30 - before
-    assert not list((driven.folder / "claims").iterdir())
+    assert not drivers_of(driven.folder)
 
 
 @in_proc
@@ -576,71 +592,211 @@ def test_an_interrupt_ends_a_sweep_with_the_results_until_then(tmp_path):
     assert "interrupted: " in str(found)
 
 
-def test_shards_are_parts_that_make_a_whole(tmp_path, swept):
-    parts = [ra.sweep(ROWS, tmp_path / "results", processes=1, shard=(i, 3)) for i in (1, 2, 3)]
+# ---------------------------------------------------------------- parts
+
+
+def test_parts_are_equal_shares_that_make_a_whole(tmp_path, swept):
+    parts = [ra.sweep(ROWS, tmp_path / "results", processes=1, part=(i, 5)) for i in range(1, 6)]
+    assert sorted(map(len, parts)) == [2, 2, 2, 3, 3]
     jobs = [row["job"] for part in parts for row in part]
     assert len(jobs) == len(set(jobs)) == len(swept)
     assert lasting(ra.sweep(ROWS, tmp_path / "results")) == lasting(swept)
-    with pytest.raises(SweepError, match=r"shard is \[4, 3\]; give"):
-        ra.sweep(ROWS, tmp_path / "results", shard=(4, 3))
+    for part in ((4, 3), (0, 3), (1,)):
+        with pytest.raises(SweepError, match=rf"part is {re.escape(str(list(part)))}; give"):
+            ra.sweep(ROWS, tmp_path / "results", part=part)
+
+
+def test_jobs_that_are_added_between_parts_are_solved_once_all_parts_have_run_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("COUNTED", str(tmp_path / "counted"))
+
+    def solved(n_jobs, part):
+        rows = [{"graph": CHAIN, "solver": "counting", "raw": True, "seed": list(range(n_jobs))}]
+        return ra.sweep(rows, tmp_path / "results", processes=1, part=part, modules=[SOLVERS])
+
+    assert len(solved(6, (1, 2))) == 3
+    for part in ((1, 2), (2, 2)):
+        found = solved(12, part)
+        assert (len(found), found.left) == (6, 0)
+    assert sorted(map(int, (tmp_path / "counted").read_text().split())) == list(range(12))
+
+
+OVERLAPS = {
+    (1, 1): {(1, 1): True, (1, 2): True, (2, 2): True, (2, 3): True},
+    (1, 2): {(1, 1): True, (1, 2): True, (2, 2): False, (2, 3): True},
+    (12, 30): {(1, 1): True, (12, 30): True, (1, 30): False, (2, 30): False, (1, 3): True},
+}
+
+
+@pytest.mark.parametrize(("held", "part", "overlaps"), [(a, b, OVERLAPS[a][b]) for a in OVERLAPS for b in OVERLAPS[a]])
+def test_a_part_that_may_hold_jobs_of_a_running_driver_is_refused(held, part, overlaps, tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    who = f"process {os.getpid()} on {socket.gethostname()} solves part {held[0]}/{held[1]} of"
+    with driving(store, held, "jobs"):
+        if overlaps:
+            with pytest.raises(SweepError, match=f"{re.escape(who)} these jobs; run the sweep again when it has ended"):
+                driving(store, part, "jobs").__enter__()
+        else:
+            with driving(store, part, "jobs"):
+                assert len(drivers_of(store.path)) == 2
+        with pytest.raises(SweepError, match=f"{re.escape(who)} another list of jobs; run"):
+            driving(store, part, "other jobs").__enter__()
+        assert drivers_of(store.path) == [f"{held[0]}-of-{held[1]}"]
+    with driving(store, part, "other jobs"):
+        assert drivers_of(store.path) == [f"{part[0]}-of-{part[1]}"]
+    assert not drivers_of(store.path)
+
+
+def test_a_sweep_that_solves_nothing_needs_no_lock(swept):
+    with driving(SweepFolder(swept.folder), (1, 1), "other jobs"):
+        assert lasting(ra.sweep(ROWS, swept.folder)) == lasting(swept)
+
+
+def test_jobs_that_another_driver_has_solved_before_the_lock_are_not_solved_again(tmp_path, monkeypatch, swept):
+    check = driver_module.check_job
+
+    def checked(job, graph):
+        check(job, graph)
+        shutil.copytree(swept.folder / "results", tmp_path / "results" / "results", dirs_exist_ok=True)
+
+    monkeypatch.setattr(driver_module, "check_job", checked)
+    monkeypatch.setattr(driver_module, "Processes", None)
+    assert lasting(ra.sweep(ROWS, tmp_path / "results")) == lasting(swept)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_the_lock_goes_with_the_driver_however_that_ends(error, tmp_path):
+    def progress(done, total, text):
+        assert drivers_of(tmp_path / "results") == ["1-of-1"]
+        raise error
+
+    with contextlib.suppress(SystemExit, OSError):
+        assert ra.sweep(ROWS, tmp_path / "results", processes=1, progress=progress).stop is Stop.INTERRUPTED
+    assert not drivers_of(tmp_path / "results")
+    with driving(SweepFolder(tmp_path / "results"), (1, 1), "jobs"):
+        pass
+
+
+FORKED = """
+import os, sys, time
+from pathlib import Path
+from remat_algos.sweeps.folder import SweepFolder, driving
+with driving(SweepFolder(Path(sys.argv[1])), (1, 1), "jobs"):
+    if not os.fork():
+        print(os.getpid(), flush=True)
+    time.sleep(600)
+"""
+
+
+@in_proc
+def test_a_killed_driver_leaves_no_lock_even_if_a_process_that_it_forked_lives_on(tmp_path):
+    folder = tmp_path / "results"
+    process = subprocess.Popen([sys.executable, "-c", FORKED, folder], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    child = int(process.stdout.readline())
+    try:
+        process.kill()
+        process.wait()
+        assert drivers_of(folder) == ["1-of-1"]
+        with driving(SweepFolder(folder), (2, 2), "other jobs"):
+            assert drivers_of(folder) == ["2-of-2"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()
+
+
+def test_the_lock_of_a_driver_is_not_that_of_a_file_made_anew(tmp_path):
+    """Somebody takes a driver for dead and removes its file: another driver begins, and keeps its own file."""
+    store = SweepFolder(tmp_path / "results")
+    with driving(store, (1, 1), "jobs"):
+        (store.path / "drivers" / "1-of-1.json").unlink()
+        second = driving(store, (1, 1), "jobs")
+        second.__enter__()
+    assert drivers_of(store.path) == ["1-of-1"]
+    with pytest.raises(SweepError, match="solves part 1/1"):
+        driving(store, (1, 1), "jobs").__enter__()
+    second.__exit__(None, None, None)
+    assert not drivers_of(store.path)
+
+
+def test_a_system_that_removes_no_open_file_closes_it_first(tmp_path, monkeypatch):
+    unlink = Path.unlink
+    store = SweepFolder(tmp_path / "results")
+    manager = driving(store, (1, 1), "jobs")
+    manager.__enter__()
+    tries = []
+
+    def once_closed(file, missing_ok=False):
+        tries.append(file.name)
+        if len(tries) == 1:
+            raise PermissionError(errno.EACCES, "it is open")
+        unlink(file, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", once_closed)
+    manager.__exit__(None, None, None)
+    assert tries == ["1-of-1.json"] * 2
+    assert not drivers_of(store.path)
+
+
+def without_locks(file, operation):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.mark.parametrize("flock", [without_locks, None], ids=["no locks", "Windows"])
+def test_where_files_cannot_be_locked_a_file_counts_until_it_is_removed(flock, tmp_path, monkeypatch):
+    monkeypatch.setattr("remat_algos.sweeps.folder.fcntl", flock and SimpleNamespace(flock=flock, LOCK_EX=2, LOCK_NB=4))
+    store = SweepFolder(tmp_path / "results")
+    file = store.path / "drivers" / "1-of-2.json"
+    with driving(store, (1, 2), "jobs"), driving(store, (2, 2), "jobs"):
+        left = file.read_bytes()
+    assert not drivers_of(store.path)
+    file.write_bytes(left)  # as a driver that is killed leaves it
+    with (
+        driving(store, (2, 2), "jobs"),
+        pytest.raises(SweepError, match=r"or remove .*1-of-2\.json if it no longer runs"),
+    ):
+        driving(store, (1, 2), "jobs").__enter__()
+    file.unlink()
+    with driving(store, (1, 2), "jobs"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[1]", b'{"host": [], "jobs": {}}', b"\xff{", b'{"process": "\\u0000' + b"x" * 9999 + b'"}']
+)
+def test_a_damaged_file_of_a_running_driver_is_told_in_a_sentence(text, tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    with driving(store, (1, 1), "jobs"):
+        (store.path / "drivers" / "1-of-1.json").write_bytes(text)
+        with pytest.raises(
+            SweepError, match=r"process .* on .* solves part 1/1 of (these|another list of) jobs; "
+        ) as error:
+            driving(store, (1, 1), "jobs").__enter__()
+    assert str(error.value).isprintable()
+    assert len(str(error.value)) < 500
+
+
+def test_other_files_among_those_of_drivers_are_left_alone(tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    (store.path / "drivers").mkdir()
+    names = ("README", ".DS_Store", "notes.txt", "1-of-1.json.swp", "of.json", "x-of-2.json")
+    for name in names:
+        (store.path / "drivers" / name).write_bytes(b"\xff\0 is no driver")
+    with driving(store, (1, 1), "jobs"):
+        pass
+    assert set(names) <= {file.name for file in (store.path / "drivers").iterdir()}
+
+
+def test_half_written_files_of_killed_drivers_are_removed(tmp_path):
+    store = SweepFolder(tmp_path / "results")
+    old, young = (store.result_file("ab").with_name(name) for name in (".old.part", ".young.part"))
+    old.parent.mkdir(parents=True)
+    old.touch()
+    os.utime(old, (0, 0))
+    young.touch()  # another driver may write it
+    with driving(store, (1, 1), "jobs"):
+        assert (old.exists(), young.exists()) == (False, True)
 
 
 # ---------------------------------------------------------------- the folder
-
-
-def dead(store, *jobs):
-    """Claims of a driver on another machine that has not been heard of for long."""
-    claims = Claims(store)
-    assert all(claims.claim(job) for job in jobs)
-    claims.sign.write_text(json.dumps({"machine": "another", "process": [1, "0"]}))
-    os.utime(claims.sign, (0, 0))
-    return claims
-
-
-def test_a_claim_that_is_given_back_is_free_for_one_driver_at_each_moment(tmp_path, monkeypatch):
-    """The numbers of a job go one after the other: whoever claims it between two of them is the only one."""
-    store = SweepFolder(tmp_path / "results")
-    dead(store, "job")
-    second, unlink, took = Claims(store), Path.unlink, []
-    assert second.claim("job")
-    assert second.owned["job"].suffix == ".1"
-
-    def watched(file, missing_ok=False):
-        unlink(file, missing_ok)
-        if file.parent == second.claims:
-            took.append([claims.claim("job") for claims in (Claims(store), Claims(store))])
-
-    monkeypatch.setattr(Path, "unlink", watched)
-    second.leave("job")
-    assert took == [[True, False], [False, False]]
-
-
-def test_a_driver_that_ends_leaves_the_claims_and_signs_of_others(tmp_path):
-    store = SweepFolder(tmp_path / "results")
-    dead(store, "job", "done")
-    store.write_result("job", {}, "")
-    store.write_result("done", {}, "")
-    second, third = Claims(store), Claims(store)
-    assert second.claim("job")  # again, since it failed
-    part = second.drivers / f".{'0' * 8}.part"
-    part.touch()
-    third.close()
-    assert part.exists()
-    assert sorted(file.name for file in second.claims.iterdir()) == ["job.0", "job.1"]
-    assert not Claims(store).claim("job")
-
-
-def test_other_files_among_the_claims_are_left_alone(tmp_path):
-    store = SweepFolder(tmp_path / "results")
-    claims = Claims(store)
-    for name in ("README", ".DS_Store", "notes.txt", "job.x", "job.1.swp", f"job.{'9' * 200}", "other.0"):
-        (claims.claims / name).write_bytes(b"\xff\0 is no driver")
-    (claims.claims / "folder.0").mkdir()
-    assert claims.claim("job")
-    assert claims.claim("other")
-    assert claims.claim("folder")
-    claims.close()
-    assert {"README", ".DS_Store", "notes.txt", "job.x", "folder.0"} <= {file.name for file in claims.claims.iterdir()}
 
 
 def test_texts_of_a_table_are_no_formulas_for_a_spreadsheet(swept):
@@ -650,35 +806,6 @@ def test_texts_of_a_table_are_no_formulas_for_a_spreadsheet(swept):
     (cells,) = csv.DictReader(io.StringIO(table))
     assert {name: cells[name] for name in texts} == {name: f"'{text}" for name, text in texts.items()}
     assert cells["seed"] == "-5"
-
-
-def test_a_claim_is_for_one_driver_and_goes_on_to_the_next_when_that_dies(tmp_path):
-    store = SweepFolder(tmp_path / "results")
-    first, second = Claims(store), Claims(store)
-    assert first.claim("job")
-    assert not second.claim("job")
-    assert second.claim("other")
-    first.sign.write_text(json.dumps({"machine": "another", "process": [1, "0"]}))
-    assert not second.claim("job")  # it shows signs of life
-    os.utime(first.sign, (0, 0))
-    second.sign.unlink()  # as a driver does that takes this one for dead
-    second.beat()
-    third = Claims(store)
-    assert not third.claim("other")
-    assert third.claim("job")
-    assert not second.claim("job")
-    third.leave("job")
-    assert second.claim("job")
-    half = store.result_file("ab").with_name(".ab.part")
-    half.parent.mkdir(parents=True)
-    half.touch()
-    os.utime(half, (0, 0))
-    young = half.with_name(".young.part")
-    young.touch()  # another driver may write it
-    for each in (first, second, third):
-        each.close()
-    assert (half.exists(), young.exists()) == (False, True)
-    assert not list((tmp_path / "results" / "claims").iterdir())
 
 
 def test_a_full_disk_is_one_error_and_what_is_written_stays(tmp_path, monkeypatch):
@@ -778,7 +905,7 @@ def test_a_file_in_the_place_of_a_folder_of_results_is_counted(swept, tmp_path):
     assert lasting(ra.sweep(ROWS, folder, processes=1)) == lasting(swept)
 
 
-@pytest.mark.parametrize("name", ["results", "claims", "drivers"])
+@pytest.mark.parametrize("name", ["results", "drivers"])
 def test_a_file_in_the_place_of_a_folder_of_a_sweep_is_told(name, swept, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(swept.folder, folder)
@@ -894,7 +1021,7 @@ def test_the_command_says_how_many_failed_and_why(jobs, remat, tmp_path):
     [
         (["jobs.jsonl"], "results need a folder; give -o FOLDER"),
         (["missing.jsonl", "-o", "r"], "no such file: missing.jsonl"),
-        (["jobs.jsonl", "-o", "r", "--shard", "3/2"], "'3/2' is no part; give I/K with I from 1 to K"),
+        (["jobs.jsonl", "-o", "r", "--part", "3/2"], "'3/2' is no part; give I/N with I from 1 to N"),
         (["jobs.jsonl", "-o", "r", "--processes", "0"], "'0' is not a whole number above 0; give 1 or more"),
         (["jobs.jsonl", "-o", "r", "--memory", "much"], "--memory much: "),
         (["jobs.jsonl", "-o", "r", "--import", "no_such_module"], "module 'no_such_module' cannot be imported"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import json
 import os
@@ -22,7 +23,7 @@ from remat_algos.errors import RematError, SweepError
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.sweeps.children import Conditions, NotStarted, Processes, solved
-from remat_algos.sweeps.folder import BEAT, Claims, SweepFolder
+from remat_algos.sweeps.folder import SweepFolder, driving
 from remat_algos.sweeps.jobs import (
     PlacedJob,
     SweepJob,
@@ -41,7 +42,7 @@ from remat_algos.text.wording import quoted, shortened
 
 AHEAD = 2  # jobs that an executor has for each of its workers
 WORKERS = 32  # of an executor that does not say how many it has
-LOOK = 1.0  # seconds between looks at the jobs of other drivers
+LOOK = 1.0  # seconds between looks at the number of workers
 LOST = 20  # times that an executor may lose a job, through no fault of the job
 PAUSE, PATIENCE = 1.0, 120.0  # seconds before processes that did not start are tried again, and until no more are tried
 LONGEST = 300  # characters of a reason
@@ -60,7 +61,7 @@ def sweep(
     processes: int | None = None,
     timeout: float | None = None,
     memory: int | None = None,
-    shard: Sequence[int] | None = None,
+    part: Sequence[int] = (1, 1),
     retry_failed: bool = False,
     modules: Sequence[str] = (),
     progress: Progress | None = None,
@@ -68,7 +69,7 @@ def sweep(
     """Solve many jobs, each once, and keep every result in a folder as soon as it is there.
 
     A job whose result is in the folder is not solved again, so a sweep that was stopped, in whatever way, goes on where
-    it was. Several drivers may run the same jobs on one folder: each job is solved by one of them.
+    it was. Several drivers may work on one folder at once, each on a part of the jobs.
 
     Parameters
     ----------
@@ -90,8 +91,9 @@ def sweep(
         have.
     memory : int, optional
         Bytes above which the process of a job is ended. Linux only.
-    shard : (int, int), optional
-        (i, k): only the i-th of k parts of the jobs, from 1, such as one of each task of a batch system.
+    part : (int, int)
+        (i, n): only the i-th of n parts of the jobs, from 1, such as one of each task of a batch system. The parts are
+        about equal shares of the jobs, sorted by name.
     retry_failed : bool
         Solve the jobs again that failed before; else their results stay.
     modules : sequence of str
@@ -107,7 +109,8 @@ def sweep(
     Raises
     ------
     SweepError
-        If a job, the folder or the executor cannot be used; what is finished stays.
+        If a job, the folder or the executor cannot be used, or another driver works on the same part, on another
+        division of the jobs into parts, or on another list of jobs; what is finished stays.
     OSError
         If the folder cannot be written to, such as on a full disk.
 
@@ -124,8 +127,8 @@ def sweep(
     for what, amount in (("retries", retries), ("timeout", timeout), ("memory", memory)):
         if amount is not None and not 0 < amount < LARGEST_SUM:
             raise SweepError(f"{what} is {shortened(amount)}; give more than 0")
-    if shard is not None and (len(shard) != 2 or not 1 <= shard[0] <= shard[1]):
-        raise SweepError(f"shard is {quoted(shard)}; give (i, k) with i from 1 to k")
+    if len(part) != 2 or not 1 <= part[0] <= part[1]:
+        raise SweepError(f"part is {quoted(part)}; give (i, n) with i from 1 to n")
     for module in modules:
         try:
             importlib.import_module(module)
@@ -135,30 +138,35 @@ def sweep(
     placed = placed_of_file(jobs) if isinstance(jobs, str | os.PathLike) else placed_of_rows(jobs)
     if not placed:
         raise SweepError("there are no jobs; give some, such as [{'graph': 'model:unet', 'budget': '50%'}]")
-    store, named, records, total = SweepFolder(Path(folder)), list[tuple[str, str]](), dict[str, Any](), len(placed)
-    left = list[str]()
+    store, named, total = SweepFolder(Path(folder)), list[tuple[str, str]](), len(placed)
     with until_stopped() as ending:
-        for name, record, is_left in _records(placed, store, shard, retry_failed=retry_failed):
-            named.append((name, record["name"]))
-            records.setdefault(name, record)
-            if is_left:
-                left.append(name)
-        total = len(named)
+        every = list(_recorded(placed, store))
+        names = sorted({name for name, _ in every})
+        i, n = part
+        share = set(names[len(names) * (i - 1) // n : len(names) * i // n])
+        own = [(each, name, record) for each, (name, record) in zip(placed, every, strict=True) if name in share]
+        named, total = [(name, record["name"]) for _, name, record in own], len(own)
+        records = {name: record for _, name, record in reversed(own)}  # each as the first row calls its graph
+        left = _left(own, store, retry_failed=retry_failed)
         conditions = Conditions(tuple(modules), timeout, memory, retries)
-        drive = _Drive(store, records, left, progress, conditions, retry_failed=retry_failed)
-        with executors(executor, processes) as make:
-            drive.run(make)
+        with contextlib.ExitStack() as stack:
+            make = stack.enter_context(executors(executor, processes))
+            if left:
+                listed = hashlib.sha256(" ".join(names).encode()).hexdigest()
+                stack.enter_context(driving(store, (i, n), listed))
+                # Another driver may have solved some before this one had the lock.
+                left = [name for name in left if not _is_done(store, name, retry_failed=retry_failed)]
+            _Drive(store, records, left, progress, conditions).run(make)
     return results_of(store, ending.stop, named, total)
 
 
-def _records(
-    placed: Sequence[PlacedJob], store: SweepFolder, shard: Sequence[int] | None, *, retry_failed: bool
-) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """Names and records of the jobs, and whether each is left to be solved, once; SweepError for an invalid one."""
-    known, given, checked = store.sources(), dict[tuple[int, str], str](), set[str]()
-    before, stored = dict(known), lru_cache(GRAPHS)(store.read_graph)
-    for place, job in placed:
-        try:
+def _recorded(placed: Sequence[PlacedJob], store: SweepFolder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and record of each job, its graph brought to the folder; SweepError for an invalid one."""
+    known, given = store.sources(), dict[tuple[int, str], str]()
+    before = dict(known)
+    for each in placed:
+        job = each[1]
+        with _errors_of(each):
             source = graph_source(job)
             own = id(job.graph), json.dumps(job.gradients)
             graph = known.get(source, "") if source is not None else given.get(own, "")
@@ -170,20 +178,37 @@ def _records(
                     given[own] = graph
             record = job_record(job, graph)
             name = job_name(record)
-            if shard is not None and int(name, 16) % shard[1] != shard[0] - 1:
-                continue
-            is_left = name not in checked and not _is_done(store, name, retry_failed=retry_failed)
-            if is_left:
-                if not store.has_graph(graph):  # its file is damaged
-                    store.add_graph(to_npz(job_graph(job)))
-                check_job(job, stored(graph))
-            checked.add(name)
-        except (RematError, TypeError, ValueError) as error:
-            what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
-            raise SweepError(f"{place} ({what}): {error}") from error
-        yield name, record | {"name": graph_name(job)}, is_left
+        yield name, record | {"name": graph_name(job)}
     if known != before:
         store.keep_sources(known)
+
+
+def _left(
+    own: Sequence[tuple[PlacedJob, str, Mapping[str, Any]]], store: SweepFolder, *, retry_failed: bool
+) -> list[str]:
+    """Names of the jobs that are left to be solved, each once; SweepError for an invalid one."""
+    left, stored = dict[str, None](), lru_cache(GRAPHS)(store.read_graph)
+    for placed, name, record in own:
+        if name in left or _is_done(store, name, retry_failed=retry_failed):
+            continue
+        job = placed[1]
+        with _errors_of(placed):
+            if not store.has_graph(record["graph"]):  # its file is damaged
+                store.add_graph(to_npz(job_graph(job)))
+            check_job(job, stored(record["graph"]))
+        left[name] = None
+    return list(left)
+
+
+@contextlib.contextmanager
+def _errors_of(placed: PlacedJob) -> Iterator[None]:
+    """Errors name the job and its place."""
+    place, job = placed
+    try:
+        yield
+    except (RematError, TypeError, ValueError) as error:
+        what = f"{shortened(graph_name(job))}, budget {shortened(str(job.budget))}, by {shortened(job.solver)}"
+        raise SweepError(f"{place} ({what}): {error}") from error
 
 
 def _is_done(store: SweepFolder, job: str, *, retry_failed: bool) -> bool:
@@ -233,12 +258,10 @@ class _Drive:
         left: Iterable[str],
         progress: Progress | None,
         conditions: Conditions,
-        *,
-        retry_failed: bool,
     ) -> None:
-        self.store, self.records, self.retry_failed = store, records, retry_failed
+        self.store, self.records = store, records
         self.progress, self.conditions = progress, conditions
-        self.broken = 0
+        self.token, self.broken = os.urandom(6).hex(), 0
         self.pause_until = self.stuck_since = 0.0  # since processes do not start
         self.waiting = deque(left)
         self.already = len(records) - len(self.waiting)
@@ -253,41 +276,27 @@ class _Drive:
         self._report()
         if not self.waiting:
             return
-        self.claims = Claims(self.store)
         try:
             self._run(make)
         finally:
             for future in self.flying:
                 future.cancel()
-            self.claims.close()
 
     def _run(self, make: ExecutorFactory) -> None:
         self.executor, self.graphs = make(), OrderedDict[str, Any]()
-        window, others, looked = _workers(self.executor) * AHEAD, list[str](), time.monotonic()
-        while True:
+        window, looked = _workers(self.executor) * AHEAD, time.monotonic()
+        while self.waiting or self.flying:
             while self.waiting and len(self.flying) < window and time.monotonic() >= self.pause_until:
-                name = self.waiting.popleft()
-                if name not in self.claims.owned and not self.claims.claim(name):
-                    others.append(name)
-                elif _is_done(self.store, name, retry_failed=self.retry_failed):  # by another driver meanwhile
-                    self._finish(name)
-                else:
-                    self._submit(name, make)
-            if not self.flying and not others and not self.waiting:
-                break
+                self._submit(self.waiting.popleft(), make)
             with contextlib.suppress(queue.Empty):
-                paused = time.monotonic() < self.pause_until
-                self._receive(self.back.get(timeout=LOOK if others or paused else BEAT), make)
-            if time.monotonic() - looked > (LOOK if others else BEAT):
+                self._receive(self.back.get(timeout=LOOK), make)
+            if time.monotonic() - looked > LOOK:
                 looked, window = time.monotonic(), _workers(self.executor) * AHEAD
-                self.claims.beat()
-                self.waiting += others
-                others.clear()
 
     def _submit(self, name: str, make: ExecutorFactory) -> None:
         record = self.records[name]
         graph = record["graph"]
-        trial = f"{self.claims.token} {next(self.trials)}"  # dask gives equal calls one answer
+        trial = f"{self.token} {next(self.trials)}"  # dask gives equal calls one answer
         try:
             if graph not in self.graphs:
                 self.graphs[graph] = sent_graph(self.executor, self.store.graph_file(graph))
@@ -377,10 +386,6 @@ class _Drive:
         self.broken = 0
         self.stuck_since = 0.0
         self.failed += figures["outcome"] == FAILED
-        self._finish(name)
-
-    def _finish(self, name: str) -> None:
-        self.claims.leave(name)
         self.finished += 1
         self._report()
 

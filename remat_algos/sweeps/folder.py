@@ -1,10 +1,10 @@
-"""The folder of a sweep: one file for each result, the graphs, and which driver works at which job.
+"""The folder of a sweep: one file for each result, the graphs, and which drivers run.
 
 sweep.json               the format
 graphs/ID.npz            graphs, by a hash of their bytes
 sources.json             graphs that files and models gave, so that a finished sweep reads none of them again
 results/ab/ab....json    one result: a line of figures, and a line with the plan
-claims/                  jobs that a driver works at; drivers/ has a file for each, touched while it lives
+drivers/2-of-8.json      the driver that solves the second of eight parts of the jobs, locked while it runs
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import json
 import os
 import re
 import socket
-import time
 from collections.abc import Iterator, Mapping
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from remat_algos.errors import SweepError
 from remat_algos.files import make_folder, write_whole
@@ -36,13 +39,9 @@ COUNTS = ("limit", "resident_memory", "host_peak", "bound", "steps", "reached", 
 TEXTS = ("reason", "method", "bound_source", "stop", "host")
 REQUEST_TEXTS = ("graph", "version", "solver", "effort")
 MEASURED = ("gap", "time", "seconds", "cpu_seconds", "memory")  # of a result, if they are known
-OWN = ("sweep.json", "graphs", "sources.json", "results", "claims", "drivers")
-LEASE = 120.0
-"""Seconds after which a driver on another machine that gave no sign of life has lost its jobs.
-
-Network file systems show a new time of a file to others within a minute.
-"""
-BEAT = LEASE / 8
+OWN = ("sweep.json", "graphs", "sources.json", "results", "drivers")
+ABANDONED = 600.0  # seconds since the last write to a half-written file
+RECORD = 4096  # bytes that are read of the file of a driver
 
 
 class SweepFolder:
@@ -232,143 +231,110 @@ def _is_number(entry: Any) -> bool:
 # ---------------------------------------------------------------- several drivers
 
 _PART = re.compile("[0-9a-f]{2}")
-_CLAIM = re.compile(r".+\.[0-9]{1,9}")
-_TOKEN = re.compile(rb"[0-9a-f]+-[0-9a-f]+")
+_DRIVER = re.compile(r"[0-9]+-of-[0-9]+\.json")
 
-_LIVE = set[str]()
-"""Drivers of this process: it may have had others, which ended without removing their signs."""
+_open_files = set[IO[bytes]]()
+"""Files that `driving` has open in this process."""
 
 
-class Claims:
-    """The jobs that this driver works at, among other drivers of the same folder.
+@contextlib.contextmanager
+def driving(folder: SweepFolder, part: tuple[int, int], jobs: str) -> Iterator[None]:
+    """Lock part i of n of the jobs for this driver; SweepError while another driver may solve some of them.
 
-    A job is claimed by a file that only one driver can make. Its owner is alive while its own file is touched, or on
-    the same machine while its process runs. The job of a dead owner is claimed by a file of the next number, so two
-    drivers that find it dead at once cannot both take it.
+    A part overlaps the parts of every other division, and of every other list of jobs: `jobs` is a hash of the list.
+    The system unlocks the file of a driver that was killed. Where files cannot be locked, a file counts as locked.
     """
+    drivers = folder.path / "drivers"
+    _make(drivers)
+    file = drivers / f"{part[0]}-of-{part[1]}.json"
+    with contextlib.ExitStack() as stack:
+        with _opened(drivers / ".lock", "ab") as turn:
+            _lock(turn, wait=True)
+            for other in sorted(drivers.iterdir()):
+                if _DRIVER.fullmatch(other.name):
+                    _check_other(other, part, jobs)
+            own = stack.enter_context(_opened(file, "x+b"))
+            stack.callback(_remove, file, own)
+            _lock(own)
+            own.write(json.dumps({"host": socket.gethostname(), "process": os.getpid(), "jobs": jobs}).encode())
+            os.fsync(own.fileno())
+        _remove_abandoned(folder, os.fstat(own.fileno()).st_mtime)
+        yield
 
-    def __init__(self, folder: SweepFolder, lease: float = LEASE) -> None:
-        self.folder, self.lease = folder, lease
-        self.token = f"{time.time_ns():x}-{os.urandom(6).hex()}"
-        self.drivers, self.claims = folder.path / "drivers", folder.path / "claims"
-        _make(self.drivers)
-        _make(self.claims)
-        self.sign = self.drivers / f"{self.token}.json"
-        _LIVE.add(self.token)
-        self._show()
-        self.owned = dict[str, Path]()
-        self._signs = dict[Path, dict[str, Any]]()
 
-    def claim(self, job: str) -> bool:
-        """True if the job is now ours; False if another driver that lives has it."""
-        for number in count():
-            file = self.claims / f"{job}.{number}"
-            try:
-                handle = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-            except FileExistsError:
-                if self._lives(file):
-                    return False
-                continue
-            self.owned[job] = file
-            try:
-                os.write(handle, self.token.encode())
-            finally:
-                os.close(handle)
-            return True
-        raise AssertionError
-
-    def leave(self, job: str) -> None:
-        """Give a job back, finished or not."""
-        file = self.owned.pop(job, None)
-        if file is not None:
-            for number in range(int(file.suffix[1:]) + 1):  # those of drivers that died first: theirs may be taken then
-                with contextlib.suppress(OSError):
-                    file.with_suffix(f".{number}").unlink()
-
-    def beat(self) -> None:
-        """Show that this driver lives; it is called every `BEAT` seconds."""
+@contextlib.contextmanager
+def _opened(file: Path, mode: str) -> Iterator[IO[bytes]]:
+    with open(file, mode, buffering=0) as opened:
+        _open_files.add(opened)
         try:
-            os.utime(self.sign)
-        except FileNotFoundError:  # another driver took this one for dead, such as after a pause
-            self._show()
-
-    def _show(self) -> None:
-        sign = {"machine": _machine(), "process": _process(os.getpid())}
-        write_whole(self.sign, json.dumps(sign).encode())
-
-    def close(self) -> None:
-        """Give all jobs back, and remove what dead drivers left."""
-        _LIVE.discard(self.token)
-        for job in list(self.owned):
-            self.leave(job)
-        with contextlib.suppress(OSError):
-            claims = (claim for claim in self.claims.iterdir() if _CLAIM.fullmatch(claim.name))
-            for claim in sorted(claims, reverse=True):
-                above = claim.with_suffix(f".{int(claim.suffix[1:]) + 1}")
-                if self.folder.result_file(claim.stem).exists() and not self._lives(claim) and not above.exists():
-                    claim.unlink(missing_ok=True)
-            for sign in self.drivers.glob("[!.]*"):  # others are being written
-                if sign != self.sign and not self._shows_life(sign):
-                    sign.unlink(missing_ok=True)
-            for part in self.folder.path.rglob(".*.part"):  # who wrote an old one was killed
-                if self._now() - part.stat().st_mtime > self.lease:
-                    part.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.sign.unlink()
-
-    def _lives(self, claim: Path) -> bool:
-        """True if the driver that made a claim lives; a claim that has gone meanwhile is tried again later."""
-        try:
-            token = claim.read_bytes()
-            if not token:  # being written
-                return self._now() - claim.stat().st_mtime < self.lease
-        except FileNotFoundError:
-            return True
-        except OSError:  # a folder, for example
-            return False
-        if token == self.token.encode():
-            return False
-        return _TOKEN.fullmatch(token) is not None and self._shows_life(self.drivers / f"{token.decode()}.json")
-
-    def _shows_life(self, sign: Path) -> bool:
-        """True if the driver of a sign lives, as far as can be known here."""
-        try:
-            record = self._signs.get(sign) or self._signs.setdefault(sign, json_of(sign.read_bytes()))
-            if record["machine"] == _machine():
-                if record["process"] == _process(os.getpid()):
-                    return sign.stem in _LIVE
-                return sign.exists() and _process(record["process"][0]) == record["process"]
-            return self._now() - sign.stat().st_mtime < self.lease
-        except (OSError, ValueError, LookupError, TypeError):
-            return False
-
-    def _now(self) -> float:
-        """The time of the file system, whose clock may differ from ours."""
-        self.beat()
-        return self.sign.stat().st_mtime
+            yield opened
+        finally:
+            _open_files.discard(opened)
 
 
-def _machine() -> str:
-    """What tells this machine, or container, from others."""
-    parts = [socket.gethostname()]
-    with contextlib.suppress(OSError):  # Linux
-        parts += [Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.readlink("/proc/self/ns/pid")]
-    return " ".join(parts)
+def _close_in_child() -> None:
+    """Leave the locks to the parent: forked workers of an executor may outlive a driver that is killed."""
+    for file in _open_files:
+        file.close()
+    _open_files.clear()
 
 
-def _process(number: int) -> list[Any] | None:
-    """The number of a process and when it started, as another may get its number; None if there is none."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)
+
+
+def _lock(file: IO[bytes], *, wait: bool = False) -> bool | None:
+    """True if the file is locked now, False if another driver has locked it, None if it cannot be locked."""
+    if fcntl is None:
+        return None
     try:
-        stat = Path(f"/proc/{number}/stat").read_text()
-    except OSError:
-        if os.path.isdir("/proc/self"):
-            return None
-        try:
-            os.kill(number, 0)
-        except ProcessLookupError:
-            return None
-        except OSError:
-            pass
-        return [number, ""]
-    state, *rest = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else [number, rest[18]]
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError:  # a network file system without locks
+        return None
+    return True
+
+
+def _check_other(file: Path, part: tuple[int, int], jobs: str) -> None:
+    """Remove the file of a driver that has ended; SweepError if one that runs may solve some of the same jobs."""
+    try:
+        with _opened(file, "r+b") as other:
+            if _lock(other):
+                file.unlink(missing_ok=True)
+                return
+            record = json_of(other.read(RECORD))
+    except FileNotFoundError:  # it has ended just now
+        return
+    except ValueError:
+        record = None
+    record = record if isinstance(record, dict) else {}
+    number, count = map(int, file.stem.split("-of-"))
+    same_jobs = record.get("jobs", jobs) == jobs
+    if same_jobs and count == part[1] and number != part[0]:
+        return
+    process, host = (shortened(record.get(name, "?")) for name in ("process", "host"))
+    what = f"part {number}/{count} of {'these jobs' if same_jobs else 'another list of jobs'}"
+    raise SweepError(
+        f"{shortened_path(file.parents[1])}: process {process} on {host} solves {what}; run the sweep again when it "
+        f"has ended, or remove {shortened_path(file)} if it no longer runs"
+    )
+
+
+def _remove(file: Path, own: IO[bytes]) -> None:
+    """Remove the file of this driver, unless it was removed and another driver has made it anew."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(own.fileno()), file.stat()):
+            try:
+                file.unlink()
+            except PermissionError:  # Windows removes no open file
+                own.close()
+                file.unlink()
+
+
+def _remove_abandoned(folder: SweepFolder, now: float) -> None:
+    """Remove half-written files of drivers that were killed; `now` is by the clock of the file system."""
+    with contextlib.suppress(OSError):
+        for half in folder.path.rglob(".*.part"):
+            if now - half.stat().st_mtime > ABANDONED:
+                half.unlink(missing_ok=True)

@@ -106,8 +106,8 @@ class Sweeps:
         for row, expected in zip(found, self.alone(), strict=True):
             if row != expected:
                 raise AssertionError({name: (row[name], expected[name]) for name in row if row[name] != expected[name]})
-        if results.damaged or (left := list(Path(folder, "claims").iterdir())):
-            raise AssertionError(f"{results.damaged} damaged files, claims {left}")
+        if results.damaged or (left := list(Path(folder, "drivers").glob("*.json"))):
+            raise AssertionError(f"{results.damaged} damaged files, drivers {left}")
         return f"{len(found)} results, each equal to that of one process; none half written"
 
 
@@ -233,9 +233,9 @@ def interrupted(sweeps, moments, rng):
 
 
 def two_drivers(sweeps):
-    """Two drivers of two workers each share the jobs."""
+    """Two drivers of two workers each solve a part of the jobs."""
     folder = sweeps.place / "results"
-    both = [sweeps.start(folder), sweeps.start(folder)]
+    both = [sweeps.start(folder, part=(i, 2)) for i in (1, 2)]
     for process in both:
         _, err = process.communicate()
         if process.returncode:
@@ -328,7 +328,7 @@ FAULTS = {
     "kill -9 of the driver": lambda s, moments, rng: killed(s, moments, rng, driver=True),
     "kill -9 of the driver and all workers": lambda s, moments, rng: killed(s, moments, rng, driver=True, worker=True),
     "Ctrl-C and SIGTERM by turns": interrupted,
-    "two drivers of one folder": lambda s, **_: two_drivers(s),
+    "two drivers of one folder, each with a part": lambda s, **_: two_drivers(s),
     "the disk is full halfway": lambda s, **_: disk_full(s),
     "the folder becomes read-only": lambda s, **_: read_only(s),
     "four jobs go wrong": lambda s, **_: bad_jobs(s),

@@ -10,7 +10,7 @@ from pathlib import Path
 import remat_algos as ra
 from remat_algos.cost.devices import get_device
 from remat_algos.sweeps import read_jobs
-from remat_algos.sweeps.folder import SweepFolder
+from remat_algos.sweeps.folder import SweepFolder, driving
 
 UNIT = "documents"
 BATCH = 20
@@ -96,6 +96,13 @@ def all_readers():
 
         return reads
 
+    def of_driver(folder, text):
+        store = SweepFolder(folder / "s")
+        with driving(store, (1, 1), "jobs"):
+            (folder / "s" / "drivers" / "1-of-1.json").write_bytes(text)
+            with driving(store, (1, 1), "jobs"):
+                raise AssertionError("two drivers of one part")
+
     return {
         "graph": (of_file("g.json", ra.read_graph), json.loads(ra.formats.to_json(training))),
         "plan": (of_file("p.json", lambda file: ra.Plan.load(file, training)), plan),
@@ -106,5 +113,6 @@ def all_readers():
         "jobs": (of_file("j.jsonl", read_jobs), {"graph": "model:vgg11", "budget": "80%", "seed": 1}),
         "result": (of_sweep(f"results/{job[:2]}/{job}.json"), figures),
         "sweep": (of_sweep("sweep.json"), {"format": "remat-sweep", "version": 1}),
+        "driver": (of_driver, {"host": "here", "process": 1, "jobs": "jobs"}),
         "sources": (of_sweep("sources.json"), {"model:vgg11": "ab"}),
     }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 HELP = "solve many jobs (graphs, budgets, solvers, seeds) on many cores or machines, and keep every result in a folder"
 LOG_SECONDS = 60.0  # between lines of progress in a file
 PICTURES = ("profiles", "overheads", "solve_times")
-OF_JOBS = ("processes", "dask", "shard", "retries", "retry_failed", "timeout", "memory", "modules")
+OF_JOBS = ("processes", "dask", "part", "retries", "retry_failed", "timeout", "memory", "modules")
 """Options that go with jobs alone."""
 
 
@@ -50,10 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--processes", type=_count, metavar="N", help="jobs at once (default: the number of cores)")
     group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this scheduler of dask")
     group.add_argument(
-        "--shard",
-        type=_shard,
-        metavar="I/K",
-        help="only the I-th of K parts of the jobs, as of a task of a batch system",
+        "--part",
+        type=_part,
+        metavar="I/N",
+        help="solve only the I-th of N parts of the jobs, such as a task of a batch system; parts may run at once",
     )
     group.add_argument("--retries", type=_count, metavar="N", help="tries of a job that fails (3)")
     group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
@@ -124,7 +124,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
             processes=arguments.processes,
             timeout=arguments.timeout,
             memory=memory,
-            shard=arguments.shard,
+            part=arguments.part or (1, 1),
             retry_failed=arguments.retry_failed,
             modules=arguments.modules or (),
             progress=progress,
@@ -173,11 +173,11 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _shard(text: str) -> tuple[int, int]:
-    part, _, parts = text.partition("/")
-    if part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
-        return int(part), int(parts)
-    raise argparse.ArgumentTypeError(f"{quoted(text)} is no part; give I/K with I from 1 to K, such as 1/8")
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise argparse.ArgumentTypeError(f"{quoted(text)} is no part; give I/N with I from 1 to N, such as 1/8")
 
 
 def _table(path: str) -> str:
