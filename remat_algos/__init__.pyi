@@ -7,7 +7,7 @@ import typing
 import remat_algos.context
 import remat_algos.cost.devices
 import remat_algos.ir.budget
-import remat_algos.plan.compare
+import remat_algos.questions.compare
 import remat_algos.schedule.schedule
 
 from . import allocate as allocate
@@ -39,18 +39,18 @@ from .ir.budget import Budget as Budget
 from .ir.differentiate import differentiate as _differentiate
 from .ir.encode import encode as _encode
 from .ir.graph import ComputationGraph as ComputationGraph
-from .plan.breakdown import Breakdown as Breakdown
-from .plan.breakdown import breakdown as breakdown
-from .plan.compare import compare as _compare
-from .plan.difference import difference as difference
-from .plan.explain import explain as explain
-from .plan.fit import fit as fit
-from .plan.frontier import Frontier as Frontier
-from .plan.frontier import frontier as _frontier
 from .plan.plan import Plan as Plan
 from .plan.solve import solve as _solve
 from .plan.verify import verify as _verify
-from .plan.what_if import what_if as _what_if
+from .questions.breakdown import Breakdown as Breakdown
+from .questions.breakdown import breakdown as breakdown
+from .questions.compare import compare as _compare
+from .questions.difference import difference as difference
+from .questions.explain import explain as explain
+from .questions.fit import fit as fit
+from .questions.frontier import Frontier as Frontier
+from .questions.frontier import frontier as _frontier
+from .questions.what_if import what_if as _what_if
 from .schedule.constraints import Constraints as Constraints
 from .schedule.schedule import Schedule as Schedule
 from .schedule.simulation import Simulation as Simulation
@@ -75,7 +75,7 @@ def compare(
     constraints: Constraints | collections.abc.Mapping[str, typing.Any] | None = ...,
     link: remat_algos.cost.devices.AnyLink | None = ...,
     progress: remat_algos.context.Progress | None = ...,
-) -> remat_algos.plan.compare.Comparison: ...
+) -> remat_algos.questions.compare.Comparison: ...
 def differentiate(
     graph: ComputationGraph | str | os.PathLike[str],
     *,

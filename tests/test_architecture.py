@@ -44,6 +44,7 @@ ROOMS = (
         "allocate",
         "solvers",
         "plan",
+        "questions",
         "formats",
         "sweeps",
         "executor",

@@ -20,9 +20,9 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.compare import compare
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import compare
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry

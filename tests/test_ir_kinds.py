@@ -10,7 +10,7 @@ import remat_algos as ra
 from remat_algos.allocate.in_place import find_overwrites
 from remat_algos.ir import kinds as kinds_module
 from remat_algos.ir.kinds import OperationKind, kind_name, operation_kind, operation_kinds, register_kinds
-from remat_algos.plan.breakdown import layer_types
+from remat_algos.questions.breakdown import layer_types
 from remat_algos.zoo.layers import Layers
 from remat_algos.zoo.settings import Settings
 

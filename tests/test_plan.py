@@ -21,11 +21,11 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.plan.compare import compare
 from remat_algos.plan.plan import Plan, reordered
 from remat_algos.plan.search_report import DETAILS, SearchReport
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import compare
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.solvers import registry

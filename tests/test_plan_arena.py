@@ -16,10 +16,10 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.errors import AllocationError, BudgetError, ClaimError, PlanError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
-from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import simulate
 from remat_algos.text.units import format_bytes

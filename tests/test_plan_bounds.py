@@ -18,11 +18,11 @@ from remat_algos.errors import BudgetError, ClaimError, PlanError
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.compare import compare
-from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import compare
+from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.zoo.random import chain
 from remat_algos.zoo.registry import build

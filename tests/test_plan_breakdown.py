@@ -13,7 +13,8 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import ROLES
-from remat_algos.plan.breakdown import (
+from remat_algos.plan.solve import solve
+from remat_algos.questions.breakdown import (
     OPTIMIZER,
     PARTS,
     STRUCTURES,
@@ -24,7 +25,6 @@ from remat_algos.plan.breakdown import (
     optimizer_nodes,
     parameter_gradients,
 )
-from remat_algos.plan.solve import solve
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.simulation import simulate
 from remat_algos.zoo.optimizers import with_optimizer

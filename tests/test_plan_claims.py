@@ -13,11 +13,11 @@ import pytest
 import remat_algos as ra
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.compare import Entry
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.record import KINDS, LINK_KINDS
 from remat_algos.plan.verify import verify
 from remat_algos.plot.pictures.frontier import _bounds
+from remat_algos.questions.compare import Entry
 from remat_algos.schedule.baseline import baseline
 from remat_algos.solvers import registry
 from remat_algos.solvers.candidates import Candidate

@@ -23,13 +23,13 @@ from remat_algos.cost.links import Link
 from remat_algos.errors import ClaimError, PlanError
 from remat_algos.formats.orders import read_order
 from remat_algos.ir.labels import KEEP, Labels
-from remat_algos.plan.breakdown import breakdown
-from remat_algos.plan.explain import offload_of
 from remat_algos.plan.plan import Plan, read_plan
 from remat_algos.plan.plan_cache import solve_cached
 from remat_algos.plan.record import LINK_KINDS
 from remat_algos.plan.verify import verify
-from remat_algos.plan.what_if import what_if
+from remat_algos.questions.breakdown import breakdown
+from remat_algos.questions.explain import offload_of
+from remat_algos.questions.what_if import what_if
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.polishing import drop_dead_runs, polish, reuse_values, sink_runs
 from remat_algos.schedule.schedule import Schedule, with_copies

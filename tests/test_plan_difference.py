@@ -11,8 +11,8 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.difference import difference
 from remat_algos.plan.plan import Plan
+from remat_algos.questions.difference import difference
 from remat_algos.schedule.simulation import simulate
 from tests.oracles.plain import plain
 from tests.oracles.simulation import slow_simulation

@@ -14,9 +14,9 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE, Labels
 from remat_algos.ir.tables import NodeRow, Tables, ValueRow
-from remat_algos.plan.explain import MAX_COUNTED, Decision, explain
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
+from remat_algos.questions.explain import MAX_COUNTED, Decision, explain
 from remat_algos.schedule.mirror import clamp_counts, mirror_schedule
 from remat_algos.schedule.simulation import simulate
 from tests.oracles import changed_runs as oracle

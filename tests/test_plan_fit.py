@@ -13,10 +13,10 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.resident import Resident
-from remat_algos.plan import fit as room
-from remat_algos.plan.fit import CACHED_GRAPHS, fit
 from remat_algos.plan.search_report import SearchReport
 from remat_algos.plan.solve import answered, solve
+from remat_algos.questions import fit as room
+from remat_algos.questions.fit import CACHED_GRAPHS, fit
 from remat_algos.schedule.simulation import simulate
 from remat_algos.solvers.registry import default_solvers
 from remat_algos.zoo.random import chain

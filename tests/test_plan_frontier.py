@@ -22,10 +22,10 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import KEEP, RECOMPUTE
 from remat_algos.plan import portfolio as portfolio_module
-from remat_algos.plan.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.plan.plan import Plan, bound_cells
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.frontier import NEAR, Frontier, frontier, undominated
 from remat_algos.schedule.annealing import Annealer, SearchKernel
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.mirror import checkpoint_schedule, mirror_schedule

@@ -14,12 +14,12 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.plan import portfolio
 from remat_algos.plan import portfolio as portfolio_module
 from remat_algos.plan import problem as problem_module
-from remat_algos.plan.compare import compare
-from remat_algos.plan.frontier import frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import compare
+from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.mirror import checkpoint_schedule
 from remat_algos.schedule.simulation import simulate

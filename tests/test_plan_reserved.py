@@ -18,12 +18,12 @@ from remat_algos.ir.budget import Budget
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan import reserved_search
-from remat_algos.plan.compare import Comparison, compare
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.portfolio import Portfolio
 from remat_algos.plan.reserved_search import ReservedSearch
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.compare import Comparison, compare
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.one_pass import lowest_pass
 from remat_algos.text.units import exact_bytes, format_bytes

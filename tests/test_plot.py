@@ -27,7 +27,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
-from remat_algos.plan.frontier import Frontier, frontier
 from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
 from remat_algos.plot.bins import bin_of, bins
@@ -38,6 +37,7 @@ from remat_algos.plot.pictures.graph import graph_text, node_kinds
 from remat_algos.plot.pictures.memory import columns, memory_text
 from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells, schedule_text
 from remat_algos.plot.text import fitted
+from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at, live_set
 from remat_algos.schedule.simulation import simulate

@@ -8,9 +8,9 @@ from remat_algos import plot
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plan.breakdown import breakdown
 from remat_algos.plan.solve import solve
 from remat_algos.plot.pictures.breakdown import breakdown_text
+from remat_algos.questions.breakdown import breakdown
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs
 from tests.test_plot import legend, rendered

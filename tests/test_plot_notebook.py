@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import remat_algos as ra
-from remat_algos.plan.frontier import Frontier
 from remat_algos.plot import html
 from remat_algos.plot.colours import BLUE
+from remat_algos.questions.frontier import Frontier
 from remat_algos.text.units import format_bytes, percent
 from tests.strategies import training_graphs
 

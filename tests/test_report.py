@@ -9,9 +9,9 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
-from remat_algos.plan.explain import explain
 from remat_algos.plot.stepping import report_page
 from remat_algos.plot.stepping.report_page import report
+from remat_algos.questions.explain import explain
 from remat_algos.schedule.baseline import baseline
 from remat_algos.text.units import format_bytes
 from remat_algos.zoo.random import layered_dag

@@ -11,10 +11,10 @@ from hypothesis import given
 
 from remat_algos.formats.graphs.json_text import to_json
 from remat_algos.ir.labels import RECOMPUTE
-from remat_algos.plan.explain import explain
 from remat_algos.plan.plan import Plan
 from remat_algos.plan.solve import solve
 from remat_algos.plan.verify import verify
+from remat_algos.questions.explain import explain
 from remat_algos.solvers.echo_choice import MODES
 from remat_algos.solvers.echo_regions import find_echo_regions
 from tests.echo_cases import CASES, decoder, echoed, network, recomputable

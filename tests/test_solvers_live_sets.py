@@ -18,8 +18,8 @@ from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.resident import Resident
-from remat_algos.plan.frontier import frontier
 from remat_algos.plan.solve import solve
+from remat_algos.questions.frontier import frontier
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate

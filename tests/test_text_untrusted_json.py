@@ -233,7 +233,7 @@ os._exit(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize("module", ["remat_algos.plan.fit", "numpy.ma", "scipy.optimize"])
+@pytest.mark.parametrize("module", ["remat_algos.questions.fit", "numpy.ma", "scipy.optimize"])
 def test_a_fork_waits_for_an_import_of_another_thread(module):
     program = f"MODULE = {module!r}\n{SLOW_IMPORT}"
     assert subprocess.run([sys.executable, "-W", "ignore", "-c", program], timeout=60).returncode == 0

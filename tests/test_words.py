@@ -16,8 +16,8 @@ GLOSSARY = ROOT / "docs" / "notation.md"
 
 # Folders whose files are named for something outside them, so a name there may stand elsewhere once.
 NAMED_FOR_ANOTHER = {
-    "cli/commands": "a command is named for the function that it calls: remat fit, plan/fit.py",
-    "plot/pictures": "a picture is named for what it draws: plot/pictures/frontier.py, plan/frontier.py",
+    "cli/commands": "a command is named for the function that it calls: remat fit, questions/fit.py",
+    "plot/pictures": "a picture is named for what it draws: plot/pictures/frontier.py, questions/frontier.py",
     "formats/graphs": "a format is named for its file extension or its community",
     "bounds": "a bound is named for what it bounds: bounds/compute.py, cost/compute.py",
 }

@@ -12,12 +12,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.picture_file import picture_bytes
 from remat_algos.plot.pictures.frontier_svg import frontier_svg
 from remat_algos.plot.pictures.graph import graph as draw_graph
 from remat_algos.plot.pictures.memory_svg import memory_svg
+from remat_algos.questions.frontier import Frontier
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.wording import shortened
 

@@ -18,7 +18,7 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.kinds import operation_kind
 from remat_algos.ir.labels import KEEP
 from remat_algos.ir.resident import ROLES
-from remat_algos.plan.breakdown import parameter_gradients
+from remat_algos.questions.breakdown import parameter_gradients
 from remat_algos.zoo.network import Network
 from remat_algos.zoo.optimizers import OPTIMIZERS
 from remat_algos.zoo.registry import build

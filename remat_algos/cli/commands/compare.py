@@ -17,7 +17,7 @@ from remat_algos.cli.search_argument import add_effort, add_seed, add_time_limit
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.plan.compare import Comparison
+    from remat_algos.questions.compare import Comparison
     from remat_algos.schedule.constraints import Constraints
 
 HELP = "run every solver at one budget, and list their plans side by side"
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare; 3 if no solver meets the budget, 2 if none can serve the graph, 130 if interrupted."""
     from remat_algos.ir.budget import LEAST, Budget
-    from remat_algos.plan.compare import compare
+    from remat_algos.questions.compare import compare
 
     budget, names = budget_of(arguments), solvers_of(arguments.solver, auto=True)
     reserving, link = reservation_options(arguments), link_of(arguments)

@@ -19,8 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Compare two plans."""
-    from remat_algos.plan.difference import Difference
     from remat_algos.plan.plan import Plan
+    from remat_algos.questions.difference import Difference
 
     graph = read_source(arguments)
     difference = Difference(*(Plan.load(plan, graph) for plan in arguments.plans))

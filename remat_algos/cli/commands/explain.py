@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Explain a plan."""
-    from remat_algos.plan.explain import explain
+    from remat_algos.questions.explain import explain
 
     if arguments.most < 0:
         raise argparse.ArgumentTypeError(f"--most {shortened(arguments.most)}: give 0 or more")

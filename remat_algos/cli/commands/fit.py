@@ -19,7 +19,7 @@ from remat_algos.text.wording import listed, quoted, shortened
 if TYPE_CHECKING:
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.plan.fit import Fit
+    from remat_algos.questions.fit import Fit
 
 HELP = "find the largest batch size or depth that fits in memory"
 MAX_VALUE = 4096
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
     from remat_algos.context import Stop
-    from remat_algos.plan.fit import fit
+    from remat_algos.questions.fit import fit
     from remat_algos.zoo.reference import PREFIX
     from remat_algos.zoo.registry import read_reference
 

@@ -17,7 +17,7 @@ from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
-    from remat_algos.plan.frontier import Frontier
+    from remat_algos.questions.frontier import Frontier
     from remat_algos.schedule.constraints import Constraints
 
 HELP = "list the Pareto-optimal plans (compute over memory), from the lowest peak to no rematerialization"
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """List the frontier; 2 if no solver can serve, 130 if interrupted."""
-    from remat_algos.plan.frontier import frontier
+    from remat_algos.questions.frontier import frontier
 
     check_plot(arguments)
     if arguments.points < 2:

@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
     from remat_algos.formats.orders import Order
-    from remat_algos.plan.breakdown import breakdown
+    from remat_algos.questions.breakdown import breakdown
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.text.units import format_bytes

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.allocate.allocators.registry import get_allocator
     from remat_algos.cli.budget_argument import memory_limit
     from remat_algos.formats.orders import Order
-    from remat_algos.plan.what_if import what_if
+    from remat_algos.questions.what_if import what_if
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.timeline import timeline

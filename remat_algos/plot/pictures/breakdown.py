@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.plan.breakdown import PARTS, STRUCTURES, Breakdown
-from remat_algos.plan.breakdown import breakdown as breakdown_of
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import (
     BLUE,
@@ -27,6 +25,8 @@ from remat_algos.plot.colours import (
 )
 from remat_algos.plot.subject import Subject
 from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted
+from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
+from remat_algos.questions.breakdown import breakdown as breakdown_of
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import quoted
 

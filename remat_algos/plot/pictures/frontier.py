@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import (
     LEGEND_ROW,
@@ -24,6 +23,7 @@ from remat_algos.plot.axes import (
 )
 from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
 from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped_all
+from remat_algos.questions.frontier import Frontier
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted
 
@@ -60,7 +60,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     >>> from remat_algos import plot
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plan.frontier import frontier
+    >>> from remat_algos.questions.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> plot.frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
@@ -260,7 +260,7 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plan.frontier import frontier
+    >>> from remat_algos.questions.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> print(frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60))
     down to 7 B, 63.6 % of the memory, for 16.0 % more compute

@@ -8,10 +8,10 @@ from math import floor, log10
 
 import numpy as np
 
-from remat_algos.plan.frontier import Frontier
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.colours import BLUE, GREY
 from remat_algos.plot.pictures.frontier import overhead_bound_of, trade
+from remat_algos.questions.frontier import Frontier
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, printable, shortened
 
@@ -36,7 +36,7 @@ def frontier_svg(frontier: Frontier) -> str:
     --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.plan.frontier import frontier
+    >>> from remat_algos.questions.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
     >>> svg = frontier_svg(frontier(chain, solvers=["chen_sqrt"]))
     >>> svg.count("<title>"), "7 B, 63.6 % of the memory, for 16.0 % more compute; chen_sqrt" in svg

@@ -10,10 +10,10 @@ import numpy as np
 
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plan.explain import Decision
 from remat_algos.plan.plan import Plan, plan_rows
 from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.subject import size_of
+from remat_algos.questions.explain import Decision
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
