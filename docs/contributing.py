@@ -142,17 +142,11 @@ def commands(example, folder):
         ]
 
 
-def shell(example, folder, wanted=""):
-    """Run the lines of the `sh` blocks of a section that have a word, in the copy; CalledProcessError if one fails."""
+def shell(example, folder):
+    """Run the lines of the `sh` blocks of a section in the copy; CalledProcessError if one fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for line in "".join(SHELL.findall(example.text)).splitlines():
-        if wanted in line:
-            subprocess.run(line, shell=True, cwd=folder, env={**environment(folder), "PATH": path}, check=True)
-
-
-def build(example, folder):
-    """Compile the kernels of a section."""
-    shell(example, folder, "setup.py")
+        subprocess.run(line, shell=True, cwd=folder, env={**environment(folder), "PATH": path}, check=True)
 
 
 def files(folder):

@@ -21,40 +21,13 @@ from tests.public import NAMESPACES, PUBLIC, TOP
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "remat_algos"
-ROOMS = (
-    *(
-        "forks",
-        "cache_folder",
-        "kernels",
-        "errors",
-        "text",
-        "arguments",
-        "registry",
-        "files",
-        "context",
-        "effort",
-        "ir",
-        "cost",
-        "zoo",
-    ),
-    *(
-        "structure",
-        "bounds",
-        "schedule",
-        "allocate",
-        "solvers",
-        "plan",
-        "questions",
-        "formats",
-        "sweeps",
-        "executor",
-        "plot",
-        "interop",
-    ),
-    "cli",
+CORE = (
+    *("forks", "cache_folder", "kernels", "errors", "text", "arguments", "registry", "files", "context", "effort"),
+    *("ir", "cost", "structure", "bounds", "schedule", "allocate", "solvers", "plan", "questions"),
 )
 EXTRAS = ("zoo", "formats", "sweeps", "executor", "plot", "interop", "cli")
 """Rooms around the core, which plans and verifies without them."""
+ROOMS = (*CORE, *EXTRAS)
 FACE = (PACKAGE, f"{PACKAGE}.__main__")  # may reach everywhere
 FOR_KERNELS = ("numpy", "math")
 
