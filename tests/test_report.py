@@ -9,8 +9,8 @@ import pytest
 
 import remat_algos as ra
 from remat_algos.errors import PlanError
-from remat_algos.plot.stepping import report_page
-from remat_algos.plot.stepping.report_page import report
+from remat_algos.plot.pictures import report as report_page
+from remat_algos.plot.pictures.report import report
 from remat_algos.questions.explain import explain
 from remat_algos.schedule.baseline import baseline
 from remat_algos.text.units import format_bytes

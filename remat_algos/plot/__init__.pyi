@@ -29,5 +29,5 @@ from .pictures.timeline import timeline as timeline
 from .pictures.timeline import timeline_text as timeline_text
 from .pictures.validation import validation as validation
 from .pictures.validation import validation_text as validation_text
-from .stepping.animation import animation as animation
-from .stepping.report_page import report as report
+from .pictures.animation import animation as animation
+from .pictures.report import report as report

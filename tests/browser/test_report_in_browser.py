@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 import remat_algos as ra
-from remat_algos.plot.stepping.report_page import report
+from remat_algos.plot.pictures.report import report
 from remat_algos.zoo.random import layered_dag
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="browser: NOT RUN, playwright is not installed")

@@ -1,4 +1,4 @@
-"""remat animate: an animated plan, as SVG, GIF or mp4."""
+"""remat animate: an animated plan, as SVG."""
 
 import argparse
 from typing import Any
@@ -18,8 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", metavar="PLAN", nargs="?", help="a plan, written by remat solve -o (default: no rematerialization)"
     )
-    where = "a file: .svg is the smallest and sharpest; .gif; .mp4 needs ffmpeg (animation.svg)"
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="animation.svg", help=where)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=writable, default="animation.svg", help="a file: .svg (animation.svg)"
+    )
     parser.add_argument("--seconds", type=float, metavar="S", help="seconds per loop (1/3 s per step, 4 to 30 s)")
     add_steps(parser, "show")
     add_json(parser)
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from pathlib import Path
 
     from remat_algos.plan.plan import Plan
-    from remat_algos.plot.stepping.animation import MAX_SECONDS, animation, animation_format
+    from remat_algos.plot.pictures.animation import MAX_SECONDS, animation, check_ending
     from remat_algos.schedule.baseline import baseline
     from remat_algos.text.units import format_bytes
 
@@ -38,7 +39,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         limits = f"give a finite number above 0, {MAX_SECONDS} at most"
         raise argparse.ArgumentTypeError(f"--seconds {shortened(arguments.seconds)}: {limits}")
     try:
-        animation_format(arguments.output)
+        check_ending(arguments.output)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"-o {error}") from None
     subject: Any

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Write the page."""
     from remat_algos.files import write_whole
     from remat_algos.plan.plan import Plan
-    from remat_algos.plot.stepping.report_page import report
+    from remat_algos.plot.pictures.report import report
 
     source = read_source(arguments)
     plan = Plan.load(arguments.plan, source)

@@ -1,52 +1,131 @@
-"""What the page of a report holds: a graph, its layout and plans, as one JSON object.
+"""The page of a report: one file that opens from disk, asks for nothing, and steps through plans."""
 
-Columns instead of objects, ids instead of names, and everything that is said as text, so that the page only selects.
-"""
+from __future__ import annotations
 
+import json
+import zlib
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
 
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.bounds.memory import least_peak_bound, peak_bound_with_copies
+from remat_algos.errors import PlanError
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.plan import Plan, plan_rows
 from remat_algos.plot.layered_layout import layout
 from remat_algos.plot.subject import size_of
 from remat_algos.questions.explain import Decision
-from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import counted, shortened
 
 FORMAT, VERSION = "remat-report", 1
-HEADROOM = 12  # a twelfth of the highest bytes is left free above it
-HUNDREDTHS = 100  # points of the layout are whole hundredths of the width of a node
+MAX_NODES = 10_000
+# Characters of data; longer ones are compressed.
+MAX_PLAIN = 500_000
 
 
-def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
-    """The JSON object of a page.
+@checked_arguments
+def report(plan: Plan | Simulation, beside: Plan | Simulation | None = None, *, title: str = "") -> str:
+    """HTML on which a plan is stepped through beside another one.
+
+    The page is one file without requests: graph, memory of the steps, schedule and the reasons of `explain` for every
+    node. Data of more than 500,000 characters, about 1,000 nodes, are compressed in it.
 
     Parameters
     ----------
-    plans : sequence of Plan or Simulation
-        Of one graph.
-    titles : sequence of str
-        One for each.
+    plan : Plan or Simulation
+    beside : Plan or Simulation, optional
+        Of the same graph; by default every node once.
+    title : str
+        Of the page; by default what the graph is.
 
     Returns
     -------
-    dict
-        "graph": columns per node and per value; "top": bytes at the upper edge of every curve; "layout": points and
-        lines in hundredths; "plans": for each the order, bytes of each step, instances of values [made, end), and
-        texts. "texts": what columns of texts point to.
+    str
+
+    Raises
+    ------
+    PlanError
+        If the plans are of different graphs, or the graph has more than 10,000 nodes.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.plan.solve import solve
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> page = report(solve(chain, 7, solver="chen_greedy"))
+    >>> page.count("<script"), page.count("no rematerialization") > 0
+    (2, True)
+    """
+    check_kind(plan, Plan, "plan", Simulation)
+    if beside is not None:
+        check_kind(beside, Plan, "beside", Simulation)
+    graph = plan.graph
+    if graph.n_nodes > MAX_NODES:
+        raise PlanError(
+            f"a report steps through {MAX_NODES:,} nodes at most, and the graph has {counted(graph.n_nodes, 'node')}; "
+            "make a coarser graph, such as one of layers"
+        )
+    if beside is not None and beside.graph.hash != graph.hash:
+        raise PlanError("the two plans are of different graphs; give two plans of one graph")
+    name = plan.method if isinstance(plan, Plan) else "plan"
+    if beside is None:
+        beside, other = baseline(graph), "no rematerialization"
+    else:
+        other = beside.method if isinstance(beside, Plan) else "beside it"
+    data = report_data([plan, beside], [name, other])
+    return page(data, title or data["graph"]["title"])
+
+
+def page(data: dict[str, object], title: str) -> str:
+    """The text of the page; no name can end its script."""
+    folder = files("remat_algos.plot.pictures")
+    style, script = ((folder / name).read_text("utf-8") for name in ("report.css", "report.js"))
+    inline, kind = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"), "json"
+    if len(inline) > MAX_PLAIN:
+        inline, kind = b64encode(zlib.compress(inline.encode())).decode(), "zlib"
+    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<link rel="icon" href="data:,">
+<title>{escape(shortened(title))}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<script type="application/{kind}" id="data">{inline}</script>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def report_data(plans: Sequence[Plan | Simulation], titles: Sequence[str]) -> dict[str, Any]:
+    """The JSON object of a page: columns instead of objects, ids instead of names, and every text, each once.
+
+    "top" is the bytes at the upper edge of every curve, "layout" has points and lines in hundredths of a node's width,
+    and instances of values are [made, end).
     """
     graph = plans[0].graph
     texts = Texts()
     parts = [_parts(plan) for plan in plans]
     highest = max([1, *(max(simulation.peak_memory, limit or 0) for simulation, limit, _ in parts)])
-    top = highest + -(-highest // HEADROOM)
+    # A twelfth is left free above the highest bytes.
+    top = highest + -(-highest // 12)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -96,7 +175,7 @@ def _layout(graph: ComputationGraph) -> dict[str, Any]:
     laid = layout(graph)
 
     def whole(points: Any) -> list[int]:
-        found: list[int] = np.rint(HUNDREDTHS * points).astype(np.int64).ravel().tolist()
+        found: list[int] = np.rint(100 * points).astype(np.int64).ravel().tolist()
         return found
 
     return {"points": whole(laid.points), "inside": whole(laid.inside), "across": whole(laid.across)}

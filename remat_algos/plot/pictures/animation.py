@@ -1,0 +1,382 @@
+"""Animations of schedules: nodes light up as they run, values appear and disappear, a bar shows the bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from bisect import bisect_right
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.errors import PlanError
+from remat_algos.files import write_whole
+from remat_algos.ir.arrays import Int64
+from remat_algos.plot.colours import INKS
+from remat_algos.plot.layered_layout import layout
+from remat_algos.plot.subject import Subject, headline, simulated
+from remat_algos.schedule.simulation import Simulation
+from remat_algos.schedule.step_rows import checked_steps
+from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted, shortened, shortened_path
+
+MAX_STEPS = MAX_NODES = 10_000
+# Seconds: of a loop by default at least and at most, of its held end, and of any loop at most.
+SHORTEST, LONGEST, HOLD, MAX_SECONDS = 4.0, 30.0, 1.5, 600
+# Nodes that have names, and steps that have captions.
+NAMED, CAPTIONED = 25, 400
+# Pixels; below the graph and its curve are a line for the step and one for the legend.
+WIDTH, GRAPH, CURVE, GAP, LINE = 640, 300, 110, 14, 20
+BASE = GRAPH + CURVE + GAP
+HEIGHT = BASE + 2 * LINE + GAP // 2
+# Pixels of graph and curve, left of the bar.
+ACROSS = WIDTH - 70
+# State of a node without a live value; other states are places in `STATES`.
+EMPTY = -1
+STATES = ("kept", "again", "grad", "loaded")
+LEGEND = {
+    "kept": "first run",
+    "again": "recomputed",
+    "grad": "gradient",
+    "loaded": "loaded",
+    "now": "runs now",
+}
+Changes = list[list[tuple[int, int]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Animation:
+    """An animated schedule.
+
+    Parameters
+    ----------
+    simulation : Simulation
+    limit : int or None
+        The budget in bytes.
+    steps : range
+        The steps that are shown; places count from the first.
+    seconds : float
+        Duration of a loop.
+    """
+
+    simulation: Simulation
+    limit: int | None
+    steps: range
+    seconds: float
+
+    @property
+    def order(self) -> list[int]:
+        """The node that runs at each place."""
+        return self.simulation.schedule.order[self.steps.start : self.steps.stop].tolist()
+
+    @property
+    def trace(self) -> Int64:
+        """int64[m]: bytes at each place."""
+        return self.simulation.memory_trace[self.steps.start : self.steps.stop]
+
+    @property
+    def peak(self) -> int:
+        """The first place with the most bytes; 0 without a step."""
+        return int(self.trace.argmax()) if self.trace.size else 0
+
+    def svg(self) -> str:
+        """SVG that moves by itself, follows light and dark, and shows the peak step under prefers-reduced-motion."""
+        return _svg(self)
+
+    _repr_svg_ = svg
+
+    @checked_arguments
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the SVG, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ValueError
+            If the path does not end in .svg.
+        """
+        check_ending(path)
+        write_whole(Path(path), self.svg().encode())
+
+
+def check_ending(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError unless a path ends in .svg."""
+    if Path(path).suffix.lower() != ".svg":
+        raise ValueError(f"{shortened_path(path)}: an animation is an SVG; give a path that ends in .svg")
+
+
+@checked_arguments
+def animation(subject: Subject, *, seconds: float | None = None, steps: range | None = None) -> Animation:
+    """Animate a plan: nodes light up as they run, values appear and disappear, and a curve and a bar show the bytes.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+        A graph is run without rematerialization.
+    seconds : float, optional
+        Duration of a loop; by default a third of a second for each step and 1.5 for the end, within 4 and 30.
+    steps : range, optional
+        The steps to show, such as `range(0, 100)`; by default all.
+
+    Returns
+    -------
+    Animation
+        Notebooks show it; `save` writes it. At most 25 nodes have names.
+
+    Raises
+    ------
+    PlanError
+        If there are more than 10,000 steps or nodes.
+    ScheduleError
+        If `steps` are not steps of the schedule.
+    ValueError
+        If `seconds` is not above 0, or above 600.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = ComputationGraph.from_edges([(0, 1), (1, 2)])
+    >>> animation(chain, seconds=2).svg().count("animation-name")
+    3
+    """
+    simulation, limit = simulated(subject)
+    if (nodes := simulation.graph.n_nodes) > MAX_NODES:
+        raise PlanError(
+            f"an animation has {MAX_NODES:,} nodes at most, and the graph {counted(nodes, 'node')}; "
+            "make a coarser graph, such as one of layers"
+        )
+    steps = checked_steps(steps, len(simulation.schedule))
+    if len(steps) > MAX_STEPS:
+        raise PlanError(
+            f"an animation has {MAX_STEPS:,} steps at most, and these are {len(steps):,}; choose some, "
+            f"steps=range(0, {MAX_STEPS}) or --steps 0:{MAX_STEPS}, or make a coarser graph, such as one of layers"
+        )
+    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+        raise ValueError(f"seconds is {shortened(seconds)}; give a number above 0, {MAX_SECONDS} at most")
+    lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
+    return Animation(simulation, limit, steps, lasts)
+
+
+def node_changes(simulation: Simulation, steps: range) -> Changes:
+    """For each node, (place, state) where its state changes, from place 0 on.
+
+    The state is `EMPTY`, or the place in `STATES` of the role of the latest of its live instances.
+    """
+    lives = simulation.lifetimes
+    node = simulation.graph.producer[lives.value]
+    role = np.minimum(simulation.instance_role, len(STATES) - 1)
+    spans: list[list[tuple[int, int, int]]] = [[] for _ in range(simulation.graph.n_nodes)]
+    for v, begin, end, kind in zip(*(a.tolist() for a in (node, lives.made_at, lives.end, role)), strict=True):
+        if end > steps.start and begin < steps.stop:
+            spans[v].append((begin, end, kind))
+    return [_changes(each, steps) for each in spans]
+
+
+def _changes(spans: list[tuple[int, int, int]], steps: range) -> list[tuple[int, int]]:
+    """(place, state) of a node with these (begin, end, state) of instances."""
+    inside = {step for begin, end, _ in spans for step in (begin, end) if steps.start < step < steps.stop}
+    states: list[tuple[int, int]] = []
+    # A heap, the latest first; instances that have ended go when they are first.
+    live: list[tuple[int, int, int]] = []
+    coming = sorted(spans, reverse=True)
+    for step in sorted({steps.start, *inside}):
+        while coming and coming[-1][0] <= step:
+            begin, end, kind = coming.pop()
+            heappush(live, (-begin, -kind, end))
+        while live and live[0][2] <= step:
+            heappop(live)
+        state = -live[0][1] if live else EMPTY
+        if not states or state != states[-1][1]:
+            states.append((step - steps.start, state))
+    return states
+
+
+def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
+    """int64[n]: the state of every node at a place."""
+    return np.array([each[bisect_right(each, (place, len(STATES))) - 1][1] for each in changes], np.int64)
+
+
+class _Drawing:
+    """Places in pixels of nodes and edges, layers from left to right; names of nodes if there is room."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        placed, labels = layout(simulation.graph), simulation.graph.labels
+        pieces = np.concatenate([placed.inside.reshape(-1, 2, 2), placed.across.reshape(-1, 2, 2)])[..., ::-1]
+        points = placed.points[:, ::-1]
+        every = np.concatenate([points, pieces.reshape(-1, 2), np.zeros((1, 2))])
+        low, high = every.min(axis=0), np.maximum(every.max(axis=0), every.min(axis=0) + 1)
+        # A layer is at most 90 pixels wide.
+        scale = np.minimum(np.array([ACROSS - 4 * GAP, GRAPH - 4 * GAP]) / (high - low), 90)
+        shift = np.array([GAP + ACROSS / 2, GRAPH / 2]) - scale * (low + high) / 2
+        apart = scale * np.array([1.0, placed.apart if np.isfinite(placed.apart) else 1.0])
+        self.points, self.pieces = shift + scale * points, shift + scale * pieces
+        self.radius = float(np.clip(0.36 * apart.min(), 1.5, 12))
+        letters = int(scale[0] / 5.8)
+        named = len(points) <= NAMED and letters >= 3 and apart[1] >= 2 * self.radius + LINE // 2
+        self.names = [shortened(labels[v], letters) for v in range(len(points))] if named else []
+
+
+def _svg(animated: Animation) -> str:
+    """The whole text; all names begin with that of its root, so that several can stand on one page.
+
+    Colours are plain attributes, for programs without style sheets; keyframes and dark pages use variables.
+    """
+    simulation, trace, order, peak = animated.simulation, animated.trace, animated.order, animated.peak
+    inks, m, limit = INKS["light"], len(animated.steps), animated.limit
+    drawing, changes = _Drawing(simulation), node_changes(simulation, animated.steps)
+    share = 1 - min(HOLD, animated.seconds / 4) / animated.seconds
+    places = [f"{100 * share * place / max(m, 1):.{2 if m < 4000 else 4}f}%" for place in range(m + 1)]
+    runs: list[list[int]] = [[] for _ in changes]
+    for place, v in enumerate(order):
+        runs[v].append(place)
+    ringed = order[peak] if m else -1
+    moves = [
+        _keyframes(each, ran, places, v == ringed) for v, (each, ran) in enumerate(zip(changes, runs, strict=True))
+    ]
+    bytes_at_top = max(1, simulation.peak_memory, limit or 0)
+    heights = (CURVE * trace / bytes_at_top).tolist()
+    top = max([*heights, 0]) or 1.0
+    rises = [(place, each) for place, each in enumerate(heights) if not place or each != heights[place - 1]]
+    bar = "".join(f"{places[place]}{{transform:scaleY({each / top:.3f})}}" for place, each in rises)
+    points = [f"{x:.1f} {y:.1f}" for x, y in drawing.points.tolist()]
+    heading = "; ".join(headline(simulation, limit))
+    root = "r" + hashlib.sha256(repr((moves, bar, points, heading, animated.seconds)).encode()).hexdigest()[:5]
+    rules = [f"@keyframes {root}n{v}{{{each}}}" for v, each in enumerate(moves)] + [f"@keyframes {root}b{{{bar}}}"]
+    edges = "".join(f"M{a:.0f} {b:.0f}L{c:.0f} {d:.0f}" for (a, b), (c, d) in drawing.pieces.tolist())
+    curve = "".join(f"V{BASE - each:.1f}H{GAP + ACROSS * (place + 1) / m:.1f}" for place, each in enumerate(heights))
+    caption = f"peak {format_bytes(int(trace.max(initial=0)))}"
+    extras = [
+        _dots(simulation, drawing, states_at(changes, peak), root, ringed),
+        _words_of(animated, drawing, root),
+    ]
+    if m:
+        x = GAP + ACROSS * (peak + 0.5) / m
+        extras.append(f'<circle cx="{x:.1f}" cy="{BASE - top:.1f}" r="3.5" class="n" fill="{inks["now"]}"/>')
+    if limit is not None:
+        y = BASE - CURVE * limit / bytes_at_top
+        extras.append(
+            f'<path d="M{GAP} {y:.1f}H{WIDTH - GAP}" class="t" stroke="{inks["now"]}" stroke-dasharray="6 3"/>'
+        )
+        caption += f"; budget {format_bytes(limit)}"
+    at = GAP + 6
+    for name, word in LEGEND.items():
+        if name != "loaded" or simulation.schedule.loads.size:
+            extras.append(f'<circle cx="{at}" cy="{HEIGHT - 12}" r="5" class="{name[0]}" fill="{inks[name]}"/>')
+            extras.append(_text(at + 9, HEIGHT - 8, word))
+            at += 7 * len(word) + 34
+    extras.append(_text(WIDTH - GAP, BASE + LINE - 3, caption, "end"))
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    body = "\n".join(extras)
+    area = f'class="c" fill="{inks["span"]}" stroke="{inks["kept"]}" clip-path="url(#{root}c)"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" id="{root}" {size} role="img" font-family="system-ui,sans-serif">
+<title>{escape(heading)}</title>
+<style>{_style(root, animated, places)}{"".join(rules)}</style>
+<rect width="{WIDTH}" height="{HEIGHT}" class="p" fill="{inks["paper"]}"/>
+<path d="{edges}" class="e" fill="none" stroke="{inks["edge"]}" stroke-width=".7"/>
+<clipPath id="{root}c"><rect x="{GAP}" y="0" width="{ACROSS}" height="{HEIGHT}" class="w"/></clipPath>
+<path d="M{GAP} {BASE}{curve}V{BASE}Z" {area}/>
+<rect x="{WIDTH - 40}" y="{BASE - top:.1f}" width="18" height="{top:.1f}" class="k b" fill="{inks["kept"]}"/>
+{body}
+</svg>
+"""
+
+
+def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> str:
+    at = f' text-anchor="{anchor}"' if anchor else ""
+    ink = INKS["light"]["ink"]
+    return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" class="i" fill="{ink}"{at}>{escape(word)}</text>'
+
+
+def _dots(simulation: Simulation, drawing: _Drawing, states: NDArray[np.int64], root: str, ringed: int) -> str:
+    """The nodes, by their states at the peak."""
+    inks, labels = INKS["light"], simulation.graph.labels
+    groups = []
+    for state, name in ((EMPTY, "paper"), *enumerate(STATES)):
+        dots = []
+        for v in np.flatnonzero(states == state).tolist():
+            x, y = drawing.points[v]
+            ring = f' class="r" stroke="{inks["now"]}" stroke-width="4"' if v == ringed else ""
+            at = f'cx="{x:.1f}" cy="{y:.1f}" r="{drawing.radius:.1f}"'
+            title = f"<title>{escape(shortened(labels[v]))}</title>"
+            dots.append(f'<circle {at}{ring} style="animation-name:{root}n{v}">{title}</circle>')
+        if dots:
+            groups.append(f'<g class="{name[0]}" fill="{inks[name]}">{"".join(dots)}</g>')
+    return f'<g class="d" stroke="{inks["edge"]}">{"".join(groups)}</g>'
+
+
+def _words_of(animated: Animation, drawing: _Drawing, root: str) -> str:
+    """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
+    labels, ink, y = animated.simulation.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
+    named = zip(drawing.names, drawing.points.tolist(), strict=False)
+    below = drawing.radius + 12
+    found = "".join(_text(x, at + below, name, "middle", 10) for name, (x, at) in named)
+    if not 0 < len(animated.steps) <= CAPTIONED:
+        return found
+    lines = "".join(
+        f'<tspan x="{GAP}" dy="{LINE}">{step} {escape(shortened(labels[v], 24))}</tspan>'
+        for step, v in zip(animated.steps, animated.order, strict=True)
+    )
+    window = f'<clipPath id="{root}v"><rect x="0" y="{BASE + 1}" width="{WIDTH // 2}" height="{LINE}"/></clipPath>'
+    strip = f'<text x="{GAP}" y="{y - LINE}" font-size="13" class="i" fill="{ink}">{lines}</text>'
+    moved = f'<g class="s" transform="translate(0 -{LINE * animated.peak})">{strip}</g>'
+    shown = f'<g clip-path="url(#{root}v)" transform="translate(32)">{moved}</g>'
+    return f"{found}\n{window}{_text(GAP, y, 'step')}{shown}"
+
+
+def _keyframes(changes: list[tuple[int, int]], ran: list[int], places: list[str], ringed: bool) -> str:
+    """The keyframes of a node, of properties that change: its state, and a ring in each step in which it runs."""
+    fills, begins = dict(changes), set(ran)
+    ends = {place + 1 for place in ran} - begins
+    begins -= {place + 1 for place in ran}  # the ring goes on
+    if ringed and 0 not in begins:
+        ends.add(0)
+    found = []
+    for place in sorted({*fills, *begins, *ends}):
+        rules = []
+        if place in fills:
+            state = fills[place]
+            rules.append(f"fill:var(--{'p' if state == EMPTY else STATES[state][0]})")
+        if place in begins:
+            rules.append("stroke:var(--n);stroke-width:4")
+        elif place in ends:
+            rules.append("stroke:var(--e);stroke-width:1")
+        found.append(f"{places[place]}{{{';'.join(rules)}}}")
+    return "".join(found)
+
+
+def _style(root: str, animated: Animation, places: list[str]) -> str:
+    def colours(scheme: str) -> str:
+        return f"#{root}{{" + "".join(f"--{name[0]}:{colour};" for name, colour in INKS[scheme].items()) + "}"
+
+    def styled(rules: dict[str, str]) -> str:
+        return "".join(f"#{root} {name}{{{rule}}}" for name, rule in rules.items())
+
+    fills = {f".{name}": f"fill:var(--{name})" for name in "pikagln"}
+    strokes = {".e,.d": "stroke:var(--e)", ".r,.t": "stroke:var(--n)", ".c": "fill:var(--s);stroke:var(--k)"}
+    dark = styled({**fills, ".e": "fill:none", **strokes})
+    loop = f"{animated.seconds:g}s"
+    moves = {
+        ".d circle": f"animation:{loop} step-end infinite",
+        ".b": f"animation:{root}b {loop} step-end infinite;transform-origin:0 100%;transform-box:fill-box",
+        ".w": f"animation:{root}w {loop} linear infinite;transform-origin:0 0;transform-box:fill-box",
+    }
+    frames = [f"@keyframes {root}w{{0%{{transform:scaleX(0)}}{places[-1]},100%{{transform:scaleX(1)}}}}"]
+    m = len(animated.steps)
+    if 1 < m <= CAPTIONED:
+        moves[".s"] = f"animation:{root}s {loop} steps({m - 1}) infinite"
+        last = f"{places[m - 1]},100%{{transform:translateY(-{LINE * (m - 1)}px)}}"
+        frames.append(f"@keyframes {root}s{{0%{{transform:translateY(0)}}{last}}}")
+    # The shorthand of each animation sets it running, and its selector may be more specific than that of the pause.
+    motion = styled(moves) + f"#{root}:hover *{{animation-play-state:paused!important}}"
+    return (
+        f"{colours('light')}@media(prefers-color-scheme:dark){{{colours('dark')}{dark}}}"
+        f"@media(prefers-reduced-motion:no-preference){{{motion}}}{''.join(frames)}"
+    )

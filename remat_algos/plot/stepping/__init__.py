@@ -1,1 +1,0 @@
-"""A page on which plans are stepped through: its data, and its text."""
