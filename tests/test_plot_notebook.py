@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import remat_algos as ra
 from remat_algos.plot import html
-from remat_algos.plot.colours import BLUE
 from remat_algos.questions.frontier import Frontier
-from remat_algos.text.units import format_bytes, percent
 from tests.strategies import training_graphs
 
 CHAIN = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(8)], memory=4096))
@@ -86,81 +84,36 @@ def test_a_plan_of_any_size_is_drawn():
     assert len(text) < 2_000_000
 
 
-def test_a_plan_of_a_network_is_small_and_has_a_tooltip_for_each_step():
-    """`remat solve model:resnet50` has 368 nodes; sharing a page takes no id, no style and no script."""
+def test_a_plan_of_a_network_is_small():
+    """`remat solve model:resnet50` has 368 nodes."""
     plan = ra.solve(ra.differentiate(ra.zoo.build("resnet50").graph), "50%", solver="greedy_remat")
-    text = plan._repr_html_()
-    assert (plan.graph.n_nodes, len(text) < 60_000) == (368, True)
-    assert text.count("<title>") == len(plan.schedule)
-    page = Page(text)
-    assert (page.ids, page.uses, set(page.kinds)) == ([], [], {"div", "pre", "svg", "g", "path", "text", "title"})
-    step = plan.simulation.peak_step
-    assert f"<title>step {step}, " in text
-    assert f"peak {format_bytes(plan.peak_memory)}; budget {format_bytes(plan.limit)}" in text
+    assert len(plan._repr_html_()) < 300_000
 
 
-def test_a_frontier_has_a_tooltip_for_each_of_its_best_plans():
-    frontier = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
-    text = frontier._repr_html_()
-    page = Page(text)
-    assert (page.ids, page.uses, page.kinds.count("svg")) == ([], [], 1)
-    assert not {"style", "script"} & set(page.kinds)
-    tips = re.findall("<title>(.*?)</title>", text)
-    assert len(tips) == len(frontier.plans) > 2
-    for tip, plan in zip(tips, frontier.plans, strict=True):
-        share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead, frontier.bound_compute)
-        start = f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute; {plan.method}"
-        assert tip.startswith(start)
-        bound = plan.bound.compute - frontier.bound_compute
-        least = f"; no order within this memory computes less than {percent(bound, frontier.bound_compute)} more"
-        again = [CHAIN.labels[v] for v in range(CHAIN.n_nodes) if plan.simulation.runs[v] > 1]
-        rest = tip.removeprefix(start).removeprefix(least if bound > 0 else "")
-        shown = ", ".join(again[:5]) + ", ..." * (len(again) > 5)
-        assert rest == (f"; recomputes {len(again)} node{'s' * (len(again) > 1)}: {shown}" if again else "")
+def test_a_frontier_is_its_picture_alone():
+    page = Page(ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])._repr_html_())
+    assert page.said == ""
+    assert page.kinds.count("svg") == 1
 
 
-def test_a_frontier_is_its_picture_alone_with_a_dash_for_each_bound():
-    frontier = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
-    text = frontier._repr_html_()
-    assert Page(text).said == ""
-    dashes = re.search('<path d="([^"]*)" stroke="currentColor" stroke-width="1.6"', text)[1]
-    lines = [(float(x) + int(long) / 2, y) for x, y, long in re.findall(r"M([0-9.]+) ([0-9.]+)h(\d+)", dashes)]
-    marks = re.findall('cx="([0-9.]+)" cy="([0-9.]+)"', text)
-    assert dashes.count("M") == len(lines) == len(frontier.plans)
-    for (middle, low), (x, y), plan in zip(lines, marks, frontier.plans, strict=True):
-        assert middle == pytest.approx(float(x), abs=0.06)
-        assert (low == y) == (plan.bound.compute == plan.simulation.compute)
-
-
-def test_the_style_of_the_pages_knows_the_blue_of_a_frontier_and_its_label():
-    """On dark pages the curve is lighter, on narrow ones the picture scrolls."""
+def test_the_style_of_the_pages_knows_the_pictures():
+    """On dark pages they are light on dark, on narrow ones they scroll."""
     style = (Path(__file__).parents[1] / "docs" / "_static" / "wide.css").read_text(encoding="utf-8")
-    text = ra.frontier(CHAIN, solvers=["chen_sqrt"])._repr_html_()
-    selectors = re.findall(r'svg\[(aria-label)\^="([^"]*)"\](?: \[(\w+="#\w+")\])?', style)
-    assert {part for *_, part in selectors} == {"", f'stroke="{BLUE}"', f'fill="{BLUE}"'}
-    for name, start, part in selectors:
-        assert f'{name}="{start}' in text
-        assert part in text
+    assert style.count('svg[role="img"]') == 4
+    assert '<svg style="max-width: 100%' in PLAN._repr_html_()
+    assert ' role="img" ' in PLAN._repr_html_()
 
 
 def test_a_frontier_without_plans_has_its_axes():
     empty = ra.ComputationGraph.from_edges([], n_nodes=0)
-    text = Frontier(empty, {"none": ()}, 0, 0, 0)._repr_html_()
-    assert "no plan" in text
-    assert "<title>" not in text
-
-
-def test_long_schedules_show_the_highest_of_a_few_steps():
-    chain = ra.differentiate(ra.ComputationGraph.from_edges([(i, i + 1) for i in range(2_000)]))
-    text = ra.simulate(chain, range(chain.n_nodes))._repr_html_()
-    assert 0 < text.count("<title>") <= 480
-    assert "(highest of 0 to " in text
+    assert "<svg" in Frontier(empty, {"none": ()}, 0, 0, 0)._repr_html_()
 
 
 def test_pictures_on_a_page_share_no_ids_and_no_style():
-    first, second = Page(PLAN._repr_html_()), Page(CHAIN._repr_html_())
-    assert not set(first.ids) & set(second.ids)
-    for page in (first, second):
+    frontier = ra.frontier(CHAIN, solvers=["chen_sqrt", "greedy_remat"])
+    pages = [Page(subject._repr_html_()) for subject in (PLAN, CHAIN, frontier)]
+    assert len({name for page in pages for name in page.ids}) == sum(len(page.ids) for page in pages)
+    for page in pages:
         assert set(page.uses) <= set(page.ids)
         assert not {"style", "script", "metadata"} & set(page.kinds)
 

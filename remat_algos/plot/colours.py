@@ -37,7 +37,7 @@ ROLES = {
     "loaded": Style("loaded from the host", PLUM, "▚", hatch="\\\\\\\\"),
     "recomputed": Style("recomputed", ORANGE, "▒", hatch="////"),
     "gradients": Style("gradients", MINT, "░"),
-    "workspace": Style("workspace", GREY, "·", hatch="...."),
+    "workspace": Style("workspace", GREY, "·", hatch=".."),
 }
 """Kinds of bytes, from the bottom of a stack to its top; the keys of `Simulation.trace_by_role`."""
 

@@ -38,7 +38,7 @@ TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
 
 STRUCTURE_STYLES = (
     Style("feature maps", PALE, "█"),
-    Style("other values", PALE, "▓", hatch="...."),
+    Style("other values", PALE, "▓", hatch=".."),
     Style("gradients", MINT, "░"),
     Style("weights", GREY, "▒"),
     Style("workspace", WHITE, "·", hatch="////"),
