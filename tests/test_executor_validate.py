@@ -27,7 +27,6 @@ from remat_algos.formats.graph_files import read_graph
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.solve import solve
-from remat_algos.plot.pictures.validation import validation_text
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.schedule import Schedule
 from remat_algos.schedule.simulation import simulate
@@ -150,7 +149,7 @@ def test_a_plan_is_taken_in_every_form(chain, plan, tmp_path):
 def test_nothing_at_all_holds_too():
     found = validate(ComputationGraph.from_edges([]), Schedule([]), repeats=1)
     assert (found.holds, found.predicted_peak, found.measured_peak, found.time_measured) == (True, 0, 0, 0.0)
-    assert validation_text(found)
+    assert plot.text("validation", found)
     assert plot.validation(found).get_ylabel()
 
 
@@ -309,7 +308,7 @@ def test_bytes_that_are_not_given_back_are_seen_at_the_step(chain, plan):
     node = chain.labels[int(found.simulation.schedule.order[step])]
     assert f"first difference at step {step}, {node}: +1,024 bytes" in dict(found.rows())["measured"]
     assert dict(found.rows())["verdict"] == "failed: memory, values or runs differ from the prediction"
-    assert "+ used beyond the prediction" in validation_text(found)
+    assert "+ used beyond the prediction" in plot.text("validation", found)
     assert "they part" in {line.get_label() for line in plot.validation(found).lines}
 
 
@@ -440,7 +439,7 @@ def test_the_picture_has_both_curves(chain, plan):
     in_arena = validate(chain, plan, arena=True, repeats=0)
     drawn = {patch.get_label(): patch.get_data().values for patch in plot.validation(in_arena).patches}["reserved"]
     assert (drawn == in_arena.pool_total).all()
-    assert validation_text(found).splitlines()[-1] == "█ as predicted"
+    assert plot.text("validation", found).splitlines()[-1] == "█ as predicted"
 
 
 # ---------------------------------------------------------------- its parts

@@ -4,7 +4,7 @@ import itertools
 import subprocess
 import sys
 import textwrap
-from functools import cache
+from functools import cache, partial
 
 import matplotlib
 import numpy as np
@@ -23,20 +23,19 @@ from remat_algos import plot
 from remat_algos.cli.main import main
 from remat_algos.context import Stop
 from remat_algos.formats.graph_files import write_graph
+from remat_algos.ir.csr import row_of
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.ir.resident import Resident
 from remat_algos.plan.solve import solve
 from remat_algos.plot.axes import label
-from remat_algos.plot.bins import bin_of, bins
+from remat_algos.plot.characters import bins, fitted
 from remat_algos.plot.colours import CELLS, NODES, ROLES
 from remat_algos.plot.layered_layout import layout
-from remat_algos.plot.pictures.frontier import frontier_text
-from remat_algos.plot.pictures.graph import graph_text, node_kinds
-from remat_algos.plot.pictures.memory import columns, memory_text
-from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells, schedule_text
-from remat_algos.plot.text import fitted
+from remat_algos.plot.pictures.graph import node_kinds
+from remat_algos.plot.pictures.memory import columns
+from remat_algos.plot.pictures.schedule import FIRST_RUN, LIVE, NOT_LIVE, RECOMPUTED, schedule_cells
 from remat_algos.questions.frontier import Frontier, frontier
 from remat_algos.schedule.baseline import baseline
 from remat_algos.schedule.live_set import live_at, live_set
@@ -49,7 +48,6 @@ from tests.strategies import captured_graphs, graphs, orders, training_graphs
 pytestmark = pytest.mark.usefixtures("short_searches")
 
 PLOTS = {"memory": plot.memory, "schedule": plot.schedule, "graph": plot.graph}
-TEXTS = {"memory": memory_text, "schedule": schedule_text, "graph": graph_text}
 NAMES = (
     "a" * 200,
     "$x_1$ and $\\alpha",
@@ -181,7 +179,7 @@ def test_a_budget_far_above_the_peak_is_named_and_leaves_the_steps_their_room():
     ax = plot.memory(diamond(), limit=10**9)
     assert ax.get_ylim()[1] < 10
     assert "budget 954 MiB (higher up)" in legend(ax)
-    assert "954 MiB" in memory_text(diamond(), limit=10**9).splitlines()[1]
+    assert "954 MiB" in plot.text("memory", diamond(), limit=10**9).splitlines()[1]
 
 
 def legend(ax):
@@ -272,7 +270,7 @@ def test_a_shared_cell_shows_the_highest_of_those_it_stands_for(simulation, rows
     fine = schedule_cells(simulation, np.arange(steps + 1), np.arange(nodes + 1))
     down, across = bins(steps, rows), bins(nodes, wide)
     coarse = np.zeros((down.size - 1, across.size - 1), np.int8)
-    np.maximum.at(coarse, (bin_of(down)[:, None], bin_of(across)[None, :]), fine)
+    np.maximum.at(coarse, (row_of(down)[:, None], row_of(across)[None, :]), fine)
     assert np.array_equal(schedule_cells(simulation, down, across), coarse)
 
 
@@ -357,14 +355,14 @@ def test_a_frontier_without_plans_still_has_its_bound():
         "6 nodes; peak 5 B without rematerialization",
         "cut short: what was found so far",
     ]
-    assert "cut short" in frontier_text(found)
+    assert "cut short" in plot.text("frontier", found)
 
 
 def test_the_text_of_a_frontier_leaves_out_plans_between_the_ends():
     found = frontier(differentiate(chain(60, memory=1000)), solvers=["chen_sqrt"])
     curve = found.curves["chen_sqrt"]
     assert len(curve) > 12
-    lines = frontier_text(found, height=5).splitlines()
+    lines = plot.text("frontier", found, height=5).splitlines()
     at = lines.index(f"chen_sqrt: {len(curve)} plans, 5 of them here")
     shown = [row.split()[1] for row in lines[at + 1 : at + 6]]
     assert [shown[0], shown[-1]] == [f"{plan.peak_memory / 1024:.3g}" for plan in (curve[0], curve[-1])]
@@ -416,7 +414,7 @@ def test_a_graph_without_a_backward_part_speaks_of_no_parts():
     ax = plot.graph(graph)
     assert ax.get_title().splitlines()[0] == "3 nodes; 2 reads"
     assert legend(ax) == ["node (3)", "makes an output (1)", "runs downwards"]
-    assert graph_text(graph).splitlines()[2] == "█ 3 node"
+    assert plot.text("graph", graph).splitlines()[2] == "█ 3 node"
     assert plot.graph(differentiate(graph)).get_title().startswith("6 nodes, 3 forward and 3 backward; ")
 
 
@@ -506,7 +504,7 @@ def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(graph):
     for picture, thing in drawable(graph).items():
         assert (PLOTS | {"frontier": plot.frontier})[picture](thing).get_title()
         for width in (40, 72, 100):
-            text = (TEXTS | {"frontier": frontier_text})[picture](thing, width=width)
+            text = plot.text(picture, thing, width=width)
             assert max(cell_len(row) for row in text.split("\n")) <= width
 
 
@@ -516,10 +514,10 @@ def test_layout_finds_room_and_every_glyph(case):
         rendered((PLOTS | {"frontier": plot.frontier})[picture](thing))  # warnings are errors
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("picture", PLOTS)
 @given(simulation=simulations(), width=st.integers(0, 90), height=st.integers(0, 30))
-def test_texts_of_random_schedules_keep_to_the_width(text, simulation, width, height):
-    rows = text(simulation, width=width, height=height).split("\n")
+def test_texts_of_random_schedules_keep_to_the_width(picture, simulation, width, height):
+    rows = plot.text(picture, simulation, width=width, height=height).split("\n")
     assert max(map(cell_len, rows)) <= max(40, width)
     assert all(row == row.rstrip() for row in rows)
 
@@ -569,16 +567,24 @@ def test_a_glyph_that_is_missing_would_be_seen():
         rendered(ax)
 
 
-@pytest.mark.parametrize("text", [memory_text, schedule_text])
-def test_a_graph_stands_for_its_run_without_rematerialization(text):
+@pytest.mark.parametrize("picture", ["memory", "schedule"])
+def test_a_graph_stands_for_its_run_without_rematerialization(picture):
     graph = differentiate(chain(5))
-    assert text(graph) == text(baseline(graph))
+    assert plot.text(picture, graph) == plot.text(picture, baseline(graph))
 
 
-@pytest.mark.parametrize("draw", [*PLOTS.values(), *TEXTS.values()])
-def test_what_cannot_be_drawn_is_refused(draw):
-    with pytest.raises(TypeError, match="subject is a dict; give a Plan, a Simulation or a ComputationGraph"):
-        draw({})
+@pytest.mark.parametrize("picture", PLOTS)
+def test_what_cannot_be_drawn_is_refused(picture):
+    for draw in (PLOTS[picture], partial(plot.text, picture)):
+        with pytest.raises(TypeError, match="subject is a dict; give a Plan, a Simulation or a ComputationGraph"):
+            draw({})
+
+
+def test_a_picture_without_characters_is_refused():
+    with pytest.raises(ValueError, match="no picture in characters is 'lattice'; use one of memory, schedule, "):
+        plot.text("lattice", diamond())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'height'"):
+        plot.text("breakdown", diamond(), height=4)
 
 
 @pytest.mark.parametrize("draw", PLOTS.values(), ids=PLOTS)
@@ -647,7 +653,7 @@ def lines(text):
 
 
 def test_memory_in_characters():
-    assert memory_text(diamond(), limit=8, width=44, height=5).split("\n") == lines(
+    assert plot.text("memory", diamond(), limit=8, width=44, height=5).split("\n") == lines(
         """
         peak 7 B, as without recomputation, for 33.3
         % more compute
@@ -670,7 +676,7 @@ def test_memory_in_characters():
 
 def test_schedule_in_characters():
     graph = differentiate(ComputationGraph.from_edges([("conv", "relu"), ("relu", "loss")]))
-    assert schedule_text(simulate(graph, [0, 1, 2, 3, 4, 0, 5])).split("\n") == lines(
+    assert plot.text("schedule", simulate(graph, [0, 1, 2, 3, 4, 0, 5])).split("\n") == lines(
         """
         peak 4 B instead of 5 B for 14.3 % more compute
         6 nodes in 7 steps, 1 extra run
@@ -688,7 +694,7 @@ def test_schedule_in_characters():
 
 
 def test_a_large_schedule_in_characters_shares_lines_and_columns():
-    assert schedule_text(baseline(differentiate(chain(2500))), width=60, height=5).split("\n")[2:] == lines(
+    assert plot.text("schedule", baseline(differentiate(chain(2500))), width=60, height=5).split("\n")[2:] == lines(
         """
         a line stands for up to 1,000 steps, a column for up to 120
         nodes
@@ -704,7 +710,7 @@ def test_a_large_schedule_in_characters_shares_lines_and_columns():
 
 
 def test_a_graph_in_characters_leaves_out_the_middle():
-    assert graph_text(simulate(differentiate(chain(3)), [0, 1, 2, 3, 4, 0, 5]), height=4).split("\n") == lines(
+    assert plot.text("graph", simulate(differentiate(chain(3)), [0, 1, 2, 3, 4, 0, 5]), height=4).split("\n") == lines(
         """
         peak 4 B instead of 5 B for 14.3 % more compute
         6 nodes in 7 steps, 1 extra run

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.sharing import separate_storage, share_storage
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import ROLES
-from remat_algos.plot.pictures.addresses import MAX_OUTLINED, addresses_text
+from remat_algos.plot.pictures.addresses import MAX_OUTLINED
 from remat_algos.schedule.simulation import simulate
 from tests.test_plot import diamond, overlapping, rendered, simulations, trained
 
@@ -113,11 +114,11 @@ def test_arenas_of_a_schedule_have_its_colours_and_names():
     split = pack_arenas(buffers, [buffers.max_live, buffers.max_live])
     ax = rendered(plot.addresses(split, simulation=simulation))
     assert areas(ax) == expected(split.part(0), simulation)
-    assert addresses_text(split, simulation=simulation).splitlines()[-1].startswith("█ kept")
+    assert plot.text("addresses", split, simulation=simulation).splitlines()[-1].startswith("█ kept")
 
 
 def test_a_text_of_arenas_names_where_each_begins():
-    lines = addresses_text(split_by_hand(), width=40, height=7).splitlines()
+    lines = plot.text("addresses", split_by_hand(), width=40, height=7).splitlines()
     assert [line.split("│")[0].strip() for line in lines if "│" in line] == ["", "arena 1", "", "", "", "", "arena 0"]
     assert lines[1] == "arena 0: 5 B of 8 B; arena 1: 2 B of 4 B"
 
@@ -129,7 +130,7 @@ def test_one_line_is_enough_where_the_arena_is_as_small_as_can_be():
 
 def test_an_arena_above_max_live_that_is_proven_least_says_so():
     allocation = Allocation(Buffers([0, 1], [1, 2], [4, 2]), [0, 1], [0, 4], 6, "canonical search", 6)
-    assert "1.500 of max live, which is proven minimal" in addresses_text(allocation)
+    assert "1.500 of max live, which is proven minimal" in plot.text("addresses", allocation)
 
 
 def test_names_stand_in_rectangles_that_have_room():
@@ -150,7 +151,7 @@ def test_no_text_lies_over_another(allocate):
 def test_nothing_is_drawn_too(allocation):
     ax = rendered(plot.addresses(allocation))
     assert areas(ax) == {}
-    assert f"{len(allocation.buffers)} buffer" in addresses_text(allocation)
+    assert f"{len(allocation.buffers)} buffer" in plot.text("addresses", allocation)
 
 
 def test_steps_are_written_out_however_many():
@@ -166,7 +167,7 @@ def test_steps_are_written_out_however_many():
 
 def test_a_plan_says_where_its_simulation_is():
     plan = trained()
-    for draw in (plot.addresses, addresses_text):
+    for draw in (plot.addresses, partial(plot.text, "addresses")):
         with pytest.raises(TypeError, match="simulation is a Plan; give its `simulation`"):
             draw(separate_storage(Buffers.of(plan.simulation)), simulation=plan)
 
@@ -188,7 +189,7 @@ def test_thousands_of_buffers_are_one_collection_without_outlines(tmp_path):
 @given(simulations(), st.sampled_from([separate_storage, share_storage]), st.integers(30, 100), st.integers(2, 30))
 def test_texts_keep_to_the_width_and_the_height(simulation, allocate, width, height):
     allocation = allocate(Buffers.of(simulation))
-    lines = addresses_text(allocation, simulation=simulation, width=width, height=height).splitlines()
+    lines = plot.text("addresses", allocation, simulation=simulation, width=width, height=height).splitlines()
     assert max(map(cell_len, lines)) <= max(width, 40)
     assert sum("│" in line for line in lines) == max(height, 4)
 
@@ -200,8 +201,8 @@ def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
     buffers = allocation.buffers
     if allocation.size < 4:
         return
-    text = addresses_text(
-        allocation, simulation=simulation, width=10 + 4 * len(simulation.schedule), height=allocation.size
+    text = plot.text(
+        "addresses", allocation, simulation=simulation, width=10 + 4 * len(simulation.schedule), height=allocation.size
     )
     rows = [line.split("│", 1)[1] for line in text.splitlines() if "│" in line][::-1]
     first = int(buffers.begin.min())
@@ -215,7 +216,7 @@ def test_a_text_with_room_shows_every_byte_at_every_step(simulation):
 
 def test_a_text_says_what_its_characters_are():
     simulation = simulate(ComputationGraph.from_edges([("A", "B")], memory=[4, 2], workspace=[0, 2]), [0, 1])
-    said = addresses_text(separate_storage(Buffers.of(simulation)), simulation=simulation)
+    said = plot.text("addresses", separate_storage(Buffers.of(simulation)), simulation=simulation)
     assert said.splitlines()[-1] == "█ kept  · workspace"
 
 

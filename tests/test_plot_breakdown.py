@@ -9,7 +9,6 @@ from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
 from remat_algos.plan.solve import solve
-from remat_algos.plot.pictures.breakdown import breakdown_text
 from remat_algos.questions.breakdown import breakdown
 from remat_algos.zoo.registry import build
 from tests.strategies import training_graphs
@@ -77,7 +76,7 @@ def test_it_draws_on_axes_that_are_there():
 
 def test_text_tells_the_same_figures():
     found = breakdown(network())
-    text = breakdown_text({"vgg": found}, width=60)
+    text = plot.text("breakdown", {"vgg": found}, width=60)
     assert text.startswith("vgg\nfootprint ")
     assert all(len(line) <= 60 for line in text.splitlines()[2:])
     assert {"by layer", "by data structure", "compute by layer"} <= {*text.splitlines()}
@@ -87,7 +86,7 @@ def test_an_empty_graph_is_drawn_too():
     empty = ComputationGraph.from_edges([])
     rendered(plot.breakdown(empty))
     rendered(plot.breakdown(empty, of="compute"))
-    assert breakdown_text(empty).startswith("footprint 0 B")
+    assert plot.text("breakdown", empty).startswith("footprint 0 B")
 
 
 @pytest.mark.parametrize(

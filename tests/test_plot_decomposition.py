@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from remat_algos import plot
 from remat_algos.errors import GraphError
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.bags import bag_tree, tidy
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PALE
-from remat_algos.plot.pictures.decomposition import LEVELS, decomposition_text
+from remat_algos.plot.pictures.decomposition import LEVELS, bag_tree, tidy
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
@@ -237,19 +236,19 @@ def test_what_does_not_fit_together_is_refused_in_one_sentence():
 
 def test_the_text_draws_branches_and_leaves_the_last_bags_out():
     graph, found = path_of_five()
-    assert decomposition_text(found, graph=graph).splitlines() == [
+    assert plot.text("decomposition", found, graph=graph).splitlines() == [
         *("7 nodes, 7 reads", "5 bags, width 2", "q f", "p v0 q", "a v0", "b a", "c b"),
     ]
-    assert decomposition_text(star(4), separators=SeparatorTree.balanced(star(4), 8)).splitlines() == [
+    assert plot.text("decomposition", star(4), separators=SeparatorTree.balanced(star(4), 8)).splitlines() == [
         "4 bags, width 2; separators in 2 levels",
         *("1 0 1", "2 ├ (0) 2 3", "2 ├ (0) 4 5", "2 └ (0) 6 7"),
     ]
-    short = decomposition_text(star(300), height=5).splitlines()
+    short = plot.text("decomposition", star(300), height=5).splitlines()
     assert short[1:] == ["0 1", "├ 0 2 3", "├ 0 4 5", "├ 0 6 7", "… 296 more bags"]
 
 
 def test_lines_of_the_text_fit():
     found = TreeDecomposition.from_bags([range(30), range(30, 60)], [(0, 1)])
-    lines = decomposition_text(found, ["a_rather_long_name_of_a_node"] * 60, width=50).splitlines()
+    lines = plot.text("decomposition", found, names=["a_rather_long_name_of_a_node"] * 60, width=50).splitlines()
     assert [len(line) <= 50 for line in lines] == [True] * 3
     assert "…" in lines[1]

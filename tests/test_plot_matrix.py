@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import remat_algos as ra
 from remat_algos import plot
 from remat_algos.context import Clock
-from remat_algos.plot.pictures.matrix import matrix_text
 from remat_algos.schedule import matrix_stages as module
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.matrix_stages import stage_matrices
@@ -96,7 +95,7 @@ def test_any_schedule_can_be_read_from_its_matrices(name, graph):
 def test_large_matrices_are_binned_and_larger_ones_refused(monkeypatch):
     graph = ra.ComputationGraph.from_edges([(i, i + 1) for i in range(400)])
     assert plot.matrix(graph).images[0].get_array().shape == (300, 601)
-    assert "a line stands for up to 11 stages, a column for up to 13 nodes" in matrix_text(graph)
+    assert "a line stands for up to 11 stages, a column for up to 13 nodes" in plot.text("matrix", graph)
     monkeypatch.setattr(module, "MAX_ENTRIES", 10)
     with pytest.raises(ra.ScheduleError, match="401 stages of 401 nodes, above 10 entries; make a coarser graph"):
         plot.matrix(graph)
@@ -118,4 +117,8 @@ def test_the_command_prints_both(remat, tmp_path, monkeypatch):
 
 def test_no_node_is_an_empty_picture():
     assert plot.matrix(ra.ComputationGraph.from_edges([], n_nodes=0)).images[0].get_array().shape == (1, 3)
-    assert matrix_text(ra.ComputationGraph.from_edges([], n_nodes=0)).splitlines()[-1].split() == ["stage", "R", "S"]
+    assert plot.text("matrix", ra.ComputationGraph.from_edges([], n_nodes=0)).splitlines()[-1].split() == [
+        "stage",
+        "R",
+        "S",
+    ]

@@ -1,5 +1,6 @@
 """Pictures of a sweep: curves and titles tell what was counted by hand, texts keep to their width."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,7 @@ from remat_algos import plot
 from remat_algos.sweeps.results import COLUMNS, SweepResults
 from tests.test_plot import legend, overlapping, rendered
 
-PICTURES = {
-    plot.profiles: plot.profiles_text,
-    plot.overheads: plot.overheads_text,
-    plot.solve_times: plot.solve_times_text,
-}
+PICTURES = {name: getattr(plot, name) for name in ("profiles", "overheads", "solve_times")}
 
 
 def row(solver, compute=None, **others):
@@ -83,7 +80,7 @@ def test_a_profile_counts_the_problems_within_a_distance():
     assert np.allclose(curve(ax, "quick"), [[0, 100 / 3], [1, 200 / 3], [13, 200 / 3]])
     assert ax.get_title().splitlines()[0] == "slow is best or within 1 % on 66.7 % of 3 problems"
     assert legend(ax) == ["within 1 % of the best:", "slow: 66.7 %", "quick: 66.7 %"]
-    lines = plot.profiles_text(found).splitlines()
+    lines = plot.text("profiles", found).splitlines()
     assert lines[-2].split() == ["slow", "3", *("66.7", "%") * 2, *("100.0", "%") * 3]
     assert lines[-1].split() == ["quick", "3", "33.3", "%", *("66.7", "%") * 4]
 
@@ -124,7 +121,7 @@ def test_overheads_are_medians_over_plans_by_share():
     assert legend(ax) == ["jobs with a plan:", "slow: 3 of 4", "quick: 2 of 4", "hollow: not all have one"]
     hollow = [line.get_xydata().tolist() for line in ax.lines if to_hex(line.get_markerfacecolor()) == "#ffffff"]
     assert hollow == [[], [[50, 0]]]
-    text = plot.overheads_text(FOUND, width=50).splitlines()
+    text = plot.text("overheads", FOUND, width=50).splitlines()
     assert text[-9:-6] == ["budget 1 %", "slow   0 of 1  no plan", "quick  0 of 1  no plan"]
     assert text[-6:-3] == [
         *("budget 50 %", "slow   2 of 2   30.0 % ███████████████████████████", "quick  1 of 2      0 %")
@@ -138,7 +135,7 @@ def test_a_share_may_be_spelled_in_several_ways():
 
 @pytest.mark.parametrize("name", ["no share", "no plan", "nothing"])
 def test_overheads_of_no_plan_say_so(name):
-    for said in (plot.overheads(EDGES[name]).get_title(), plot.overheads_text(EDGES[name], width=90)):
+    for said in (plot.overheads(EDGES[name]).get_title(), plot.text("overheads", EDGES[name], width=90)):
         assert f"no plan in {2 * (name == 'no plan')} jobs whose budget is a share of the peak" in said
 
 
@@ -156,28 +153,28 @@ def test_times_stand_above_the_nodes_of_their_graph_without_a_plan_too():
         "10 jobs on 2 graphs; median time 500 ms",
     ]
     assert legend(ax) == ["median time:", "slow: 500 ms", "quick: 500 ms", "hollow: no plan"]
-    assert plot.solve_times_text(FOUND).splitlines()[-2].split() == ["slow", "5", "500", "ms", "9", "s", "1,000"]
+    assert plot.text("solve_times", FOUND).splitlines()[-2].split() == ["slow", "5", "500", "ms", "9", "s", "1,000"]
 
 
 def test_jobs_without_a_time_or_a_size_are_counted():
     found = results(row("echo", 110), row("echo", graph_id="b"), row("echo", cpu_seconds=None, outcome="failed"))
     left_out = "left out: 2 jobs whose time is not known, or the size of the graph"
     assert plot.solve_times(found).get_title().splitlines()[-1] == left_out
-    assert left_out in plot.solve_times_text(found, width=80).splitlines()
+    assert left_out in plot.text("solve_times", found, width=80).splitlines()
 
 
 # ---------------------------------------------------------------- all of them
 
 
-@pytest.mark.parametrize("draw", PICTURES)
+@pytest.mark.parametrize("picture", PICTURES)
 @pytest.mark.parametrize("name", EDGES)
-def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(name, draw):
-    assert overlapping(rendered(draw(EDGES[name]))) == []
+def test_edge_cases_are_drawn_and_their_texts_keep_to_the_width(name, picture):
+    assert overlapping(rendered(PICTURES[picture](EDGES[name]))) == []
     for width in (1, 40, 72, 120):
-        assert max(map(len, PICTURES[draw](EDGES[name], width=width).splitlines())) <= max(width, 40)
+        assert max(map(len, plot.text(picture, EDGES[name], width=width).splitlines())) <= max(width, 40)
 
 
-@pytest.mark.parametrize("draw", PICTURES)
+@pytest.mark.parametrize("draw", PICTURES.values())
 def test_many_solvers_all_differ_and_are_all_named(draw):
     ax = draw(MANY)
     lines = [line for line in ax.lines if line.get_label() in {row["solver"] for row in MANY}]
@@ -185,15 +182,16 @@ def test_many_solvers_all_differ_and_are_all_named(draw):
     assert sum("solver_of_" in text for text in legend(ax)) == 22
 
 
-@pytest.mark.parametrize("draw", PICTURES)
+@pytest.mark.parametrize("draw", PICTURES.values())
 def test_what_is_left_is_said_and_given_axes_are_drawn_on(draw):
     ax = Figure().add_subplot()
     assert draw(results(*FOUND.rows, left=4), ax=ax) is ax
     assert ax.get_title().splitlines()[-1] == "4 jobs of the sweep left: what was found so far"
 
 
-@pytest.mark.parametrize("draw", [*PICTURES, *PICTURES.values()])
+@pytest.mark.parametrize("picture", PICTURES)
 @pytest.mark.parametrize("wrong", [3, [], "folder", SweepResults])
-def test_what_is_no_result_of_a_sweep_is_refused(draw, wrong):
-    with pytest.raises(TypeError, match=r"^results is .*; give "):
-        draw(wrong)
+def test_what_is_no_result_of_a_sweep_is_refused(picture, wrong):
+    for draw in (PICTURES[picture], partial(plot.text, picture)):
+        with pytest.raises(TypeError, match=r"^results is .*; give "):
+            draw(wrong)

@@ -1,6 +1,7 @@
 """Pictures of plans with copies: loads in the pictures of steps, and the three engines over time."""
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import matplotlib
@@ -14,8 +15,6 @@ from remat_algos.allocate.offsets import pack
 from remat_algos.cost.links import Link
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.ir.labels import Labels
-from remat_algos.plot.pictures.memory import memory_text
-from remat_algos.plot.pictures.schedule import schedule_text
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.profiles import trace_events
 from remat_algos.schedule.schedule import Schedule
@@ -37,8 +36,8 @@ def test_a_loaded_value_is_neither_kept_nor_recomputed(loaded):
     bands = [text.get_text() for text in plot.memory(loaded).get_legend().get_texts()]
     assert "loaded from the host" in bands
     assert "recomputed" not in bands
-    assert "▚ loaded from the host" in memory_text(loaded)
-    assert "1 load" in memory_text(loaded)
+    assert "▚ loaded from the host" in plot.text("memory", loaded)
+    assert "1 load" in plot.text("memory", loaded)
 
 
 def test_a_load_has_its_own_cell_in_schedules_and_stages(loaded):
@@ -46,7 +45,7 @@ def test_a_load_has_its_own_cell_in_schedules_and_stages(loaded):
     assert cells == [[2, 0, 0, 0], [1, 2, 0, 0], [0, 1, 2, 0], [4, 0, 1, 2]]
     runs = [row[:4] for row in plot.matrix(loaded).images[0].get_array().tolist()]
     assert runs == [[2, 0, 0, 0], [0, 2, 0, 0], [0, 0, 2, 0], [4, 0, 0, 2]]
-    assert schedule_text(loaded).splitlines()[-1].endswith("▚·│█")
+    assert plot.text("schedule", loaded).splitlines()[-1].endswith("▚·│█")
 
 
 def test_addresses_have_the_colour_of_what_was_loaded(loaded):
@@ -136,7 +135,7 @@ def test_lanes_cover_what_the_engines_do(seed):
 @pytest.mark.parametrize("width", [40, 72, 120])
 def test_text_keeps_to_its_width_and_names_the_peak(width):
     played = chain_over_link(4)
-    text = plot.timeline_text(played, width=width)
+    text = plot.text("timeline", played, width=width)
     assert max(map(len, text.splitlines())) <= width
     assert text.count("▼") == 1
     assert f"{'in':>8}" in text
@@ -144,7 +143,7 @@ def test_text_keeps_to_its_width_and_names_the_peak(width):
 
 def test_a_plan_without_a_link_has_no_timeline():
     plan = ra.solve(ComputationGraph.from_edges([(0, 1)]), solver="no_remat")
-    for draw in (plot.timeline, plot.timeline_text):
+    for draw in (plot.timeline, partial(plot.text, "timeline")):
         with pytest.raises(ValueError, match="the plan has no link"):
             draw(plan)
 

@@ -48,7 +48,7 @@ def draw(
     if plot == TEXT:
         if sys.stdout.isatty():
             options["width"] = min(WIDEST, terminal_columns())
-        print_picture(getattr(pictures, f"{picture}_text")(subject, **options))
+        print_picture(pictures.text(picture, subject, **options))
         return
 
     try:

@@ -13,10 +13,14 @@ from remat_algos.text.wording import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.patches import Patch
 
-POINT = 1 / 72  # inches
-LEGEND_ROW = 0.19  # inches
-LETTER = 0.62  # width of a letter in font sizes: slightly above the average of DejaVu Sans
+    from remat_algos.plot.colours import Style
+
+# Inches of a point, and of a row of a legend.
+POINT, LEGEND_ROW = 1 / 72, 0.19
+# Width of a letter in font sizes: slightly above the average of DejaVu Sans.
+LETTER = 0.62
 
 
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
@@ -89,6 +93,17 @@ def byte_axis(axis: Axis, top: int, what: str) -> None:
     axis.set_major_locator(InUnits(nbins=7, steps=[1, 2, 2.5, 5, 10], integer=power == 0))
     axis.set_major_formatter(FuncFormatter(lambda amount, _: f"{amount / unit:g}"))
     axis.set_label_text(f"{what} ({name})")
+
+
+def patch(style: Style, edge: str = "") -> Patch:
+    """The sample of an area in a legend."""
+    from matplotlib.patches import Patch
+
+    return Patch(
+        facecolor=style.colour,
+        edgecolor=edge or ("white" if style.hatch else "none"),
+        hatch="" if edge else style.hatch,
+    )
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:

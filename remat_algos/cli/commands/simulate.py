@@ -186,11 +186,11 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
 def _print_matrices(simulation: Any, form: str) -> None:
     """Print R and S as a picture in text, or as CSV: a row for each entry that is 1 in one of them."""
     from remat_algos.formats.csv_tables import write_table
-    from remat_algos.plot.pictures.matrix import matrix_text
+    from remat_algos.plot.characters import text
     from remat_algos.schedule.matrix_stages import stage_matrices
 
     if form == "text":
-        print_picture(matrix_text(simulation))
+        print_picture(text("matrix", simulation))
         return
     found, labels = stage_matrices(simulation), simulation.graph.labels
     names = [labels[v] for v in found.nodes.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
-from remat_algos.plot.bins import bins
+from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, patch, title
+from remat_algos.plot.characters import GUTTER, axis, bins, framed, legend, wrapped
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
-from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
+from remat_algos.plot.pictures.memory import MAX_WIDE
 from remat_algos.schedule.simulation import LOADED, Simulation
 from remat_algos.schedule.simulation import ROLES as COMPUTED
 from remat_algos.text.units import format_bytes
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ROLE_NAMES = (*COMPUTED, LOADED)
-BUFFER = Style("buffer", BLUE, "█")  # of any role
-MAX_OUTLINED = 2000  # maximum of buffers with lines, which would hide the areas
+# Of any role.
+BUFFER = Style("buffer", BLUE, "█")
+# Maximum of buffers with lines, which would hide the areas of more.
+MAX_OUTLINED = 2000
 MAX_NAMED = 400
-NAME_SIZE = 7  # points
-GUTTER = 10  # columns left of the rows
-MAX_WIDE = 4  # columns of a step
+# Points.
+NAME_SIZE = 7
 
 
 @checked_arguments
@@ -62,7 +64,6 @@ def addresses(
     ('address (bytes)', 2)
     """
     from matplotlib.collections import PolyCollection
-    from matplotlib.patches import Patch
 
     ax = axes_or_new(ax, 10, 4.8)
     allocation, split = _one_above_another(allocation)
@@ -74,18 +75,16 @@ def addresses(
     outlined = len(buffers) <= MAX_OUTLINED
     corners = _corners(allocation)
     for style, among in _styles(allocation, simulation):
-        edge = "white" if outlined else "none"
-        hatch = style.hatch if outlined else ""
         areas = PolyCollection(
             list(corners[among]),
             facecolors=style.colour,
-            edgecolors=edge,
+            edgecolors="white" if outlined else "none",
             linewidths=0.6 if outlined else 0,
-            hatch=hatch,
+            hatch=style.hatch if outlined else "",
             label=style.label,
         )
         ax.add_collection(areas, autolim=False)
-        rows.append((Patch(facecolor=style.colour, edgecolor="white" if hatch else "none", hatch=hatch), style.label))
+        rows.append((patch(style if outlined else replace(style, hatch="")), style.label))
     byte_axis(ax.yaxis, max(1, allocation.size), "address" if split is None else "arenas on top of each other")
     _step_axis(ax)
     title(ax, _sentences(allocation, split))
@@ -168,30 +167,13 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 
 @checked_arguments
 def addresses_text(
-    allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int = 72, height: int = 16
-) -> str:
-    """Addresses over time in characters: columns are one or more steps, rows are ranges of addresses.
+    allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int, height: int = 16
+) -> list[str]:
+    r"""Columns are one or more steps, rows are ranges of addresses.
 
-    Parameters
-    ----------
-    allocation : Allocation or SplitAllocation
-        The used parts of several arenas are stacked.
-    simulation : Simulation, optional
-        Schedule of the buffers, for their characters.
-    width : int
-        Columns, at least 40.
-    height : int
-        Rows, at least 4.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.allocate.buffers import Buffers
     >>> allocation = Allocation(Buffers([0, 1, 2], [2, 3, 4], [2, 2, 1]), [0, 1, 2], [0, 2, 0], 4, "by hand", 4)
-    >>> print(addresses_text(allocation, width=40, height=4))
+    >>> print(*addresses_text(allocation, width=40, height=4), sep="\n")
     3 buffers over 4 steps, by hand
     arena 4 B, 1.000 of max live
          4 B │    ████████
@@ -202,7 +184,7 @@ def addresses_text(
         step  0              3
     █ buffer
     """
-    width, height = max(width, MIN_WIDTH), max(height, 4)
+    height = max(height, 4)
     allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)
     edges = first + bins(last - first, width - GUTTER)
@@ -210,21 +192,17 @@ def addresses_text(
     canvas = [[" "] * ((edges.size - 1) * wide) for _ in range(height)]
     styles = _styles(allocation, simulation)
     cells = [(cell, style) for style, among in styles for cell in _cells(allocation, among, edges, height).tolist()]
-    for (begin, end, low, high), style in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):  # the longest on top
+    # The longest on top.
+    for (begin, end, low, high), style in sorted(cells, key=lambda cell: cell[0][1] - cell[0][0]):
         for row in range(low, high):
             canvas[row][begin * wide : end * wide] = style.character * ((end - begin) * wide)
     marks = {0: "0", height - 1: format_bytes(allocation.size)}
     if split is not None:
         bottoms = np.rint(_starts(split) / max(1, allocation.size) * height).astype(int).tolist()
         marks = {row: f"arena {i}" for i, row in enumerate(bottoms) if split.sizes[i]}
-    lines = wrapped_all(_sentences(allocation, split), width)
-    lines += [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
-    used = (edges.size - 1) * wide
-    lines.append(f"{'':>{GUTTER - 2}} └{'─' * used}")
-    begin, end = str(first), str(last - 1)
-    fits = used > len(begin) + len(end)
-    lines.append(f"{'step':>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin)
-    return "\n".join([*lines, *wrapped("  ".join(f"{style.character} {style.label}" for style, _ in styles), width)])
+    lines = wrapped(_sentences(allocation, split), width) + framed(canvas, marks)
+    lines += axis("step", first, last - 1, (edges.size - 1) * wide, zero="")
+    return lines + legend((style for style, _ in styles), width)
 
 
 def _cells(allocation: Allocation, among: Int64, edges: Int64, height: int) -> Int64:

@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
+from remat_algos.plot.characters import columns_of, fitted
 from remat_algos.plot.colours import (
     BLUE,
     GREEN,
@@ -24,9 +25,6 @@ from remat_algos.plot.colours import (
     Style,
 )
 from remat_algos.plot.subject import Subject
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted
-from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
-from remat_algos.questions.breakdown import breakdown as breakdown_of
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import quoted
 
@@ -235,26 +233,14 @@ def _sentence(one: Breakdown) -> str:
 
 
 @checked_arguments
-def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
-    """Breakdowns in characters: bars of bytes by type of layer and by data structure, and of compute.
+def breakdown_text(subjects: Subjects, *, width: int) -> list[str]:
+    r"""Bars of bytes by type of layer and by data structure, and of compute.
 
-    Parameters
-    ----------
-    subjects : Breakdown, Plan, Simulation, ComputationGraph, or mapping of names to them
-    width : int
-        Columns, at least 40.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.ir.labels import Labels
     >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
     >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels)
-    >>> print(breakdown_text(graph, width=48))
+    >>> print(*breakdown_text(graph, width=48), sep="\n")
     footprint 8 B: peak 8 B
     by layer
     convolution   6 B   75.0 %  ███████████████
@@ -272,9 +258,8 @@ def breakdown_text(subjects: Subjects, *, width: int = 72) -> str:
         parts = {f"by {one.by}": one.layers, "by data structure": one.structures, f"compute by {one.by}": costs}
         lines += [*([name] if name else []), _sentence(one)]
         for heading, amounts in parts.items():
-            format_amount = str if amounts is costs else format_bytes
-            lines += [heading, *_lines(amounts, width, first, format_amount)]
-    return "\n".join(lines)
+            lines += [heading, *_lines(amounts, width, first, str if amounts is costs else format_bytes)]
+    return lines
 
 
 def _lines(amounts: Mapping[str, int], width: int, first: int, format_amount: Callable[[int], str]) -> list[str]:
@@ -282,7 +267,7 @@ def _lines(amounts: Mapping[str, int], width: int, first: int, format_amount: Ca
     whole, shown = max(1, sum(amounts.values())), {name: amount for name, amount in amounts.items() if amount}
     sizes = {name: format_amount(amount) for name, amount in shown.items()}
     second = max(map(len, sizes.values()), default=0)
-    room = max(MIN_WIDTH, width) - first - second - 13
+    room = width - first - second - 13
     return [
         f"{fitted(name, first)}  {sizes[name].ljust(second)}  {percent(amount, whole):>7}  "
         f"{'█' * round(room * amount / whole)}".rstrip()

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from remat_algos.arguments import checked_arguments
+from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
-from remat_algos.plot.bags import BagTree, Graph, bag_tree, tidy
+from remat_algos.plot.characters import fitted, wrapped
 from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped_all
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.structure.undirected import UndirectedGraph
 from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Float64 = NDArray[np.float64]
+Graph = ComputationGraph | UndirectedGraph
+Ends = list[tuple[float, float]]
 
 FONT = 8
-NAME, LINE_OF = 16, 20  # letters of a name and, at least, of a line
-BESIDE, BELOW = 0.22, 0.3  # inches between boxes
-PAD, LINE = 0.07, 0.135  # inches
-LEGEND, TITLE = 2.2, 3.6  # inches
-LARGEST = (14.0, 14.0)  # inches of a picture with names
+# Letters of a line, at least.
+LINE_OF = 20
+# Inches: in boxes, of a line, of the title.
+PAD, LINE, TITLE = 0.07, 0.135, 3.6
 MAX_DRAWN = 200
 LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
 """Colours of the levels of separators; the last is that of all deeper ones, too."""
@@ -88,9 +90,9 @@ def decomposition(
     boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
     points = _places(tree, boxes)
     wide, high = np.ptp(_corners(points, boxes), axis=0)
-    room = LARGEST if ax is None else inches(ax)
+    room = (14.0, 14.0) if ax is None else inches(ax)
     named = wide <= room[0] and high <= room[1]
-    beside = LEGEND if separators is not None else 0
+    beside = 2.2 if separators is not None else 0
     ax = axes_or_new(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else _size_of_dots(tree, beside)))
     if named:
         _boxes(ax, tree, points, boxes, texts)
@@ -108,7 +110,7 @@ def decomposition(
 
 def _lines_of(words: list[str]) -> str:
     """The vertices of a bag, in lines that make its box about twice as wide as high."""
-    drawn = [label(word, NAME) for word in words]
+    drawn = [label(word, 16) for word in words]
     room = max(LINE_OF, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     lines = drawn[:1]
     for word in drawn[1:]:
@@ -128,8 +130,8 @@ def _box(text: str) -> tuple[float, float]:
 def _places(tree: BagTree, boxes: Float64) -> Float64:
     """float64[b, 2]: the centre of each box in inches, in rows as high as their highest box."""
     high = _row_heights(tree, boxes)
-    rows = np.cumsum(high + BELOW) - high / 2
-    return np.column_stack([tidy(tree, (boxes[:, 0] / 2).tolist(), BESIDE), rows[tree.depth]])
+    rows = np.cumsum(high + 0.3) - high / 2
+    return np.column_stack([tidy(tree, (boxes[:, 0] / 2).tolist(), 0.22), rows[tree.depth]])
 
 
 def _row_heights(tree: BagTree, boxes: Float64) -> Float64:
@@ -226,9 +228,6 @@ def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
     return [*rows, (None, "in brackets: in an upper level")] if named and deepest > 1 else rows
 
 
-# ---------------------------------------------------------------- characters
-
-
 @checked_arguments
 def decomposition_text(
     decomposition: TreeDecomposition,
@@ -236,40 +235,14 @@ def decomposition_text(
     *,
     graph: Graph | None = None,
     separators: SeparatorTree | None = None,
-    width: int = 72,
+    width: int,
     height: int = 40,
-) -> str:
-    """A tree decomposition in characters: a line for each bag; an only child below its parent, several as branches.
+) -> list[str]:
+    r"""A line for each bag; an only child below its parent, several as branches; the last of many are left out.
 
-    Parameters
-    ----------
-    decomposition : TreeDecomposition
-    names : sequence of str, optional
-        As for `plot.decomposition`.
-    graph : ComputationGraph or UndirectedGraph, optional
-        As for `plot.decomposition`.
-    separators : SeparatorTree, optional
-        As for `plot.decomposition`; lines begin with the levels.
-    width : int
-        Columns, at least 40.
-    height : int
-        Lines for bags, at least 4; the last bags are left out.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        For too few names, or separators of another decomposition.
-    GraphError
-        If a bag holds a vertex that the graph has not.
-
-    Examples
-    --------
     >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3], [3, 4]], [(0, 1), (1, 2), (2, 3)])
-    >>> print(decomposition_text(path, "abcde", separators=SeparatorTree.balanced(path, 5)))
+    >>> halves = SeparatorTree.balanced(path, 5)
+    >>> print(*decomposition_text(path, "abcde", separators=halves, width=72), sep="\n")
     4 bags, width 1; separators in 3 levels
     1 b c
     2 ├ a (b)
@@ -277,15 +250,15 @@ def decomposition_text(
     3   (d) e
     """
     tree = bag_tree(decomposition, names, graph, separators)
-    width, height, n = max(width, MIN_WIDTH), max(4, height), decomposition.n_bags
-    lines = wrapped_all(_sentences(decomposition, graph, separators), width)
+    height, n = max(4, height), decomposition.n_bags
+    lines = wrapped(_sentences(decomposition, graph, separators), width)
     before = _branches(tree)
     shown = n if n <= height else height - 1
     for bag in tree.order[:shown]:
         level = f"{tree.level[bag]} " if separators is not None else ""
         words = " ".join(shortened(word, LINE_OF) for word in tree.words[bag])
         lines.append(fitted(level + before[bag] + words, width).rstrip())
-    return "\n".join(lines + ([f"… {counted(n - shown, 'more bag')}"] if shown < n else []))
+    return lines + ([f"… {counted(n - shown, 'more bag')}"] if shown < n else [])
 
 
 def _branches(tree: BagTree) -> list[str]:
@@ -297,3 +270,160 @@ def _branches(tree: BagTree) -> list[str]:
             ends = ("", "") if len(children) == 1 else ("└ ", "  ") if child == children[-1] else ("├ ", "│ ")
             before[child], below[child] = (below[bag] + end for end in ends)
     return before
+
+
+# ---------------------------------------------------------------- the tree
+
+
+@dataclass(frozen=True, slots=True)
+class BagTree:
+    """A tree of bags, rooted at one of them.
+
+    Parameters
+    ----------
+    order : list of int
+        All bags, parents before their children, each branch to its end.
+    children : list of lists of int
+    depth : list of int
+        Number of bags above each.
+    words : list of lists of str
+        The vertices of each bag; in brackets those owned by an upper separator.
+    level : list of int
+        Level of each bag as a separator, 1 for the top one; 0 without separators.
+    """
+
+    order: list[int]
+    children: list[list[int]]
+    depth: list[int]
+    words: list[list[str]]
+    level: list[int]
+
+
+def bag_tree(
+    decomposition: TreeDecomposition,
+    names: Iterable[str] | None = None,
+    graph: Graph | None = None,
+    separators: SeparatorTree | None = None,
+) -> BagTree:
+    """Root a decomposition at its root, or at its top separator.
+
+    Raises GraphError if the graph lacks a vertex, ValueError for too few names and for separators of another tree.
+
+    Examples
+    --------
+    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3]], [(0, 1), (1, 2)])
+    >>> bag_tree(path, "abcd", separators=SeparatorTree.balanced(path, 4)).words
+    [['a', '(b)'], ['b', 'c'], ['(c)', 'd']]
+    """
+    names = _names(decomposition, names, graph)
+    n = decomposition.n_bags
+    if separators is None:
+        root = int(np.flatnonzero(decomposition.parent < 0)[0]) if n else 0
+        words = [[str(names[v]) for v in decomposition.bag(i)] for i in range(n)]
+        level = [0] * n
+    else:
+        if separators.bag.shape[0] != n:
+            raise ValueError(f"{counted(separators.bag.shape[0], 'separator')} for {counted(n, 'bag')} are another's")
+        root = int(separators.bag[0]) if n else 0
+        words = _words(decomposition, names, separators)
+        level = _levels(separators)
+    order, children, depth = _rooted(decomposition, root)
+    return BagTree(order, children, depth, [row or ["∅"] for row in words], level)
+
+
+def _names(decomposition: TreeDecomposition, names: Iterable[str] | None, graph: Graph | None) -> Sequence[str]:
+    """A name for each vertex."""
+    if graph is not None:
+        check_kind(graph, ComputationGraph, "graph", UndirectedGraph)
+        decomposition.check_vertices(graph.n_nodes if isinstance(graph, ComputationGraph) else graph.n_vertices)
+    largest = int(decomposition.bag_indices.max(initial=-1))
+    if names is not None:
+        named = list(names)
+        if len(named) <= largest:
+            raise ValueError(f"{counted(len(named), 'name')}, but a bag contains vertex {largest}; name each vertex")
+        return named
+    if isinstance(graph, ComputationGraph):
+        return [graph.labels[v] for v in range(largest + 1)]
+    return [str(v) for v in range(largest + 1)]
+
+
+def _words(decomposition: TreeDecomposition, names: Sequence[str], separators: SeparatorTree) -> list[list[str]]:
+    """Names of the vertices of each bag; in brackets those owned by a separator above it."""
+    words: list[list[str]] = [[] for _ in range(decomposition.n_bags)]
+    for s, i in enumerate(separators.bag.tolist()):
+        for v in decomposition.bag(i):
+            words[i].append(str(names[v]) if separators.owner[v] == s else f"({names[v]})")
+    return words
+
+
+def _levels(separators: SeparatorTree) -> list[int]:
+    """The level of each bag: 1 for the top separator."""
+    level, above = [0] * separators.bag.shape[0], list[int]()
+    for s, (bag, end) in enumerate(zip(separators.bag.tolist(), separators.end.tolist(), strict=True)):
+        while above and above[-1] <= s:
+            above.pop()
+        above.append(end)
+        level[bag] = len(above)
+    return level
+
+
+def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], list[list[int]], list[int]]:
+    """(order, children, depth) of the tree rooted at a bag."""
+    n = decomposition.n_bags
+    beside: list[list[int]] = [[] for _ in range(n)]
+    for i, j in decomposition.edges().tolist():
+        beside[i].append(j)
+        beside[j].append(i)
+    order, depth, waiting = list[int](), [0] * n, [root] if n else []
+    while waiting:
+        bag = waiting.pop()
+        order.append(bag)
+        for child in beside[bag]:
+            beside[child].remove(bag)
+            depth[child] = depth[bag] + 1
+        waiting += beside[bag][::-1]
+    return order, beside, depth
+
+
+def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
+    """Horizontal positions: subtrees as close as their boxes allow, bags over the middle of their children.
+
+    Parameters
+    ----------
+    tree : BagTree
+    half : sequence of float
+        Half the width of each box.
+    gap : float
+        Gap between two boxes of a row.
+
+    Examples
+    --------
+    >>> star = TreeDecomposition.from_bags([[0], [0, 1], [0, 2], [0, 3]], [(0, 1), (0, 2), (0, 3)])
+    >>> tidy(bag_tree(star), [1, 1, 1, 1], 0.5)
+    [0.0, -2.5, 0.0, 2.5]
+    """
+    shift = [0.0] * len(half)  # from the parent
+    outline: dict[int, Ends] = {}  # left and right ends of each subtree, row by row
+    for bag in reversed(tree.order):
+        children, ends = tree.children[bag], Ends()
+        for child in children:
+            under = outline.pop(child)
+            shift[child] = max((a[1] - b[0] + gap for a, b in zip(ends, under, strict=False)), default=0.0)
+            ends = _side_by_side(ends, _moved(under, shift[child]))
+        middle = (shift[children[0]] + shift[children[-1]]) / 2 if children else 0.0
+        for child in children:
+            shift[child] -= middle
+        outline[bag] = [(-half[bag], half[bag]), *_moved(ends, -middle)]
+    for bag in tree.order:
+        for child in tree.children[bag]:
+            shift[child] += shift[bag]
+    return shift
+
+
+def _moved(ends: Ends, by: float) -> Ends:
+    return [(left + by, right + by) for left, right in ends]
+
+
+def _side_by_side(left: Ends, right: Ends) -> Ends:
+    both = [(a[0], b[1]) for a, b in zip(left, right, strict=False)]
+    return both + left[len(both) :] + right[len(both) :]

@@ -1,4 +1,4 @@
-"""Compute against memory: a staircase for each solver."""
+"""Compute against memory: a staircase for each solver, and lower bounds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.bounds.curve import BoundCurve
+from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.plan.plan import Plan
 from remat_algos.plot.axes import (
     LEGEND_ROW,
@@ -21,19 +23,22 @@ from remat_algos.plot.axes import (
     legend_beside,
     title,
 )
+from remat_algos.plot.characters import fitted, row_at, wrapped
 from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped_all
 from remat_algos.questions.frontier import Frontier
-from remat_algos.text.units import format_bytes, percent
+from remat_algos.schedule.baseline import baseline_peak
+from remat_algos.text.units import fine_percent, format_bytes, percent
 from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE, GAP = 9, 0.15  # of names, in points, and between them in inches
-MARGIN = 0.1  # of a row, between a name and a line
-ABOVE = 0.55  # inches above the stairs, for the name of the highest
-FEW = 30  # plans of a curve with a marker each; more have some only
+# Of names, in points, and between them in inches.
+SIZE, GAP = 9, 0.15
+# Of a row, between a name and a line.
+MARGIN = 0.1
+# Inches above the stairs, for the name of the highest.
+ABOVE = 0.55
 
 
 @checked_arguments
@@ -71,7 +76,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
         if curve:
             x, y = _staircase(frontier, curve, right)
             ax.step(x, y, where="post", color=GREY, linewidth=1, alpha=0.6, label=solver)
-    few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // FEW)
+    few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right, few) + _bounds(ax, frontier, few) + _ends(ax, frontier)
     _scales(ax, frontier, right)
     title(ax, _sentences(frontier))
@@ -160,7 +165,8 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
     if not plans:
         return []
     one_pass = max(1, frontier.bound_compute)
-    overhead = [100 * overhead_bound_of(plan, frontier) / one_pass for plan in plans]
+    proven = [plan.bound.compute if plan.bound is not None and plan.bound.proven else 0 for plan in plans]
+    overhead = [100 * max(0, compute - frontier.bound_compute) / one_pass for compute in proven]
     style: dict[str, Any] = {"marker": "_", "markersize": 10, "markeredgewidth": 1.6, "linestyle": "none"}
     peaks = [plan.peak_memory for plan in plans]
     (line,) = ax.plot(peaks, overhead, color=ink(), markevery=few, zorder=3, label="lower bound", **style)
@@ -217,52 +223,29 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     share.set_xlabel("% of the peak without rematerialization")
 
 
-def trade(plan: Plan, frontier: Frontier) -> str:
-    """What a plan saves, and its price."""
-    share, more = percent(plan.peak_memory, frontier.base), percent(plan.overhead_in_time, frontier.bound_compute)
-    return f"{format_bytes(plan.peak_memory)}, {share} of the memory, for {more} more compute"
-
-
-def overhead_bound_of(plan: Plan, frontier: Frontier) -> int | float:
-    """The proven lower bound on the overhead of every order within the memory of a plan; 0 if nothing is proven."""
-    return plan.bound.compute - frontier.bound_compute if plan.bound is not None and plan.bound.proven else 0
-
-
 def _sentences(frontier: Frontier) -> list[str]:
     graph, plans = frontier.graph, frontier.plans
     lines = [f"{counted(graph.n_nodes, 'node')}; peak {format_bytes(frontier.base)} without rematerialization"]
     if graph.resident_memory:
         lines[0] += f", residents {format_bytes(graph.resident_memory)} besides"
     if plans:
-        lines.insert(0, f"down to {trade(plans[0], frontier)}")
+        least = plans[0]
+        share, more = percent(least.peak_memory, frontier.base), percent(least.overhead_in_time, frontier.bound_compute)
+        lines.insert(0, f"down to {format_bytes(least.peak_memory)}, {share} of the memory, for {more} more compute")
     if frontier.stop.reason:
         lines.append("cut short: what was found so far")
     return lines
 
 
 @checked_arguments
-def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> str:
-    """A frontier in characters: a line for each plan, its bar as long as its peak.
+def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
+    r"""A line for each plan, its bar as long as its peak; of many plans the first, the last and some between.
 
-    Parameters
-    ----------
-    frontier : Frontier
-    width : int
-        Columns, at least 40.
-    height : int
-        Lines for a solver, at least 2; if there are more plans some are left out, never the first or the last.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.ir.differentiate import differentiate
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.questions.frontier import frontier
     >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> print(frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60))
+    >>> print(*frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60), sep="\n")
     down to 7 B, 63.6 % of the memory, for 16.0 % more compute
     18 nodes; peak 11 B without rematerialization
                 peak  of base  overhead
@@ -275,32 +258,114 @@ def frontier_text(frontier: Frontier, *, width: int = 72, height: int = 12) -> s
       *         11 B  100.0 %     0.0 % ████████████████████████
     * no plan is better in both
     """
-    width = max(width, MIN_WIDTH)
-    lines = wrapped_all(_sentences(frontier), width)
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
-    bar = width - len(COLUMNS) - 1
-    lines += [COLUMNS, _row("  bound", frontier.bound_memory, frontier, "", bar, limit)]
+
+    def row(mark: str, peak: int, overhead: str) -> str:
+        bar = "█" * row_at(peak, limit, width - 36)
+        return f"{mark:<8}{format_bytes(peak):>8}{percent(peak, frontier.base):>9}{overhead:>10} {bar}".rstrip()
+
+    lines = wrapped(_sentences(frontier), width)
+    lines += ["            peak  of base  overhead", row("  bound", frontier.bound_memory, "")]
     for solver, curve in frontier.curves.items():
-        shown = _some(len(curve), max(2, height))
-        few = f", {len(shown)} of them here" if len(shown) < len(curve) else ""
+        shown = min(len(curve), max(2, height))
+        few = f", {shown} of them here" if shown < len(curve) else ""
         lines.append(fitted(f"{solver}: {counted(len(curve), 'plan')}{few}", width).rstrip())
-        for at in shown:
-            plan = curve[at]
-            overhead = percent(plan.overhead_in_time, frontier.bound_compute)
+        for i in range(shown):
+            plan = curve[i * (len(curve) - 1) // max(1, shown - 1)]
             mark = "  *" if (plan.peak_memory, plan.overhead_in_time) in best else ""
-            lines.append(_row(mark, plan.peak_memory, frontier, overhead, bar, limit))
-    return "\n".join([*lines, "* no plan is better in both"])
+            lines.append(row(mark, plan.peak_memory, percent(plan.overhead_in_time, frontier.bound_compute)))
+    return [*lines, "* no plan is better in both"]
 
 
-COLUMNS = "            peak  of base  overhead"
+@checked_arguments
+def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
+    """Draw the lower bound on overhead against the limit of the peak.
+
+    A bound for a limit also holds for every smaller one, so stairs reach to the left.
+
+    Parameters
+    ----------
+    curve : BoundCurve
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        x is in bytes, y in % of one pass.
+
+    Examples
+    --------
+    >>> from remat_algos import plot
+    >>> from remat_algos.bounds.curve import bound_curve
+    >>> from remat_algos.context import Clock
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> plot.bounds(bound_curve(chain, [9, 7, 5], Clock(), effort="fast")).get_ylabel()
+    'overhead (% of one pass)'
+    """
+    ax = axes_or_new(ax, 8, 4.5)
+    floor, base = least_peak_bound(curve.graph)[0], baseline_peak(curve.graph)
+    fitting = [point for point, bound in zip(_points(curve), curve.bounds, strict=True) if not bound.infeasible]
+    right = max([base, floor, *(limit for limit, _ in fitting)])
+    ax.axvspan(0, floor, facecolor=PALE, edgecolor="white", hatch="///", linewidth=0, zorder=0)
+    if fitting:
+        x, y = np.array([(floor, fitting[0][1]), *fitting, (right, 0.0)]).T
+        ax.fill_between(x, y, step="pre", color=PALE, alpha=0.6, linewidth=0)
+        ax.step(x, y, where="pre", color=BLUE, linewidth=1.8)
+        ax.plot(*np.array(fitting).T, "o", color=BLUE, markersize=4)
+    margin = 0.06 * (right - floor or right or 1)
+    ax.set_xlim(max(0, floor - margin), right + margin)
+    ax.set_ylim(0, 1.06 * max([1.0, *(share for _, share in fitting)]))
+    byte_axis(ax.xaxis, right, "limit of the peak")
+    ax.set_ylabel("overhead (% of one pass)")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    title(ax, _bounds_sentences(curve))
+    return ax
 
 
-def _row(mark: str, peak: int, frontier: Frontier, overhead: str, bar: int, limit: int) -> str:
-    filled = (2 * peak * bar + limit) // (2 * limit)
-    return f"{mark:<8}{format_bytes(peak):>8}{percent(peak, frontier.base):>9}{overhead:>10} {'█' * filled}".rstrip()
+@checked_arguments
+def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
+    r"""A line for each limit, its bar as long as the overhead.
+
+    >>> from remat_algos.bounds.curve import bound_curve
+    >>> from remat_algos.context import Clock
+    >>> from remat_algos.ir.differentiate import differentiate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    >>> print(*bounds_text(bound_curve(chain, [9, 7, 5], Clock(), effort="fast"), width=40), sep="\n")
+    lower bounds for 18 nodes; peak 11 B
+    without rematerialization
+    no schedule goes below 4 B, 36.4 % of
+    that
+       limit  of base  overhead
+         5 B   45.5 %    24.0 % █████████████
+         7 B   63.6 %    16.0 % █████████
+         9 B   81.8 %     8.0 % ████
+    """
+    points, base = _points(curve), baseline_peak(curve.graph)
+    longest = max([1e-9, *(share for _, share in points)])
+    lines = [*wrapped(_bounds_sentences(curve), width), "   limit  of base  overhead"]
+    for (limit, share), bound in zip(points, curve.bounds, strict=True):
+        bar = "█" * round(share / longest * (width - 27))
+        overhead = "none fits" if bound.infeasible else fine_percent(share, 100)
+        lines.append(f"{format_bytes(limit):>8}{percent(limit, base):>9}{overhead:>10} {bar}".rstrip())
+    return lines
 
 
-def _some(count: int, limit: int) -> list[int]:
-    """Indices of at most `limit` entries of a row, the ends among them."""
-    return sorted({i * (count - 1) // max(1, min(count, limit) - 1) for i in range(min(count, limit))})
+def _points(curve: BoundCurve) -> list[tuple[int, float]]:
+    """Limits, rising, with the overhead in % of one pass."""
+    one_pass = max(1, curve.graph.needed_compute)
+    compute = [100 * (bound.compute - curve.graph.needed_compute) / one_pass for bound in curve.bounds]
+    return list(zip(curve.limits, compute, strict=True))
+
+
+def _bounds_sentences(curve: BoundCurve) -> list[str]:
+    graph = curve.graph
+    floor, base = least_peak_bound(graph)[0], baseline_peak(graph)
+    return [
+        f"lower bounds for {counted(graph.n_nodes, 'node')}; peak {format_bytes(base)} without rematerialization",
+        f"no schedule goes below {format_bytes(floor)}, {percent(floor, base)} of that",
+    ]

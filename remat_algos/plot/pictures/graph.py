@@ -13,10 +13,10 @@ from remat_algos.ir.arrays import frozen
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
+from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import BLACK, BLUE, DARK, GREY, NODES, VERMILION
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped, wrapped_all
 from remat_algos.schedule.baseline import baseline_peak
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
@@ -280,28 +280,12 @@ def _sentences(subject: Subject) -> list[str]:
 
 
 @checked_arguments
-def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int = 72, height: int = 40) -> str:
-    """A graph in characters: a line for each node, with its bytes and reads.
+def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
+    r"""A line for each node, with its bytes and reads; of many nodes the first and the last.
 
-    Parameters
-    ----------
-    subject : Plan, Simulation or ComputationGraph
-    copies : bool[n], optional
-        As in `plot.graph`.
-    width : int
-        Columns, at least 40.
-    height : int
-        Lines for nodes, at least 4; if there are more nodes the middle is left out.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> print(graph_text(simulate(graph, [0, 1, 0, 2])))
+    >>> print(*graph_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
     peak 3 B, as without recomputation, for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
     █ 2 kept  ▒ 1 runs twice
@@ -311,22 +295,22 @@ def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int 
     █ C         1 B  A, B
     """
     graph, runs, kinds = _what(subject, copies)
-    width = max(width, MIN_WIDTH)
-    lines = wrapped_all(_sentences(subject), width)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
-    legend = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)
-    lines += wrapped(legend, width)
-    shown, left_out = _ends(graph.n_nodes, max(4, height))
-    names = {v: graph.labels[v] + _times(runs[v]) for v in shown}
+    key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)
+    lines = wrapped([*_sentences(subject), key], width)
+    # The first and the last nodes are shown, and how many are left out between them.
+    n, limit = graph.n_nodes, max(4, height)
+    first, last = (n, n) if n <= limit else (limit // 2, n - (limit - limit // 2))
+    names = {v: graph.labels[v] + _times(runs[v]) for v in (*range(first), *range(last, n))}
     name = max(4, columns_of(names.values(), width // 3))
     lines.append(f"  {fitted('node', name)}  {'bytes':>7}  reads")
-    for v in shown:
-        if v == left_out[1]:
-            lines.append(f"  … {counted(left_out[1] - left_out[0], 'more node')}")
+    for v, word in names.items():
+        if v == last:
+            lines.append(f"  … {counted(last - first, 'more node')}")
         amount = f"  {format_bytes(int(graph.node_memory[v])):>7}  "
         reads = _listed([graph.value_name(x) for x in graph.reads(v)], width - name - len(amount) - 2)
-        lines.append(f"{NODES[str(kinds[v])].character} {fitted(names[v], name)}{amount}{reads}".rstrip())
-    return "\n".join(lines)
+        lines.append(f"{NODES[str(kinds[v])].character} {fitted(word, name)}{amount}{reads}".rstrip())
+    return lines
 
 
 def _listed(names: list[str], width: int) -> str:
@@ -336,11 +320,3 @@ def _listed(names: list[str], width: int) -> str:
         each = max(6, (width + 2) // len(names) - 2)
         text = ", ".join(fitted(name, each).rstrip() for name in names)
     return fitted(text, width)
-
-
-def _ends(count: int, limit: int) -> tuple[list[int], tuple[int, int]]:
-    """Nodes to show, and the range left out between them, or (0, -1)."""
-    if count <= limit:
-        return list(range(count)), (0, -1)
-    first = limit // 2
-    return [*range(first), *range(count - (limit - first), count)], (first, count - (limit - first))

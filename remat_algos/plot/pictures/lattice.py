@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
@@ -13,7 +15,6 @@ from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
 from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, WHITE
-from remat_algos.plot.hasse import Float64, covers, places
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import format_bytes
@@ -22,12 +23,11 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Float64 = NDArray[np.float64]
+
 FONT = 8
-NAME = 24  # letters
-LEVEL = 0.42  # inches, where sets have names
-LEGEND, TITLE = 2.2, 5.4  # inches
-LARGEST = (14.0, 14.0)  # inches of a picture with names
-MAX_NAMED = 80
+# Inches: of a level where sets have names, of the legend and of the title.
+LEVEL, LEGEND, TITLE = 0.42, 2.2, 5.4
 MAX_DRAWN = 500
 COLUMNS = ("adds", "reruns", "kept", "formula (2)")
 
@@ -76,7 +76,7 @@ def lattice(
     points, names = places(members), _names(family, members)
     table = _table(family.graph, path) if path is not None else []
     wide, high = _size(points, names, table)
-    room = LARGEST if ax is None else inches(ax)
+    room = (14.0, 14.0) if ax is None else inches(ax)
     named = bool(names) and wide <= room[0] and high <= room[1]
     ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else _size_of_dots(points)))
     lines = covers(members)
@@ -90,7 +90,7 @@ def lattice(
     return ax
 
 
-def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = NAME) -> str:
+def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:
     """Names of nodes, side by side if all are letters, else with commas; ∅ for an empty set.
 
     Examples
@@ -144,7 +144,7 @@ def _way(family: LowerSetFamily, members: Bool, path: LowerSets) -> tuple[list[i
 
 def _names(family: LowerSetFamily, members: Bool) -> list[str]:
     """Label of each set: its members if they are letters, else those that no other member reads."""
-    if len(family) > MAX_NAMED:
+    if len(family) > 80:
         return []
     if not letters_only(family.graph):
         members = members & ~_read_inside(family, members)
@@ -281,3 +281,67 @@ def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: b
     rows += [(Line2D([], [], color=BLUE, linewidth=3), "order of the forward part")] if cuts else []
     which = "members" if letters_only(family.graph) else "members that no member reads"
     return [*rows, *([(None, f"names say the {which}")] if named else [])]
+
+
+# ---------------------------------------------------------------- where sets stand
+
+
+def covers(members: Bool) -> Int64:
+    """int64[c, 2]: pairs of rows of which the second covers the first.
+
+    Examples
+    --------
+    >>> covers(np.array([[0, 0], [1, 0], [0, 1], [1, 1]], bool)).tolist()
+    [[0, 1], [0, 2], [1, 3], [2, 3]]
+    """
+    size, counts = members.sum(axis=1), members.astype(np.float32)
+    inside = (counts @ (1 - counts).T == 0) & (size[:, None] < size)
+    between = inside.astype(np.float32) @ inside.astype(np.float32) > 0
+    return np.argwhere(inside & ~between)
+
+
+def places(members: Bool) -> Float64:
+    """float64[k, 2]: (place, level) of lower sets; the level is the size, and places of a level are at least 1 apart.
+
+    Where there is room, adding a node leads in the same direction from every set, so that lines are parallel.
+
+    Examples
+    --------
+        0 -> 1 -> 3        the lower sets {}, {0}, {0, 1}, {0, 2}, {0, 1, 2} and the whole
+        0 -> 2 -> 3
+
+    >>> sets = [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    >>> places(np.array(sets, bool)).tolist()
+    [[0.0, 0.0], [0.0, 1.0], [-0.5, 2.0], [0.5, 2.0], [0.0, 3.0], [0.0, 4.0]]
+    """
+    from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]
+
+    level = members.sum(axis=1)
+    place = members @ _directions(members)
+    for size in np.unique(level):
+        row = np.flatnonzero(level == size)
+        row, apart = row[np.argsort(place[row], kind="stable")], np.arange(row.size)
+        if row.size > 1:
+            place[row] = isotonic_regression(place[row] - apart).x + apart
+    return np.column_stack([place, level])
+
+
+def _directions(members: Bool) -> Float64:
+    """float64[f]: horizontal shift when a node is added: each branch to its own side, zero in sum.
+
+    Parts of the graph that come one after the other are divided into branches separately.
+    """
+    f = members.shape[1]
+    below = np.array([members[members[:, v]].all(axis=0) for v in range(f)]).reshape(f, f)
+    ends = [v for v in range(f + 1) if below[v:, :v].all()]
+    slope = np.zeros(f)
+    for begin, end in pairwise(ends):
+        last: list[int] = []  # its latest node
+        branch: list[int] = []
+        for v in range(begin, end):
+            at = next((i for i, u in enumerate(last) if below[v, u]), len(last))
+            last[at : at + 1] = [v]
+            branch.append(at)
+        direction = np.array(branch) * 2 / max(1, len(last) - 1) - 1
+        slope[begin:end] = (direction - direction.mean()) / 2
+    return slope

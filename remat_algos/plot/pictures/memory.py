@@ -1,4 +1,4 @@
-"""Memory over the steps of a schedule."""
+"""Memory over the steps of a schedule, and predicted beside measured memory."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import Int64
-from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, title
-from remat_algos.plot.bins import bins
-from remat_algos.plot.colours import GREY, ROLES, VERMILION, Style
+from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, patch, title
+from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, legend, row_at, stack, wrapped
+from remat_algos.plot.colours import GREY, PALE, ROLES, VERMILION, Style
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, fitted, wrapped, wrapped_all
 from remat_algos.schedule.baseline import baseline, baseline_peak
 from remat_algos.schedule.live_set import live_set
 from remat_algos.schedule.simulation import Simulation
 from remat_algos.text.units import format_bytes
+from remat_algos.text.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_COLUMNS = 2000
-SHOWN = 8  # maximum of listed values of the live set
-NEAR = 2.5  # lines higher than this many peaks are only named
-GUTTER = 10  # columns left of the bars
-MAX_WIDE = 4  # columns of a step
+# Maximum of listed values of the live set.
+SHOWN = 8
+# Lines higher than this many peaks are only named.
+NEAR = 2.5
+# Characters of a step at most.
+MAX_WIDE = 4
 
 
 @checked_arguments
@@ -136,7 +139,6 @@ def _without(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     """Mark the peak, and list the live set there."""
     from matplotlib.markers import CARETDOWN
-    from matplotlib.patches import Patch
 
     step = simulation.peak_step
     if step < 0:
@@ -151,9 +153,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     rows.append((None, "live there:"))
     live = live_set(simulation, step)
     for one in live[:SHOWN]:
-        style = ROLES[one.role]
-        patch = Patch(facecolor=style.colour, edgecolor="white" if style.hatch else "none", hatch=style.hatch)
-        rows.append((patch, f"{format_bytes(one.memory)}  {label(one.name)}"))
+        rows.append((patch(ROLES[one.role]), f"{format_bytes(one.memory)}  {label(one.name)}"))
     if len(live) > SHOWN:
         rest = sum(one.memory for one in live[SHOWN:])
         rows.append((None, f"{len(live) - SHOWN:,} more, {format_bytes(rest)}"))
@@ -161,28 +161,12 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 
 
 @checked_arguments
-def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, height: int = 16) -> str:
-    """Memory over time in characters: columns are steps, or the highest of several, above the live set at the peak.
+def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
+    r"""Columns of steps, or of the highest of several, above the live set at the peak.
 
-    Parameters
-    ----------
-    subject : Plan, Simulation or ComputationGraph
-    limit : int, optional
-        Bytes of the budget; by default the plan's.
-    width : int
-        Columns, at least 40.
-    height : int
-        Rows of bars, at least 4.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
-    >>> print(memory_text(chain, limit=7, width=40, height=8))
+    >>> print(*memory_text(chain, limit=7, width=40, height=8), sep="\n")
     peak 6 B
     3 nodes in 3 steps, no extra runs;
     budget 7 B
@@ -203,44 +187,36 @@ def memory_text(subject: Subject, *, limit: int | None = None, width: int = 72, 
     """
     simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
-    width = max(width, MIN_WIDTH)
-    lines = wrapped_all(headline(simulation, limit), width)
     _, shown = columns(simulation, width - GUTTER)
     wide = max(1, min(MAX_WIDE, (width - GUTTER) // max(1, shown.size)))
-    lines += bars(simulation, limit, max(height, 4), shown, wide, width - GUTTER)
-    used, last = max(1, shown.size) * wide, str(max(0, len(simulation.schedule) - 1))
-    lines.append(f"{'0':>{GUTTER - 2}} └{'─' * used}")
-    lines.append(f"{'step':>{GUTTER - 2}}  0{last:>{max(0, used - 1)}}" if used > len(last) else " " * GUTTER + "0")
-    legend = [f"{style.character} {style.label}" for style, _ in traces(simulation)] + (
-        ["─ budget"] if limit is not None else []
-    )
-    return "\n".join(lines + wrapped("  ".join(legend), width) + _live_lines(simulation, width))
+    return [
+        *wrapped(headline(simulation, limit), width),
+        *bars(simulation, limit, height, shown, wide, width - GUTTER),
+        *axis("step", 0, max(0, len(simulation.schedule) - 1), max(1, shown.size) * wide),
+        *roles_legend(simulation, limit, width),
+        *_live_lines(simulation, width),
+    ]
 
 
 def bars(simulation: Simulation, limit: int | None, height: int, shown: Int64, wide: int, room: int) -> list[str]:
     """The chart: columns of the steps `shown`, each `wide`; the top row is left free for the mark of the peak."""
-    peak = simulation.peak_memory
+    peak, rows = simulation.peak_memory, max(height, 4) - 1
     top = max(1, peak, limit if limit is not None and limit <= NEAR * peak else 0)
-    marks = {_row(peak, top, height): format_bytes(peak)}
-    canvas = [[" "] * room for _ in range(height)]
+    marks = {row_at(peak, top, rows): format_bytes(peak)}
+    canvas = [[" "] * room for _ in range(rows + 1)]
     if limit is not None and limit <= top:
-        marks[_row(limit, top, height)] = format_bytes(limit)
-        canvas[_row(limit, top, height)] = ["─"] * room
-    bottom = np.zeros(shown.size, np.int64)
-    for style, trace in traces(simulation):
-        for i, (low, high) in enumerate(zip(bottom.tolist(), (bottom + trace[shown]).tolist(), strict=True)):
-            for row in range(_row(low, top, height), _row(high, top, height)):
-                canvas[row][i * wide : (i + 1) * wide] = style.character * wide
-        bottom = bottom + trace[shown]
+        marks[row_at(limit, top, rows)] = format_bytes(limit)
+        canvas[row_at(limit, top, rows)] = ["─"] * room
+    stack(canvas, [(style.character, trace[shown]) for style, trace in traces(simulation)], top, rows, wide)
     if shown.size:
         at = int((shown == simulation.peak_step).argmax()) * wide + (wide - 1) // 2
-        canvas[_row(peak, top, height)][at] = "▼"
-    return [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in range(height)[::-1]]
+        canvas[row_at(peak, top, rows)][at] = "▼"
+    return framed(canvas, marks)
 
 
-def _row(amount: int, top: int, height: int) -> int:
-    """Rows that an amount fills, of all but the top one."""
-    return (2 * amount * (height - 1) + top) // (2 * top)
+def roles_legend(simulation: Simulation, limit: int | None, width: int) -> list[str]:
+    """The characters of the roles, and of the budget."""
+    return legend((style for style, _ in traces(simulation)), width, ["─ budget"] if limit is not None else [])
 
 
 def _live_lines(simulation: Simulation, width: int) -> list[str]:
@@ -259,3 +235,111 @@ def _live_lines(simulation: Simulation, width: int) -> list[str]:
     if simulation.graph.resident_memory:
         lines.append(f"    {format_bytes(simulation.graph.resident_memory):>7}  residents, not included")
     return lines
+
+
+@checked_arguments
+def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
+    """Draw the bytes predicted for each step, those measured on top, and the first difference.
+
+    Parameters
+    ----------
+    validation : Validation
+    ax : Axes, optional
+        By default those of a new figure; among other axes let `layout="constrained"` make room for the legend beside.
+
+    Returns
+    -------
+    Axes
+        y is in bytes, x in steps; step s reaches from s - 0.5 to s + 0.5. Above 2,000 steps each column shows the
+        highest of several.
+
+    Examples
+    --------
+    >>> from remat_algos import plot
+    >>> from remat_algos.executor.validate import validate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.schedule import Schedule
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
+    >>> ax = plot.validation(validate(chain, Schedule([0, 1, 2]), repeats=0))
+    >>> ax.get_ylabel()
+    'memory (KiB)'
+    """
+    ax = axes_or_new(ax, 10, 4.8)
+    edges, predicted, measured, reserved = _curves(validation, MAX_COLUMNS)
+    area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
+    line = ax.stairs(measured, edges - 0.5, baseline=None, color=ink(), linewidth=1.2, label="measured")
+    rows: list[tuple[Any, str]] = [
+        (area, f"predicted, {format_bytes(validation.predicted_peak)}"),
+        (line, f"measured, {format_bytes(validation.measured_peak)}"),
+    ]
+    if validation.pool_inside is not None and not np.array_equal(reserved, measured):  # on NumPy no pool reserves
+        line = ax.stairs(reserved, edges - 0.5, baseline=None, color=ink(), linestyle=":", label="reserved")
+        rows.append((line, f"reserved, {format_bytes(validation.pool_total)}"))
+    if (step := validation.first_difference) is not None:
+        simulation = validation.simulation
+        node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
+        mark = ax.axvline(step, color=VERMILION, linewidth=1.4, linestyle="--", label="they part")
+        rows.append((mark, f"they part at step {step}: {node}"))
+    ax.set_ylim(0, 1.08 * max([1, *predicted, *measured, *reserved]))
+    ax.set_xlim(-0.5, max(1, len(validation.simulation.schedule)) - 0.5)
+    byte_axis(ax.yaxis, max(1, validation.predicted_peak, validation.measured_peak), "memory")
+    ax.set_xlabel("step")
+    title(ax, _validation_sentences(validation))
+    legend_beside(ax, rows)
+    return ax
+
+
+@checked_arguments
+def validation_text(validation: Validation, *, width: int, height: int = 16) -> list[str]:
+    r"""Columns of steps, or of the highest of several: what is as predicted, not used, or beyond the prediction.
+
+    >>> from remat_algos.executor.validate import validate
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.schedule import Schedule
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[2000, 1000, 500])
+    >>> print(*validation_text(validate(chain, Schedule([0, 1, 2]), repeats=0), width=40, height=6), sep="\n")
+    3 steps on numpy, 0 bytes apart at each
+    predicted 3 KiB, measured 3 KiB
+       3 KiB │    ████
+             │    ████
+             │████████
+             │████████████
+             │████████████
+             │████████████
+           0 └────────────
+        step  0          2
+    █ as predicted
+    """
+    height = max(height, 4)
+    edges, predicted, measured, _ = _curves(validation, width - GUTTER)
+    used = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1))) * (edges.size - 1)
+    top = int(max([1, *predicted, *measured]))
+    low, high = np.minimum(predicted, measured), np.maximum(predicted, measured)
+    bands = [("█", low), ("░", predicted - low), ("+", high - predicted)]
+    canvas = [[" "] * used for _ in range(height)]
+    stack(canvas, bands, top, height, used // (edges.size - 1))
+    lines = wrapped(_validation_sentences(validation), width) + framed(canvas, {height - 1: format_bytes(top)})
+    lines += axis("step", 0, max(0, len(validation.simulation.schedule) - 1), used)
+    words = {"█": "as predicted", "░": "predicted, not used", "+": "used beyond the prediction"}
+    drawn = {cell for row in canvas for cell in row} | {"█"}
+    return lines + wrapped(["  ".join(f"{cell} {word}" for cell, word in words.items() if cell in drawn)], width)
+
+
+def _curves(validation: Validation, limit: int) -> tuple[Int64, Int64, Int64, Int64]:
+    """(ends of ranges of steps, maximum predicted bytes in each, maximum measured, maximum reserved)."""
+    execution = validation.execution
+    edges = bins(len(validation.simulation.schedule), limit)
+    if not len(validation.simulation.schedule):
+        none = np.zeros(1, np.int64)
+        return np.arange(2), none, none, none
+    predicted, used, total = (
+        np.maximum.reduceat(curve, edges[:-1]) for curve in (execution.predicted, execution.used, execution.total)
+    )
+    return edges, predicted, used, total
+
+
+def _validation_sentences(validation: Validation) -> list[str]:
+    steps, step = counted(len(validation.simulation.schedule), "step"), validation.first_difference
+    apart = "0 bytes apart at each" if step is None else f"{int(validation.residual[step]):+,} bytes at step {step}"
+    peaks = f"predicted {format_bytes(validation.predicted_peak)}, measured {format_bytes(validation.measured_peak)}"
+    return [f"{steps} on {validation.execution.backend}, {apart}", peaks]

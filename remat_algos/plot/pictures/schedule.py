@@ -1,28 +1,33 @@
-"""The schedule matrix: the node that each step runs, and the values live in between."""
+"""Matrices of a schedule: the node that each step runs and the values live in between, and R and S of its stages."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int8, Int64
-from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, title
-from remat_algos.plot.bins import bin_of, bins
+from remat_algos.ir.csr import row_of
+from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, patch, title
+from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.subject import Subject, headline, simulated
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped, wrapped_all
+from remat_algos.schedule.matrix_stages import StageMatrices, stage_matrices
 from remat_algos.schedule.simulation import Simulation
-from remat_algos.text.wording import counted
+from remat_algos.text.wording import counted, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NOT_LIVE, LIVE, FIRST_RUN, RECOMPUTED, LOADED = range(5)
-MAX_CELLS = 600  # rows or columns of the picture: fewer than its pixels, so that every run is visible
-CELL = 0.24  # inches
-NAME = 20  # columns of text
+# Between R and S.
+BLANK = -1
+# Rows or columns of a picture: fewer than its pixels, so that every run is visible.
+MAX_CELLS = 600
+# Inches.
+CELL = 0.24
 
 
 def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
@@ -45,7 +50,7 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     >>> schedule_cells(simulate(graph, [0, 1, 0, 2]), np.arange(5), np.arange(4)).tolist()
     [[2, 0, 0], [1, 2, 0], [3, 1, 0], [1, 1, 2]]
     """
-    row, column = bin_of(rows), bin_of(columns)
+    row, column = row_of(rows), row_of(columns)
     made_at, end = simulation.lifetimes.made_at, simulation.lifetimes.end
     of = column[simulation.graph.producer[simulation.lifetimes.value]]
     change = np.zeros((rows.size, columns.size - 1), np.int32)
@@ -84,22 +89,11 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     >>> plot.schedule(graph).images[0].get_array().tolist()
     [[2, 0, 0], [1, 2, 0], [1, 1, 2]]
     """
-    from matplotlib.colors import ListedColormap
-    from matplotlib.patches import Patch
-
     simulation, limit = simulated(subject)
     graph, steps = simulation.graph, len(simulation.schedule)
     ax = axes_or_new(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
     cells = schedule_cells(simulation, bins(steps, MAX_CELLS), bins(graph.n_nodes, MAX_CELLS))
-    ax.imshow(
-        cells,
-        cmap=ListedColormap([style.colour for style in CELLS]),
-        vmin=-0.5,
-        vmax=len(CELLS) - 0.5,
-        interpolation="nearest",
-        aspect="auto",
-        extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5),
-    )
+    _image(ax, cells, extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5))
     nodes_named = name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
     steps_named = name_ticks(ax, simulation.schedule.names(graph), across=False)
     ax.set_xlabel("node" if nodes_named else "node, by its id")
@@ -112,33 +106,18 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
     title(ax, headline(simulation, limit))
-    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
-    legend_beside(ax, [(Patch(facecolor=style.colour, edgecolor=GREY), style.label) for style in styles])
+    _legend(ax, cells)
     return ax
 
 
 @checked_arguments
-def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str:
-    """A schedule in characters: a line for each step, with its node and the state of every node.
+def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
+    r"""A line for each step, with its node and the state of every node; several may share a line.
 
-    Parameters
-    ----------
-    subject : Plan, Simulation or ComputationGraph
-    width : int
-        Columns, at least 40.
-    height : int
-        Lines for steps, at least 4; if there are more, several share a line, which names the first.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> print(schedule_text(simulate(graph, [0, 1, 0, 2])))
+    >>> print(*schedule_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
     peak 3 B, as without recomputation, for 33.3 % more compute
     3 nodes in 4 steps, 1 extra run
     █ first run  ▒ recomputed  │ live  · not live
@@ -149,26 +128,43 @@ def schedule_text(subject: Subject, *, width: int = 72, height: int = 40) -> str
        3  C     ││█
     """
     simulation, limit = simulated(subject)
-    graph, steps, width = simulation.graph, len(simulation.schedule), max(width, MIN_WIDTH)
+    graph, steps = simulation.graph, len(simulation.schedule)
     names = simulation.schedule.names(graph)
     rows = bins(steps, max(4, height))
     digits = max(4, len(str(steps)))
-    name = max(4, columns_of(names, min(NAME, width // 3)))
+    name = max(4, columns_of(names, min(20, width // 3)))
     columns = bins(graph.n_nodes, width - digits - name - 4)
     cells = schedule_cells(simulation, rows, columns)
-    lines = wrapped_all(headline(simulation, limit), width)
+    lines = wrapped(headline(simulation, limit), width)
     if rows.size <= steps or columns.size <= graph.n_nodes:
         each = counted(-(-steps // (rows.size - 1)), "step"), counted(-(-graph.n_nodes // (columns.size - 1)), "node")
-        lines += wrapped(f"a line stands for up to {each[0]}, a column for up to {each[1]}", width)
-    loaded = (LOADED,) if simulation.schedule.loads.size else ()
-    styles = (CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE))
-    lines += wrapped("  ".join(f"{style.character} {style.label}" for style in styles), width)
+        lines += wrapped([f"a line stands for up to {each[0]}, a column for up to {each[1]}"], width)
+    lines += _legend_lines(simulation, width)
     lines.append(f"{'step':>{digits}}  {fitted('node', name)}  {_ruler(columns)}")
-    for step, row in zip(rows[:-1].tolist(), cells, strict=True):
-        if steps:
-            strip = "".join(CELLS[code].character for code in row)
-            lines.append(f"{step:>{digits}}  {fitted(names[step], name)}  {strip}")
-    return "\n".join(lines)
+    for step, row in zip(rows[:-1].tolist() if steps else [], cells, strict=False):
+        strip = "".join(CELLS[code].character for code in row)
+        lines.append(f"{step:>{digits}}  {fitted(names[step], name)}  {strip}")
+    return lines
+
+
+def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
+    """Draw cells in their colours."""
+    from matplotlib.colors import ListedColormap
+
+    colours = ListedColormap([style.colour for style in CELLS])
+    ax.imshow(cells, colours, vmin=-0.5, vmax=len(CELLS) - 0.5, interpolation="nearest", aspect="auto", **options)
+
+
+def _legend(ax: Axes, cells: Int8) -> None:
+    """The colours of the cells that are there."""
+    styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
+    legend_beside(ax, [(patch(style, GREY), style.label) for style in styles])
+
+
+def _legend_lines(simulation: Simulation, width: int) -> list[str]:
+    """The characters of cells that the schedule may have."""
+    loaded = (LOADED,) if simulation.schedule.loads.size else ()
+    return legend((CELLS[code] for code in (FIRST_RUN, RECOMPUTED, *loaded, LIVE, NOT_LIVE)), width)
 
 
 def _ruler(columns: Int64) -> str:
@@ -178,3 +174,114 @@ def _ruler(columns: Int64) -> str:
     marks = "".join(f"{columns[at]:<10}" for at in range(0, columns.size - 1, 10))
     whole = marks.rstrip() if len(marks.rstrip()) < columns.size else marks.rstrip().rpartition(" ")[0].rstrip()
     return whole
+
+
+def _matrix_cells(simulation: Simulation, matrices: StageMatrices, rows: Int64, columns: Int64) -> tuple[Int8, Int8]:
+    """int8[r, c] of R and of S, with the entries of `schedule_cells`, for ranges of stages and nodes by their ends.
+
+    Several stages or nodes in one cell show the maximum.
+    """
+    first = simulation.schedule.first_run
+    row = row_of(rows)[np.searchsorted(matrices.starts, np.arange(first.size), "right") - 1]
+    place = np.zeros(simulation.graph.n_nodes, np.int64)
+    place[matrices.nodes] = row_of(columns)
+    runs = np.zeros((rows.size - 1, columns.size - 1), np.int8)
+    np.maximum.at(runs, (row, place[simulation.schedule.order]), np.where(first, FIRST_RUN, RECOMPUTED).astype(np.int8))
+    begin, value = simulation.schedule.loads.T
+    runs[row[begin], place[simulation.graph.producer[value]]] = LOADED
+    if not matrices.S.size:
+        return runs, np.zeros_like(runs)
+    live = np.maximum.reduceat(np.maximum.reduceat(matrices.S, rows[:-1], axis=0), columns[:-1], axis=1)
+    return runs, np.where(live, LIVE, NOT_LIVE).astype(np.int8)
+
+
+@checked_arguments
+def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
+    """Draw the matrices R and S side by side: stages downwards, nodes across.
+
+    Parameters
+    ----------
+    subject : Plan, Simulation or ComputationGraph
+        Of any order, see `stage_matrices`; for a graph its run without rematerialization.
+    ax : Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        One image: R, in which loads are marked too, a blank column, S. Above 300 stages or nodes several share a row
+        or column.
+
+    Raises
+    ------
+    ScheduleError
+        If a matrix would have more than 25 million entries.
+
+    Examples
+    --------
+    >>> from remat_algos import plot
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
+    >>> plot.matrix(graph).images[0].get_array().tolist()
+    [[2, 0, 0, None, 0, 0, 0], [0, 2, 0, None, 1, 0, 0], [0, 0, 2, None, 1, 1, 0]]
+    """
+    simulation, limit = simulated(subject)
+    matrices = stage_matrices(simulation)
+    rows, columns = (bins(count.size, MAX_CELLS // 2) for count in (matrices.starts, matrices.nodes))
+    runs, live = _matrix_cells(simulation, matrices, rows, columns)
+    height, width = runs.shape
+    cells = np.hstack([runs, np.full((height, 1), BLANK, np.int8), live])
+    ax = axes_or_new(ax, 4 + min(10, max(4, 2 * CELL * width)), 1.6 + min(7, max(2, CELL * height)))
+    _image(ax, np.ma.masked_equal(cells, BLANK))
+    names = [simulation.graph.labels[v] for v in matrices.nodes.tolist()]
+    if width < len(names) or not name_ticks(ax, [*names, "", *names], across=True):
+        ax.set_xticks([])
+    stages = [str(at) for at in rows[:-1].tolist()]
+    if not name_ticks(ax, stages, across=False):
+        ax.set_yticks([0, height - 1], [stages[0], stages[-1]])
+    ax.set_ylabel("stage")
+    ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
+    ax.xaxis.set_ticks_position("top")
+    title(ax, headline(simulation, limit))
+    _legend(ax, cells)
+    return ax
+
+
+@checked_arguments
+def matrix_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
+    r"""A line for each stage, columns in the order of first runs; several may share a line, numbered by the first.
+
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> from remat_algos.schedule.simulation import simulate
+    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    >>> print(*matrix_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
+    peak 3 B, as without recomputation, for 33.3 % more compute
+    3 nodes in 4 steps, 1 extra run
+    R: the stage computes the node; S: it is live when the stage starts
+    █ first run  ▒ recomputed  │ live  · not live
+    columns 0=A, 1=B, 2=C
+    stage  R    S
+        0  █··  ···
+        1  ·█·  │··
+        2  ▒·█  ·│·
+    """
+    simulation, limit = simulated(subject)
+    matrices = stage_matrices(simulation)
+    digits = max(5, len(str(matrices.starts.size)))
+    rows = bins(matrices.starts.size, max(4, height))
+    columns = bins(matrices.nodes.size, (width - digits - 4) // 2)
+    sentences = [*headline(simulation, limit), "R: the stage computes the node; S: it is live when the stage starts"]
+    per_line, per_column = (int(np.diff(ends).max()) for ends in (rows, columns))
+    if per_line > 1 or per_column > 1:
+        each = counted(per_line, "stage"), counted(per_column, "node")
+        sentences.append(f"a line stands for up to {each[0]}, a column for up to {each[1]}")
+    lines = wrapped(sentences, width) + _legend_lines(simulation, width)
+    if matrices.nodes.size <= 25:
+        names = (f"{i}={shortened(simulation.graph.labels[v])}" for i, v in enumerate(matrices.nodes.tolist()))
+        lines += wrapped([f"columns {', '.join(names)}"], width)
+    lines.append(f"{'stage':>{digits}}  {'R':<{columns.size - 1}}  S")
+    if len(simulation.schedule):
+        for stage, *row in zip(rows[:-1].tolist(), *_matrix_cells(simulation, matrices, rows, columns), strict=True):
+            strips = ("".join(CELLS[code].character for code in strip) for strip in row)
+            lines.append(f"{stage:>{digits}}  {'  '.join(strips)}")
+    return lines

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, label, legend_beside, title
+from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import CURVES, GREY
-from remat_algos.plot.text import MIN_WIDTH, columns_of, fitted, wrapped_all
 from remat_algos.sweeps.results import SweepResults
 from remat_algos.sweeps.worker import PLANNED
 from remat_algos.text.layout import tabulated
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.lines import Line2D
 
-NEAR = 1  # percent above the best, by which solvers are ranked
-SHARES = (0, NEAR, 10, 100)  # percent above the best, in text
-TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)  # percent above the best: from the second on logarithmic
-FEW = 30  # points of a curve with a marker each; more have some only
-SHORTEST = 1e-6  # seconds; times are kept in whole ones of these
-COLOURS = 7
-NAME = 24  # letters of the name of a solver
+# Percent above the best, by which solvers are ranked.
+NEAR = 1
+# Percent above the best: from the second on logarithmic.
+TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)
 
 Named = Callable[[str], str]
 """How the name of a solver is written."""
@@ -102,27 +99,15 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 
 @checked_arguments
-def profiles_text(results: SweepResults, *, width: int = 72) -> str:
-    """Performance profiles as a table: the share of the problems on which a solver is within some percent of the best.
+def profiles_text(results: SweepResults, *, width: int) -> list[str]:
+    r"""The share of the problems on which a solver is within some percent of the best.
 
-    Parameters
-    ----------
-    results : SweepResults
-    width : int
-        Columns, at least 40.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from pathlib import Path
     >>> from remat_algos.sweeps.results import SweepResults
     >>> asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
     >>> found = [("echo", 109), ("chen_sqrt", 100)]
     >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
-    >>> print(profiles_text(SweepResults(Path(), tuple(rows))))
+    >>> print(*profiles_text(SweepResults(Path(), tuple(rows)), width=72), sep="\n")
     chen_sqrt is best or within 1 % on 100.0 % of 1 problem
     problems (graph and budget) that some solver planned
                                    within   within   within
@@ -131,18 +116,19 @@ def profiles_text(results: SweepResults, *, width: int = 72) -> str:
     echo              1    0.0 %    0.0 %  100.0 %  100.0 %  100.0 %
     """
     check_kind(results, SweepResults, "results")
-    width, ratios = max(width, MIN_WIDTH), results.ratios()
-    lines = wrapped_all(_profile_sentences(results, ratios, _short), width)
+    ratios = results.ratios()
+    lines = wrapped(_profile_sentences(results, ratios, _short), width)
     if not ratios:
-        return "\n".join(lines)
-    columns = ("solver", "problems", "best", *(f"within {share} %" for share in SHARES[1:]), "planned")
+        return lines
+    shares = (0, NEAR, 10, 100)
+    columns = ("solver", "problems", "best", *(f"within {share} %" for share in shares[1:]), "planned")
     rows = []
     for solver in _ranked(ratios):
         each = ratios[solver]
-        counts = [bisect_right(each, 1 + share / 100) for share in SHARES]
+        counts = [bisect_right(each, 1 + share / 100) for share in shares]
         counts.append(sum(ratio < float("inf") for ratio in each))
         rows.append((_short(solver), f"{len(each):,}", *(percent(count, len(each)) for count in counts)))
-    return "\n".join([*lines, *tabulated(columns, rows, width)])
+    return [*lines, *tabulated(columns, rows, width)]
 
 
 def _near(ratios: Sequence[float]) -> int:
@@ -246,26 +232,14 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 
 @checked_arguments
-def overheads_text(results: SweepResults, *, width: int = 72) -> str:
-    """Median overheads in characters: a line for each solver and budget, its bar as long as the overhead.
+def overheads_text(results: SweepResults, *, width: int) -> list[str]:
+    r"""A line for each solver and budget, its bar as long as the median overhead.
 
-    Parameters
-    ----------
-    results : SweepResults
-    width : int
-        Columns, at least 40.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from pathlib import Path
     >>> from remat_algos.sweeps.results import SweepResults
     >>> asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
     >>> rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
-    >>> print(overheads_text(SweepResults(Path(), tuple(rows)), width=60))
+    >>> print(*overheads_text(SweepResults(Path(), tuple(rows)), width=60), sep="\n")
     budget 50 %: echo plans 1 of 1 job, median overhead 12.0 %
     2 jobs; overheads are medians over plans
     budget 50 %
@@ -274,8 +248,8 @@ def overheads_text(results: SweepResults, *, width: int = 72) -> str:
     echo  1 of 1   2.0 % ██████
     """
     check_kind(results, SweepResults, "results")
-    width, points = max(width, MIN_WIDTH), _points(results)
-    lines = wrapped_all(_overhead_sentences(results, points, _short), width)
+    points = _points(results)
+    lines = wrapped(_overhead_sentences(results, points, _short), width)
     first = columns_of((name for name, _ in points), 16)
     counts = {key: f"{len(o):,} of {jobs:,}" for key, (o, jobs) in points.items()}
     second = max(map(len, counts.values()), default=0)
@@ -285,13 +259,11 @@ def overheads_text(results: SweepResults, *, width: int = 72) -> str:
     longest = max([1e-9, *(median(o) for o, _ in points.values() if o)])
     for share in dict.fromkeys(share for _, share in points):
         lines.append(f"budget {share:g} %")
-        for solver in _solvers(results):
-            if (solver, share) in points:
-                o, _ = points[solver, share]
-                bar = "█" * round(room * median(o) / longest) if o else ""
-                count, text = counts[solver, share].rjust(second), texts[solver, share].rjust(third)
-                lines.append(f"{fitted(solver, first)}  {count}  {text} {bar}".rstrip())
-    return "\n".join(lines)
+        for key in ((solver, share) for solver in _solvers(results) if (solver, share) in points):
+            bar = "█" * round(room * median(points[key][0]) / longest) if points[key][0] else ""
+            count, text = counts[key].rjust(second), texts[key].rjust(third)
+            lines.append(f"{fitted(key[0], first)}  {count}  {text} {bar}".rstrip())
+    return lines
 
 
 def _points(results: SweepResults) -> dict[tuple[str, float], tuple[list[float], int]]:
@@ -396,26 +368,14 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 
 @checked_arguments
-def solve_times_text(results: SweepResults, *, width: int = 72) -> str:
-    """The times of solvers as a table: the median, and the longest with the nodes of its graph.
+def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
+    r"""The median time of each solver, and its longest with the nodes of that graph.
 
-    Parameters
-    ----------
-    results : SweepResults
-    width : int
-        Columns, at least 40.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> from pathlib import Path
     >>> from remat_algos.sweeps.results import SweepResults
     >>> asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
     >>> rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
-    >>> print(solve_times_text(SweepResults(Path(), tuple(rows))))
+    >>> print(*solve_times_text(SweepResults(Path(), tuple(rows)), width=72), sep="\n")
     slowest: search, 3.1 s on 62 nodes
     2 jobs on 1 graph; median time 1.56 s
     solver  jobs  median  longest  nodes
@@ -423,16 +383,14 @@ def solve_times_text(results: SweepResults, *, width: int = 72) -> str:
     search     1   3.1 s    3.1 s     62
     """
     check_kind(results, SweepResults, "results")
-    width, by_solver = max(width, MIN_WIDTH), _times(results)
-    lines = wrapped_all(_time_sentences(results, by_solver, _short), width)
+    by_solver = _times(results)
     rows = []
     for solver, each in by_solver.items():
         nodes, seconds, _ = max(each, key=lambda point: point[1])
         middle = format_seconds(median(seconds for _, seconds, _ in each))
         rows.append((_short(solver), f"{len(each):,}", middle, format_seconds(seconds), f"{nodes:,}"))
-    if rows:
-        lines += tabulated(("solver", "jobs", "median", "longest", "nodes"), rows, width)
-    return "\n".join(lines)
+    table = tabulated(("solver", "jobs", "median", "longest", "nodes"), rows, width) if rows else []
+    return [*wrapped(_time_sentences(results, by_solver, _short), width), *table]
 
 
 Times = Mapping[str, Sequence[tuple[int, float, bool]]]
@@ -444,7 +402,7 @@ def _times(results: SweepResults) -> Times:
     sizes, found = _sizes(results), defaultdict[str, list[tuple[int, float, bool]]](list)
     for row in results.jobs:
         if row["cpu_seconds"] is not None and row["graph_id"] in sizes:
-            point = sizes[row["graph_id"]], max(SHORTEST, row["cpu_seconds"]), row["outcome"] == PLANNED
+            point = sizes[row["graph_id"]], max(1e-6, row["cpu_seconds"]), row["outcome"] == PLANNED
             found[row["solver"]].append(point)
     return found
 
@@ -481,8 +439,8 @@ def _look(i: int, points: int = 0) -> dict[str, Any]:
 
     Of the first points of a curve, if their number is given, few have a marker.
     """
-    (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // COLOURS) % COLOURS]
-    few = slice(0, points, 1 + points // FEW) if points else None
+    (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
+    few = slice(0, points, 1 + points // 30) if points else None
     return {"color": colour, "marker": marker, "markersize": 5, "markevery": few, "linestyle": style}
 
 
@@ -514,7 +472,7 @@ def _height(count: int) -> float:
     return max(5, 2 + 1.1 * LEGEND_ROW * count)
 
 
-_short = partial(shortened, limit=NAME)
+_short = partial(shortened, limit=24)
 
 
 def _no_plan(results: SweepResults) -> str:

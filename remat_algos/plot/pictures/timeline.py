@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.axes import axes_or_new, byte_axis, ink, legend_beside, title
+from remat_algos.plot.axes import axes_or_new, byte_axis, ink, legend_beside, patch, title
+from remat_algos.plot.characters import GUTTER, axis, wrapped
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PLUM, SKY, VERMILION, Style
-from remat_algos.plot.pictures.memory import GUTTER, MAX_COLUMNS, NEAR, areas, bars, columns, traces
+from remat_algos.plot.pictures.memory import MAX_COLUMNS, NEAR, areas, bars, columns, roles_legend
 from remat_algos.plot.subject import size_of
-from remat_algos.plot.text import MIN_WIDTH, wrapped, wrapped_all
 from remat_algos.schedule.timeline import ENGINES, Timeline
 from remat_algos.text.units import format_bytes, format_seconds, percent
 
@@ -30,8 +30,8 @@ WORK = (
 )
 """What engines do: compute the first three, the copies out and in one each."""
 
-LANES = (0, -0.46, 1, 0.34)  # left, bottom, width and height below the curve, in its sizes
-SHARES = " ▁▂▃▄▅▆▇█"  # of a column of text, from none to all
+# Of a column of text, from none to all.
+SHARES = " ▁▂▃▄▅▆▇█"
 
 
 @checked_arguments
@@ -72,8 +72,6 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     >>> [label.get_text() for label in ax.child_axes[0].get_yticklabels()]
     ['in 0.0 %', 'out 0.0 %', 'compute 100.0 %']
     """
-    from matplotlib.patches import Patch
-
     played, budget = _played(subject)
     limit = budget if limit is None else limit
     simulation, time = played.simulation, max(1, played.last)
@@ -96,14 +94,12 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     ax.set_xlim(0, time)
     byte_axis(ax.yaxis, top, "live memory")
     title(ax, _sentences(played, limit))
-    lanes = ax.inset_axes(LANES, sharex=ax)
+    # Left, bottom, width and height below the curve, in its sizes.
+    lanes = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
-    styles = _lanes(lanes, played)
-    _time_axis(lanes, played)
     rows.append((None, "engines at work:"))
-    rows += [
-        (Patch(facecolor=s.colour, edgecolor="white" if s.hatch else "none", hatch=s.hatch), s.label) for s in styles
-    ]
+    rows += _lanes(lanes, played)
+    _time_axis(lanes, played)
     legend_beside(ax, rows)
     return ax
 
@@ -142,9 +138,9 @@ def _work(played: Timeline) -> list[tuple[int, Style, Int64, Int64]]:
     return [(lane, style, begin, end) for lane, style, begin, end in spans if (end > begin).any()]
 
 
-def _lanes(ax: Axes, played: Timeline) -> list[Style]:
-    """Draw the spans of each engine; those closer than a column are one. Returns the styles."""
-    styles = []
+def _lanes(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
+    """Draw the spans of each engine; those closer than a column are one."""
+    rows = []
     for lane, style, begin, end in _work(played):
         apart = np.flatnonzero(begin[1:] - end[:-1] > played.last / MAX_COLUMNS) + 1
         begin, end = begin[np.append(0, apart)], end[np.append(apart - 1, -1)]
@@ -157,12 +153,11 @@ def _lanes(ax: Axes, played: Timeline) -> list[Style]:
             linewidth=0,
             label=style.label,
         )
-        styles.append(style)
+        rows.append((patch(style), style.label))
     ax.set_ylim(-0.6, 2.6)
-    busy = [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
-    ax.set_yticks(range(len(ENGINES)), busy[::-1], fontsize=8)
+    ax.set_yticks(range(len(ENGINES)), _busy(played)[::-1], fontsize=8)
     ax.tick_params(axis="y", length=0)
-    return styles
+    return rows
 
 
 def _time_axis(ax: Axes, played: Timeline) -> None:
@@ -177,31 +172,9 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 
 
 @checked_arguments
-def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int = 72, height: int = 12) -> str:
-    """Memory over time in characters, above the share of each column in which each engine works.
+def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
+    r"""Memory over time, each column the highest of its steps, above the share of it in which each engine works.
 
-    Parameters
-    ----------
-    subject : Plan or Timeline
-        A plan with a link.
-    limit : int, optional
-        Bytes of the budget; by default the plan's.
-    width : int
-        Columns, at least 40; each shows the highest of its steps.
-    height : int
-        Rows of bars, at least 4.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If the plan has no link.
-
-    Examples
-    --------
     >>> from remat_algos.cost.links import Link
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.ir.labels import Labels
@@ -211,7 +184,7 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
     >>> edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
     >>> graph = ComputationGraph.from_edges(edges, memory=[4, 2, 2, 1], compute=2, labels=Labels(compute_unit="s"))
     >>> played = timeline(simulate(graph, Schedule([0, 1, 2, 3], loads=[(3, 0)])), Link(2, 4, latency=0))
-    >>> print(timeline_text(played, width=42, height=6))
+    >>> print(*timeline_text(played, width=42, height=6), sep="\n")
     time 9 s, 12.5 % more than one pass;
     compute waits 12.5 % of one pass
     peak 7 B
@@ -234,29 +207,26 @@ def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: 
     on the host, at most 4 B
     """
     played, budget = _played(subject)
-    limit = budget if limit is None else limit
-    width, simulation = max(width, MIN_WIDTH), played.simulation
-    lines = wrapped_all(_sentences(played, limit), width)
-    count = width - GUTTER
+    limit, simulation, count = budget if limit is None else limit, played.simulation, width - GUTTER
     edges = np.linspace(0, played.last, count + 1)
     shown = _highest(played, edges) if len(simulation.schedule) else np.zeros(0, np.int64)
-    lines += bars(simulation, limit, max(height, 4), shown, 1, count)
-    lines.append(f"{'0':>{GUTTER - 2}} └{'─' * count}")
-    last = format_seconds(played.last / played.per_second)
-    lines.append(f"{'time':>{GUTTER - 2}}  0{last:>{count - 1}}")
+    lines = wrapped(_sentences(played, limit), width) + bars(simulation, limit, height, shown, 1, count)
+    lines += axis("time", 0, format_seconds(played.last / played.per_second), count)
     for lane, engine in enumerate(ENGINES):
         spans = [(begin, end) for at, _, begin, end in _work(played) if at == 2 - lane]
         work = np.zeros(count) if not spans or not played.last else sum(_shares(*span, edges) for span in spans)
         level = np.ceil(np.clip(work, 0, 1) * (len(SHARES) - 1) - 1e-6).astype(int)
         lines.append(f"{engine:>{GUTTER - 2}}  {''.join(SHARES[k] for k in level)}".rstrip())
-    busy = [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
-    lines += wrapped(f"at work {', '.join(busy)} of the time, by height in each column", width)
-    legend = [f"{style.character} {style.label}" for style, _ in traces(simulation)]
-    legend += ["─ budget"] if limit is not None else []
+    busy = ", ".join(_busy(played))
+    lines += wrapped([f"at work {busy} of the time, by height in each column"], width)
+    lines += roles_legend(simulation, limit, width)
     host = simulation.host_peak
-    return "\n".join(
-        lines + wrapped("  ".join(legend), width) + ([f"on the host, at most {format_bytes(host)}"] if host else [])
-    )
+    return lines + ([f"on the host, at most {format_bytes(host)}"] if host else [])
+
+
+def _busy(played: Timeline) -> list[str]:
+    """The share of the time in which each engine works."""
+    return [f"{engine} {percent(round(1000 * share), 1000)}" for engine, share in played.busy.items()]
 
 
 def _highest(played: Timeline, edges: NDArray[np.float64]) -> Int64:

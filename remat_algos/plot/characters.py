@@ -1,0 +1,148 @@
+"""Pictures in characters, and the lines that they are made of, which fit a terminal."""
+
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from remat_algos.arguments import checked_arguments
+from remat_algos.ir.arrays import Int64
+from remat_algos.plot.colours import Style
+from remat_algos.text.wording import printable, quoted
+
+MIN_WIDTH = 40
+# Columns left of the rows of a chart.
+GUTTER = 10
+# Pictures whose module has a function NAME_text beside NAME.
+PICTURES = (
+    *("memory", "schedule", "graph", "matrix", "frontier", "bounds", "breakdown", "decomposition", "addresses"),
+    *("timeline", "validation", "profiles", "overheads", "solve_times"),
+)
+
+
+@checked_arguments
+def text(picture: str, subject: Any, *, width: int = 72, **options: Any) -> str:
+    """A picture in characters, for a terminal.
+
+    Parameters
+    ----------
+    picture : str
+        Name of a function of `ra.plot`: memory, schedule, graph, matrix, frontier, bounds, breakdown, decomposition,
+        addresses, timeline, validation, profiles, overheads or solve_times.
+    subject : object
+        What the function draws.
+    width : int
+        Columns, at least 40.
+    **options
+        Options of the function other than `ax`, and `height`: the number of rows or lines, at least 4, of pictures
+        that are as high as one likes; lines for a solver of a frontier, at least 2.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the picture is unknown or has no form in characters.
+
+    Examples
+    --------
+    >>> from remat_algos.ir.graph import ComputationGraph
+    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
+    >>> print(text("graph", chain))
+    3 nodes; 2 reads
+    peak 6 B without rematerialization
+    █ 3 node
+      node    bytes  reads
+    █ A         4 B
+    █ B         2 B  A
+    █ C         1 B  B
+    """
+    import remat_algos.plot as plot
+
+    if picture not in PICTURES:
+        raise ValueError(f"no picture in characters is {quoted(picture)}; use one of {', '.join(PICTURES)}")
+    module = sys.modules[getattr(plot, picture).__module__]
+    lines: list[str] = getattr(module, f"{picture}_text")(subject, width=max(width, MIN_WIDTH), **options)
+    return "\n".join(lines)
+
+
+def fitted(text: str, width: int) -> str:
+    """A name of exactly `width` columns: shortened in the middle, or filled with spaces.
+
+    Examples
+    --------
+    >>> fitted("encoder.attention", 9), fitted("fc", 4)
+    ('enco…tion', 'fc  ')
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    text = printable(text)
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    head = width // 2
+    return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], width - head - 1)[::-1]}"
+
+
+def columns_of(names: Iterable[str], limit: int) -> int:
+    """Columns of the longest name, at most `limit`."""
+    from rich.cells import cell_len
+
+    return min(limit, max((cell_len(name) for name in names), default=0))
+
+
+def wrapped(sentences: Iterable[str], width: int) -> list[str]:
+    """Sentences as lines; each begins a line."""
+    return [line for sentence in sentences for line in textwrap.wrap(printable(sentence), width)]
+
+
+def legend(styles: Iterable[Style], width: int, more: Iterable[str] = ()) -> list[str]:
+    """Characters and what they stand for, as lines."""
+    return wrapped(["  ".join([*(f"{style.character} {style.label}" for style in styles), *more])], width)
+
+
+def stack(canvas: list[list[str]], bands: Iterable[tuple[str, Int64]], top: int, rows: int, wide: int) -> None:
+    """Draw bands of amounts on each other, in columns `wide` each; `top` fills as many rows, the lowest first."""
+    low: Any = None
+    for character, amounts in bands:
+        low = np.zeros_like(amounts) if low is None else low
+        high = low + amounts
+        begins, ends = row_at(low, top, rows), row_at(high, top, rows)
+        for i, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            for row in range(begin, end):
+                canvas[row][i * wide : (i + 1) * wide] = character * wide
+        low = high
+
+
+def row_at(amount: Any, top: int, rows: int) -> Any:
+    """Rows that an amount fills if `top` fills `rows`."""
+    return (2 * amount * rows + top) // (2 * top)
+
+
+def framed(canvas: Sequence[Sequence[str]], marks: Mapping[int, str]) -> list[str]:
+    """Rows from the bottom up, as lines from the top down, with marks on the left."""
+    rows = range(len(canvas))[::-1]
+    return [f"{marks.get(row, ''):>{GUTTER - 2}} │{''.join(canvas[row])}".rstrip() for row in rows]
+
+
+def axis(what: str, first: object, last: object, used: int, zero: str = "0") -> list[str]:
+    """The lower edge of a chart of `used` columns, and its ends."""
+    begin, end = str(first), str(last)
+    fits = used > len(begin) + len(end)
+    ends = f"{what:>{GUTTER - 2}}  {begin}{end:>{used - len(begin)}}" if fits else " " * GUTTER + begin
+    return [f"{zero:>{GUTTER - 2}} └{'─' * used}", ends]
+
+
+def bins(count: int, max_bins: int) -> Int64:
+    """int64[k + 1]: ends of at most `max_bins` even ranges of 0 to count; one per number if there is room.
+
+    Examples
+    --------
+    >>> bins(3, 10).tolist(), bins(10, 4).tolist()
+    ([0, 1, 2, 3], [0, 2, 5, 7, 10])
+    """
+    k = max(1, min(count, max_bins))
+    return np.arange(k + 1) * count // k
