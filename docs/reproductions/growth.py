@@ -10,7 +10,7 @@ import numpy as np
 
 from docs.reproductions.case import Case
 from docs.reproductions.page import Figure, Table
-from remat_algos.plot.axes import axes_or_new, ink, legend_beside
+from remat_algos.plot.axes import ink, legend_beside, of_size
 from remat_algos.plot.colours import CURVES, GREY
 from remat_algos.text.units import format_bytes
 
@@ -65,7 +65,7 @@ def plot_growth(
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-    ax = axes_or_new(None, 10, 5)
+    ax = of_size(None, 10, 5)
     rows, fitted = [], [i for i, size in enumerate(sizes) if size >= since]
     for (name, amounts), (colour, marker, style) in zip(curves.items(), CURVES, strict=False):
         (line,) = ax.loglog(sizes, amounts, color=colour, marker=marker, markersize=5, linestyle=style, linewidth=1.8)

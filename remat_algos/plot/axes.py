@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind
+from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, VERMILION, WHITE, Style
 from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-
-    from remat_algos.plot.colours import Style
 
 # Inches of a point, and of a row of a legend.
 POINT, LEGEND_ROW = 1 / 72, 0.19
+# Points of letters in boxes and bars.
+FONT = 8
 # Width of a letter in font sizes: slightly above the average of DejaVu Sans.
 LETTER = 0.62
 
 
-def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
+def of_size(ax: Axes | None, width: float, height: float) -> Axes:
     """`ax`, or the axes of a new figure of this size in inches, without opening a window."""
     if ax is not None:
         return checked_axes(ax)
@@ -95,15 +97,77 @@ def byte_axis(axis: Axis, top: int, what: str) -> None:
     axis.set_label_text(f"{what} ({name})")
 
 
+def boxed(
+    ax: Axes, place: Sequence[float], text: str, fill: str, edge: str = GREY, width: float = 0.8, pad: float = 0.35
+) -> None:
+    """Write a text in a box, white on dark colours."""
+    box = {"boxstyle": f"round,pad={pad}", "facecolor": fill, "edgecolor": edge, "linewidth": width}
+    letters = WHITE if fill in (BLUE, VERMILION) else BLACK
+    x, y = place
+    ax.text(x, y, text, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
+
+
+def written(ax: Axes, places: Iterable[Any], amounts: Iterable[Any], texts: Iterable[str]) -> None:
+    """Write in the middle of bars that are high enough: texts at (x, y) for bars with these heights."""
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
+    per_amount = inches(ax)[1] / ax.get_ylim()[1]
+    for (x, y), amount, text in zip(places, amounts, texts, strict=True):
+        if amount * per_amount > 1.8 * FONT * POINT:
+            ax.text(x, y, text, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
+
+
+def above(ax: Axes, places: Iterable[Any], heights: Iterable[Any], texts: Iterable[str]) -> None:
+    """Write above bars."""
+    for x, y, text in zip(places, heights, texts, strict=True):
+        ax.text(x, y, text, ha="center", va="bottom", fontsize=FONT, color=ink())
+
+
+def bars(
+    ax: Axes,
+    places: Any,
+    bands: Iterable[tuple[Style, Any]],
+    wide: float,
+    texts: Callable[[Any], Sequence[str]] | None,
+) -> list[tuple[Any, str]]:
+    """Draw a stack at each place, with the texts of its amounts where there is room."""
+    bottom, rows = 0, []
+    for style, amounts in bands:
+        edge = GREY if style.hatch and style.colour in (PALE, WHITE) else ink() if style.colour == WHITE else "white"
+        options: dict[str, Any] = {"hatch": style.hatch, "edgecolor": edge, "linewidth": 0.6}
+        drawn = ax.bar(places, amounts, wide, bottom, color=style.colour, label=style.label, **options)
+        rows.append((drawn, style.label))
+        if texts is not None:
+            written(ax, zip(places, bottom + amounts / 2, strict=True), amounts, texts(amounts))
+        bottom = bottom + amounts
+    return rows
+
+
+def fits(ax: Axes | None, wide: float, high: float) -> bool:
+    """True if a picture with names in boxes, of this size in inches, has room on axes, or is at most 14 inches."""
+    room = (14.0, 14.0) if ax is None else inches(ax)
+    return wide <= room[0] and high <= room[1]
+
+
+def size_of_dots(sides: Iterable[float], each: float, least: tuple[float, float], beside: float) -> tuple[float, float]:
+    """Width and height of a picture of dots that lies on its long side."""
+    short, long = sorted(sides)
+    return min(12, max(least[0], each * long)) + beside, min(9, max(least[1], 0.3 * short) + 0.6)
+
+
+def dot(fill: str, edge: str = GREY, marker: str = "o", **options: Any) -> Line2D:
+    """The sample of a node in a legend."""
+    from matplotlib.lines import Line2D
+
+    style: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 8}
+    return Line2D([], [], markerfacecolor=fill, markeredgecolor=edge, **style | options)
+
+
 def patch(style: Style, edge: str = "") -> Patch:
     """The sample of an area in a legend."""
     from matplotlib.patches import Patch
 
-    return Patch(
-        facecolor=style.colour,
-        edgecolor=edge or ("white" if style.hatch else "none"),
-        hatch="" if edge else style.hatch,
-    )
+    hatch = "" if edge else style.hatch
+    return Patch(facecolor=style.colour, edgecolor=edge or ("white" if hatch else "none"), hatch=hatch)
 
 
 def legend_beside(ax: Axes, rows: Sequence[tuple[Any, str]]) -> None:

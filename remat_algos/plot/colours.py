@@ -11,19 +11,7 @@ VERMILION, PURPLE, YELLOW, BLACK, GREY, DARK, PALE, MINT, PLUM, WHITE = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Label, colour, hatch and marker of a category.
-
-    Parameters
-    ----------
-    label : str
-    colour : str
-    character : str
-        Character in plain text.
-    hatch : str
-        Hatch of areas.
-    marker : str
-        Marker of nodes.
-    """
+    """Label and colour of a category, its character in text, hatch of areas and marker of nodes."""
 
     label: str
     colour: str
@@ -63,6 +51,30 @@ NODES = {
     "idle": Style("never runs", GREY, "·", marker="x"),
 }
 """Kinds of nodes of a graph, without a schedule or in one."""
+
+TYPES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
+"""Colours of types of layers, the largest first."""
+
+STRUCTURES = (
+    Style("feature maps", PALE, "█"),
+    Style("other values", PALE, "▓", hatch=".."),
+    Style("gradients", MINT, "░"),
+    Style("weights", GREY, "▒"),
+    Style("workspace", WHITE, "·", hatch="////"),
+    Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
+)
+"""Data structures, from the bottom of a stack to its top."""
+
+LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
+"""Colours of the levels of separators; the last is that of all deeper ones, too."""
+
+TERMS = (
+    Style("(i) kept before the block", BLUE, "█"),
+    Style("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
+    Style("(iii) gradients of what reads it", MINT, "░"),
+    Style("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
+)
+"""Terms of formula (2), from the bottom of a bar to its top."""
 
 CURVES = tuple(
     zip(

@@ -151,6 +151,7 @@ OWN = {
     ("from_arrays", "read_indptr"): lambda: [0, 0, 1],
     ("node_id", "name"): lambda: "v0",
     ("pack_arenas", "capacities"): lambda: [2**40],
+    ("plot_text", "picture"): lambda: "memory",
     ("plot_save", "path"): lambda: folder() / "picture.svg",
     ("plot_save", "picture"): lambda: ra.plot.memory(worlds()[0].plan),
     ("read_buffers", "path"): lambda: folder() / "buffers.csv",

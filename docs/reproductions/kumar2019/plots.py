@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from remat_algos.plot.axes import axes_or_new, byte_axis, legend_beside
+from remat_algos.plot.axes import byte_axis, legend_beside, of_size
 from remat_algos.plot.colours import CURVES, GREY
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def plot_trade(curves: Mapping[str, Curve]) -> Axes:
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    ax = axes_or_new(None, 10, 5)
+    ax = of_size(None, 10, 5)
     lines = _drawn(ax, curves)
     ax.set_xscale("log")
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8)))

@@ -11,7 +11,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.arenas import SplitAllocation
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, patch, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import GUTTER, axis, bins, framed, legend, wrapped
 from remat_algos.plot.colours import BLUE, ROLES, VERMILION, Style
 from remat_algos.plot.pictures.memory import MAX_WIDE
@@ -65,7 +65,7 @@ def addresses(
     """
     from matplotlib.collections import PolyCollection
 
-    ax = axes_or_new(ax, 10, 4.8)
+    ax = axes.of_size(ax, 10, 4.8)
     allocation, split = _one_above_another(allocation)
     buffers = allocation.buffers
     first, last = _span(allocation)
@@ -84,11 +84,11 @@ def addresses(
             label=style.label,
         )
         ax.add_collection(areas, autolim=False)
-        rows.append((patch(style if outlined else replace(style, hatch="")), style.label))
-    byte_axis(ax.yaxis, max(1, allocation.size), "address" if split is None else "arenas on top of each other")
+        rows.append((axes.patch(style if outlined else replace(style, hatch="")), style.label))
+    axes.byte_axis(ax.yaxis, max(1, allocation.size), "address" if split is None else "arenas on top of each other")
     _step_axis(ax)
-    title(ax, _sentences(allocation, split))
-    legend_beside(ax, rows)
+    axes.title(ax, _sentences(allocation, split))
+    axes.legend_beside(ax, rows)
     _name(ax, allocation, simulation)
     return ax
 
@@ -129,7 +129,7 @@ def _corners(allocation: Allocation) -> np.ndarray:
 def _lines(ax: Axes, allocation: Allocation) -> list[tuple[Any, str]]:
     """Draw lines at the size of the arena and at the bytes of the worst step."""
     size, max_live = allocation.size, allocation.buffers.max_live
-    arena = ax.axhline(size, color=ink(), linewidth=1.2, label="arena")
+    arena = ax.axhline(size, color=axes.ink(), linewidth=1.2, label="arena")
     rows = [(arena, f"arena {format_bytes(size)}")]
     if max_live != size:
         line = ax.axhline(max_live, color=VERMILION, linewidth=1.4, linestyle="--", label="max live", zorder=3)
@@ -142,7 +142,7 @@ def _tops(ax: Axes, split: SplitAllocation) -> list[tuple[Any, str]]:
     rows = []
     for i, (start, size) in enumerate(zip(_starts(split).tolist(), split.sizes, strict=True)):
         if size:
-            line = ax.axhline(start + size, color=ink(), linewidth=1.2, label=f"arena {i}")
+            line = ax.axhline(start + size, color=axes.ink(), linewidth=1.2, label=f"arena {i}")
             rows.append((line, f"arena {i}, {format_bytes(size)}"))
     return rows
 
@@ -152,13 +152,13 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
     buffers = allocation.buffers
     if len(buffers) > MAX_NAMED or (simulation is None and not buffers.names):
         return
-    width, height = inches(ax)
+    width, height = axes.inches(ax)
     first, last = ax.get_xlim()
     across, upwards = width / (last - first), height / ax.get_ylim()[1]
     end = buffers.release_step
-    for i in np.flatnonzero(buffers.size * upwards > 1.4 * NAME_SIZE * POINT).tolist():
-        room = int((end[i] - buffers.begin[i]) * across / (LETTER * NAME_SIZE * POINT)) - 1
-        name = label(_name_of(allocation, i, simulation), 24)
+    for i in np.flatnonzero(buffers.size * upwards > 1.4 * NAME_SIZE * axes.POINT).tolist():
+        room = int((end[i] - buffers.begin[i]) * across / (axes.LETTER * NAME_SIZE * axes.POINT)) - 1
+        name = axes.label(_name_of(allocation, i, simulation), 24)
         if name and len(name) <= room:
             middle = (buffers.begin[i] + end[i] - 1) / 2, allocation.offset[i] + buffers.size[i] / 2
             box = {"facecolor": "white", "edgecolor": "none", "boxstyle": "round,pad=0.1", "alpha": 0.85}

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, label, legend_beside, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted
-from remat_algos.plot.colours import (
-    BLUE,
-    GREEN,
-    GREY,
-    MINT,
-    ORANGE,
-    PALE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    WHITE,
-    YELLOW,
-    Style,
-)
+from remat_algos.plot.colours import STRUCTURES as STRUCTURES_DRAWN
+from remat_algos.plot.colours import TYPES, WHITE, Style
 from remat_algos.plot.subject import Subject
+from remat_algos.questions.breakdown import PARTS, STRUCTURES, Breakdown
+from remat_algos.questions.breakdown import breakdown as breakdown_of
 from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TYPE_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VERMILION)
-"""Colours of types of layers, the largest first; small types share one."""
-
-STRUCTURE_STYLES = (
-    Style("feature maps", PALE, "█"),
-    Style("other values", PALE, "▓", hatch=".."),
-    Style("gradients", MINT, "░"),
-    Style("weights", GREY, "▒"),
-    Style("workspace", WHITE, "·", hatch="////"),
-    Style("inputs", YELLOW, "-", hatch="\\\\\\\\"),
-)
-
-SMALL = "small {}s"  # the others together: layers, or operations
-THINNEST = 150  # stripes that fill a bar
-WIDE, APART = 0.8, 0.7  # width of a bar relative to its room 1, and room between groups
-FONT = 8
-LETTERS = 7  # of a share, or of a number of bytes
-
+Bands = list[tuple[Style, Any]]
 Subjects = Breakdown | Subject | Mapping[str, Breakdown | Subject]
 
 
@@ -92,8 +66,8 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
     if of not in ("memory", "compute"):
         raise ValueError(f"a breakdown is of memory or compute, not of {quoted(of)}")
     breakdowns = _named(subjects)
-    ax = axes_or_new(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
-    legend_beside(ax, _memory(ax, breakdowns) if of == "memory" else _compute(ax, breakdowns))
+    ax = axes.of_size(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
+    axes.legend_beside(ax, _memory(ax, breakdowns) if of == "memory" else _compute(ax, breakdowns))
     return ax
 
 
@@ -104,112 +78,78 @@ def _named(subjects: Subjects) -> dict[str, Breakdown]:
     return {name: s if isinstance(s, Breakdown) else breakdown_of(s) for name, s in by_name.items()}
 
 
-def _types(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> dict[str, str]:
-    """The colour of each type of layer that is large enough to be drawn alone, the largest first."""
+def _large(breakdowns: Mapping[str, Breakdown], amounts: Sequence[Mapping[str, int]]) -> list[str]:
+    """The types of layers that are drawn alone, the largest first: stripes thicker than of 150 that fill a bar."""
     largest = {name: max(a.get(name, 0) for a in amounts) for b in breakdowns.values() for name in b.types}
-    smallest = max(sum(a.values()) for a in amounts) / THINNEST
-    alone = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]
-    return dict(zip(alone, TYPE_COLOURS, strict=False))
+    smallest = max(sum(a.values()) for a in amounts) / 150
+    large = [name for name in sorted(largest, key=lambda name: (-largest[name], name)) if largest[name] > smallest]
+    return large[: len(TYPES)]
 
 
-def _stack(amounts: Mapping[str, int], colours: Mapping[str, str], small: str) -> dict[str, int]:
-    """Amounts of the types drawn alone, and of all the small ones."""
-    stack = {name: amounts.get(name, 0) for name in colours}
-    rest = sum(amount for name, amount in amounts.items() if name not in colours)
-    return {**stack, small: rest}
+def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) -> Bands:
+    """A band for each of the large types, and one for all others."""
+    bands = [
+        (Style(name, colour, "█"), np.array([a.get(name, 0) for a in amounts]))
+        for name, colour in zip(large, TYPES, strict=False)
+    ]
+    rest = [sum(amount for name, amount in a.items() if name not in large) for a in amounts]
+    return [*bands, (Style(f"small {by}s", WHITE, "·"), np.array(rest))]
 
 
 def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
-    names, places = list(breakdowns), np.arange(len(breakdowns)) * (2 + APART)
-    bytes_of = [b.layers for b in breakdowns.values()]
-    colours = _types(breakdowns, bytes_of)
-    top = max(1, *(b.footprint for b in breakdowns.values()))
+    every, by = list(breakdowns.values()), _by(breakdowns)
+    # Two bars for each, and room between the pairs.
+    places = np.arange(len(every)) * 2.7
+    wholes = np.array([b.footprint for b in every])
+    top = max(1, *wholes.tolist())
     ax.set_ylim(0, 1.12 * top)
     ax.set_xlim(-0.6, float(places[-1]) + 1.6)
-    wholes = np.array([b.footprint for b in breakdowns.values()])
-    small = SMALL.format(_kind(breakdowns))
-    stacks = [_stack(a, colours, small) for a in bytes_of]
-    kind = f"by {_kind(breakdowns)}"
-    rows: list[tuple[Any, str]] = [(None, f"{kind}:")]
-    styles = {**{name: Style(name, colour, "█") for name, colour in colours.items()}, small: Style(small, WHITE, "·")}
-    heights = {name: np.array([stack[name] for stack in stacks]) for name in styles}
-    rows += _bars(ax, places, heights, styles, wholes)
+    layers = [b.layers for b in every]
+    structures = [(style, np.array([b.structures[style.label] for b in every])) for style in STRUCTURES_DRAWN]
+    rows: list[tuple[Any, str]] = [(None, f"by {by}:")]
+    rows += _bars(ax, places, _bands(layers, _large(breakdowns, layers), by), wholes)
     rows.append((None, "by data structure:"))
-    heights = {
-        style.label: np.array([b.structures[style.label] for b in breakdowns.values()]) for style in STRUCTURE_STYLES
-    }
-    rows += _bars(ax, places + 1, heights, {style.label: style for style in STRUCTURE_STYLES}, wholes)
-    for place, whole in zip(places, wholes.tolist(), strict=True):
-        text = format_bytes(whole)
-        ax.text(place + 0.5, whole + 0.015 * top, text, ha="center", va="bottom", fontsize=FONT, color=ink())
-    byte_axis(ax.yaxis, top, "memory at the peak, with residents")
-    if len(breakdowns) == 1:
-        ax.set_xticks([0, 1], [kind, "by data structure"])
+    rows += _bars(ax, places + 1, structures, wholes)
+    axes.above(ax, places + 0.5, wholes + 0.015 * top, map(format_bytes, wholes.tolist()))
+    axes.byte_axis(ax.yaxis, top, "memory at the peak, with residents")
+    if len(every) == 1:
+        ax.set_xticks([0, 1], [f"by {by}", "by data structure"])
     else:
-        ax.set_xticks(places + 0.5, [label(name) for name in names])
-    title(ax, list(_sentences(breakdowns)))
+        ax.set_xticks(places + 0.5, [axes.label(name) for name in breakdowns])
+    axes.title(ax, list(_sentences(breakdowns)))
     return rows
 
 
 def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
-    names, places = list(breakdowns), np.arange(len(breakdowns)) * 1.0
-    cost = [b.layer_compute for b in breakdowns.values()]
-    again = [dict(zip(b.types, b.compute[:, PARTS.index("again")].tolist(), strict=True)) for b in breakdowns.values()]
-    colours = _types(breakdowns, cost)
-    first = next(iter(breakdowns.values())).compute
-    base = max(1, int(first.sum() - first[:, PARTS.index("again")].sum()))
+    every, by, places = list(breakdowns.values()), _by(breakdowns), np.arange(len(breakdowns)) * 1.0
+    column = PARTS.index("again")
+    cost = [b.layer_compute for b in every]
+    again = [dict(zip(b.types, b.compute[:, column].tolist(), strict=True)) for b in every]
+    base = max(1, int(every[0].compute.sum() - every[0].compute[:, column].sum()))
     wholes = np.array([100 * sum(c.values()) / base for c in cost])
     ax.set_ylim(0, 1.12 * max(1, wholes.max()))
-    ax.set_xlim(-0.6, len(breakdowns) - 0.4)
-    styles, heights, small = {}, {}, SMALL.format(_kind(breakdowns))
-    for name in (*colours, small):
-        colour = colours.get(name, WHITE)
-        more = np.array([100 * _stack(a, colours, small)[name] / base for a in again])
-        whole = np.array([100 * _stack(c, colours, small)[name] / base for c in cost])
-        styles[name], heights[name] = Style(name, colour, "█"), whole - more
-        styles[f"{name}, again"], heights[f"{name}, again"] = Style(f"{name}, again", colour, "▒", hatch="////"), more
-    rows = _bars(ax, places, heights, styles, np.where(wholes > 0, wholes, 1))
-    for place, amount in zip(places, wholes.tolist(), strict=True):
-        ax.text(place, amount + 1, f"{amount:.1f} %", ha="center", va="bottom", fontsize=FONT, color=ink())
+    ax.set_xlim(-0.6, len(every) - 0.4)
+    large, bands = _large(breakdowns, cost), Bands()
+    for (style, whole), (_, more) in zip(_bands(cost, large, by), _bands(again, large, by), strict=True):
+        bands.append((style, 100 * (whole - more) / base))
+        bands.append((replace(style, label=f"{style.label}, again", hatch="////"), 100 * more / base))
+    rows = _bars(ax, places, bands, np.where(wholes > 0, wholes, 1))
+    axes.above(ax, places, wholes + 1, (f"{amount:.1f} %" for amount in wholes.tolist()))
     ax.set_ylabel("compute (% of one pass)")
-    ax.set_xticks(places, [label(name) for name in names])
-    title(ax, [f"compute by {_kind(breakdowns)}"])
+    ax.set_xticks(places, [axes.label(name) for name in breakdowns])
+    axes.title(ax, [f"compute by {by}"])
     return rows
 
 
-def _bars(
-    ax: Axes, places: Any, heights: Mapping[str, Any], styles: Mapping[str, Style], wholes: Any
-) -> list[tuple[Any, str]]:
-    """Draw one stack per place, from the bottom in the order of the styles, with shares if there is room."""
-    bottom, rows = np.zeros(len(places), heights[next(iter(heights))].dtype), []
-    for name, style in styles.items():
-        height = heights[name]
-        if not height.any():
-            continue
-        edge = ink() if style.colour == WHITE else "white"
-        options: dict[str, Any] = {"hatch": style.hatch, "edgecolor": edge, "linewidth": 0.6}
-        if style.hatch and style.colour in (PALE, WHITE):
-            options["edgecolor"] = GREY
-        bars = ax.bar(places, height, WIDE, bottom, color=style.colour, label=style.label, **options)
-        rows.append((bars, style.label))
-        _shares(ax, places, bottom, height, wholes)
-        bottom = bottom + height
-    return rows
-
-
-def _shares(ax: Axes, places: Any, bottom: Any, height: Any, wholes: Any) -> None:
-    wide, high = inches(ax)
+def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, str]]:
+    """Draw one stack per place, with shares of the wholes if there is room."""
     left, right = ax.get_xlim()
-    if wide * WIDE / (right - left) < LETTERS * LETTER * FONT * POINT:
-        return
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
-    for x, low, amount, whole in zip(places, bottom, height, wholes, strict=True):
-        if amount / ax.get_ylim()[1] * high > 1.8 * FONT * POINT:
-            share = percent(amount, whole)
-            ax.text(x, low + amount / 2, share, ha="center", va="center", fontsize=FONT, color="black", bbox=paper)
+    room = axes.inches(ax)[0] * 0.8 / (right - left) >= 7 * axes.LETTER * axes.FONT * axes.POINT
+    shares = (lambda height: list(map(percent, height, wholes))) if room else None
+    return axes.bars(ax, places, [band for band in bands if band[1].any()], 0.8, shares)
 
 
-def _kind(breakdowns: Mapping[str, Breakdown]) -> str:
+def _by(breakdowns: Mapping[str, Breakdown]) -> str:
     """Kind of the types: layers, or operations."""
     return next(iter(breakdowns.values())).by
 
@@ -219,7 +159,7 @@ def _sentences(breakdowns: Mapping[str, Breakdown]) -> Iterator[str]:
         (one,) = breakdowns.values()
         yield _sentence(one)
         return
-    yield f"memory at the peak: left by {_kind(breakdowns)}, right by data structure"
+    yield f"memory at the peak: left by {_by(breakdowns)}, right by data structure"
     (first, base), *others = breakdowns.items()
     ratios = [f"{name} {base.footprint / b.footprint:.2f}" for name, b in others if b.footprint]
     if ratios:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, label, legend_beside, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, wrapped
-from remat_algos.plot.colours import BLACK, BLUE, GREY, MINT, ORANGE, PALE, PURPLE, SKY, VERMILION, WHITE, YELLOW
+from remat_algos.plot.colours import GREY, LEVELS, PALE
 from remat_algos.structure.separators import SeparatorTree
 from remat_algos.structure.tree_decomposition import TreeDecomposition
 from remat_algos.structure.undirected import UndirectedGraph
@@ -27,14 +27,11 @@ Float64 = NDArray[np.float64]
 Graph = ComputationGraph | UndirectedGraph
 Ends = list[tuple[float, float]]
 
-FONT = 8
 # Letters of a line, at least.
 LINE_OF = 20
 # Inches: in boxes, of a line, of the title.
 PAD, LINE, TITLE = 0.07, 0.135, 3.6
 MAX_DRAWN = 200
-LEVELS = (BLUE, ORANGE, MINT, PURPLE, YELLOW, SKY, VERMILION, WHITE)
-"""Colours of the levels of separators; the last is that of all deeper ones, too."""
 
 
 @checked_arguments
@@ -90,18 +87,19 @@ def decomposition(
     boxes = np.array([_box(text) for text in texts]).reshape(-1, 2)
     points = _places(tree, boxes)
     wide, high = np.ptp(_corners(points, boxes), axis=0)
-    room = (14.0, 14.0) if ax is None else inches(ax)
-    named = wide <= room[0] and high <= room[1]
+    named = axes.fits(ax, wide, high)
     beside = 2.2 if separators is not None else 0
-    ax = axes_or_new(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else _size_of_dots(tree, beside)))
+    rows = np.bincount(tree.depth, minlength=1)
+    dots = axes.size_of_dots((int(rows.max()), rows.size), 0.14, (TITLE, 2), beside)
+    ax = axes.of_size(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else dots))
     if named:
         _boxes(ax, tree, points, boxes, texts)
     else:
         _dots(ax, tree, np.diff(decomposition.bag_indptr))
     ax.axis("off")
-    title(ax, _sentences(decomposition, graph, separators))
+    axes.title(ax, _sentences(decomposition, graph, separators))
     if separators is not None:
-        legend_beside(ax, _legend(tree, named))
+        axes.legend_beside(ax, _legend(tree, named))
     return ax
 
 
@@ -110,7 +108,7 @@ def decomposition(
 
 def _lines_of(words: list[str]) -> str:
     """The vertices of a bag, in lines that make its box about twice as wide as high."""
-    drawn = [label(word, 16) for word in words]
+    drawn = [axes.label(word, 16) for word in words]
     room = max(LINE_OF, round(2.2 * math.sqrt(sum(map(len, drawn)) + len(drawn))))
     lines = drawn[:1]
     for word in drawn[1:]:
@@ -124,7 +122,7 @@ def _lines_of(words: list[str]) -> str:
 def _box(text: str) -> tuple[float, float]:
     """Width and height in inches."""
     lines = text.split("\n")
-    return max(3, *map(len, lines)) * LETTER * FONT * POINT + 2 * PAD, len(lines) * LINE + 2 * PAD
+    return max(3, *map(len, lines)) * axes.LETTER * axes.FONT * axes.POINT + 2 * PAD, len(lines) * LINE + 2 * PAD
 
 
 def _places(tree: BagTree, boxes: Float64) -> Float64:
@@ -145,12 +143,6 @@ def _corners(points: Float64, boxes: Float64) -> Float64:
     if not points.size:
         return np.zeros((2, 2))
     return np.stack([(points - boxes / 2).min(axis=0), (points + boxes / 2).max(axis=0)])
-
-
-def _size_of_dots(tree: BagTree, beside: float) -> tuple[float, float]:
-    rows = np.bincount(tree.depth)
-    short, long = sorted((int(rows.max()), rows.size))
-    return min(12, max(TITLE, 0.14 * long)) + beside, min(9, max(2, 0.3 * short) + 0.6)
 
 
 # ---------------------------------------------------------------- the picture
@@ -179,11 +171,7 @@ def _boxes(ax: Axes, tree: BagTree, points: Float64, boxes: Float64, texts: list
     """Draw bags as boxes, in inches, the root at the top."""
     _edges(ax, tree, points, _row_heights(tree, boxes) / 2)
     for bag in tree.order:
-        fill = _colour(tree, bag)
-        box = {"boxstyle": f"round,pad={PAD / (FONT * POINT)}", "facecolor": fill, "edgecolor": GREY, "linewidth": 0.8}
-        letters = WHITE if fill in (BLUE, VERMILION) else BLACK
-        x, y = points[bag].tolist()
-        ax.text(x, y, texts[bag], ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
+        axes.boxed(ax, points[bag].tolist(), texts[bag], _colour(tree, bag), pad=PAD / (axes.FONT * axes.POINT))
     (left, top), (right, bottom) = _corners(points, boxes).tolist()
     margin = max(0.05, (TITLE - right + left) / 2)
     ax.set_xlim(left - margin, right + margin)
@@ -216,14 +204,11 @@ def _sentences(decomposition: TreeDecomposition, graph: Graph | None, separators
 
 
 def _legend(tree: BagTree, named: bool) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
     rows: list[tuple[Any, str]] = []
     deepest, last = max(tree.level, default=0), len(LEVELS)
     for level in range(1, min(deepest, last) + 1):
         count = tree.level.count(level) if level < last else sum(one >= last for one in tree.level)
-        handle = Line2D([], [], linestyle="none", marker="s" if named else "o", markersize=8)
-        handle.set(markerfacecolor=LEVELS[level - 1], markeredgecolor=GREY)
+        handle = axes.dot(LEVELS[level - 1], marker="s" if named else "o")
         rows.append((handle, f"level {level}{' and deeper' if level == last < deepest else ''} ({count:,})"))
     return [*rows, (None, "in brackets: in an upper level")] if named and deepest > 1 else rows
 
@@ -279,17 +264,8 @@ def _branches(tree: BagTree) -> list[str]:
 class BagTree:
     """A tree of bags, rooted at one of them.
 
-    Parameters
-    ----------
-    order : list of int
-        All bags, parents before their children, each branch to its end.
-    children : list of lists of int
-    depth : list of int
-        Number of bags above each.
-    words : list of lists of str
-        The vertices of each bag; in brackets those owned by an upper separator.
-    level : list of int
-        Level of each bag as a separator, 1 for the top one; 0 without separators.
+    `order` has parents before their children, each branch to its end; `depth` is the number of bags above each. In the
+    words of a bag, vertices owned by an upper separator are in brackets. The top separator has level 1.
     """
 
     order: list[int]
@@ -386,18 +362,8 @@ def _rooted(decomposition: TreeDecomposition, root: int) -> tuple[list[int], lis
 
 
 def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
-    """Horizontal positions: subtrees as close as their boxes allow, bags over the middle of their children.
+    """Horizontal positions: subtrees as close as half widths and gap allow, bags over the middle of their children.
 
-    Parameters
-    ----------
-    tree : BagTree
-    half : sequence of float
-        Half the width of each box.
-    gap : float
-        Gap between two boxes of a row.
-
-    Examples
-    --------
     >>> star = TreeDecomposition.from_bags([[0], [0, 1], [0, 2], [0, 3]], [(0, 1), (0, 2), (0, 3)])
     >>> tidy(bag_tree(star), [1, 1, 1, 1], 0.5)
     [0.0, -2.5, 0.0, 2.5]

@@ -11,18 +11,7 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.curve import BoundCurve
 from remat_algos.bounds.memory import least_peak_bound
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.axes import (
-    LEGEND_ROW,
-    LETTER,
-    POINT,
-    axes_or_new,
-    byte_axis,
-    inches,
-    ink,
-    label,
-    legend_beside,
-    title,
-)
+from remat_algos.plot import axes
 from remat_algos.plot.characters import fitted, row_at, wrapped
 from remat_algos.plot.colours import BLUE, DARK, GREY, PALE
 from remat_algos.questions.frontier import Frontier
@@ -70,7 +59,7 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     >>> plot.frontier(frontier(chain)).get_ylabel()
     'overhead (% of one pass)'
     """
-    ax = axes_or_new(ax, 10, max(5, 2 + 1.1 * LEGEND_ROW * len(frontier.curves)))
+    ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * axes.LEGEND_ROW * len(frontier.curves)))
     right = _right(frontier)
     for solver, curve in frontier.curves.items():
         if curve:
@@ -79,9 +68,9 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right, few) + _bounds(ax, frontier, few) + _ends(ax, frontier)
     _scales(ax, frontier, right)
-    title(ax, _sentences(frontier))
+    axes.title(ax, _sentences(frontier))
     unnamed = _names(ax, frontier)
-    legend_beside(ax, rows + [(None, f"{counted(unnamed, 'solver')} without room for a name")] * bool(unnamed))
+    axes.legend_beside(ax, rows + [(None, f"{counted(unnamed, 'solver')} without room for a name")] * bool(unnamed))
     return ax
 
 
@@ -117,8 +106,8 @@ def _names(ax: Axes, frontier: Frontier) -> int:
     from matplotlib.patheffects import withStroke
 
     best = {id(plan) for plan in frontier.plans}  # the same objects as in the curves
-    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
-    rows, taken = int(tall / LEGEND_ROW), list[tuple[int, float, float]]()
+    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
+    rows, taken = int(tall / axes.LEGEND_ROW), list[tuple[int, float, float]]()
     across, up = wide / (right - left), rows / (high - low)  # inches of a byte and rows of a percent
     stairs = [
         (across * (np.asarray(x) - left), up * (np.asarray(y) - low))
@@ -127,9 +116,9 @@ def _names(ax: Axes, frontier: Frontier) -> int:
     curves = [(name, curve) for name, curve in frontier.curves.items() if curve]
     for solver, curve in sorted(curves, key=lambda one: one[1][0].overhead_in_time):
         shared = sum(id(plan) in best for plan in curve)
-        text = f"{label(solver)} ({shared})" if shared else label(solver)
+        text = f"{axes.label(solver)} ({shared})" if shared else axes.label(solver)
         x, y = curve[0].peak_memory, 100 * curve[0].overhead_in_time / max(1, frontier.bound_compute)
-        width = LETTER * SIZE * POINT * len(text)
+        width = axes.LETTER * SIZE * axes.POINT * len(text)
         begin = min(across * (x - left) + 0.1, wide - width - GAP)
         wanted = int(up * (y - low)) + 1
         clear = [
@@ -169,7 +158,7 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
     overhead = [100 * max(0, compute - frontier.bound_compute) / one_pass for compute in proven]
     style: dict[str, Any] = {"marker": "_", "markersize": 10, "markeredgewidth": 1.6, "linestyle": "none"}
     peaks = [plan.peak_memory for plan in plans]
-    (line,) = ax.plot(peaks, overhead, color=ink(), markevery=few, zorder=3, label="lower bound", **style)
+    (line,) = ax.plot(peaks, overhead, color=axes.ink(), markevery=few, zorder=3, label="lower bound", **style)
     optimal = sum(plan.gap == 0 and plan.bound is not None and plan.bound.proven for plan in plans)
     return [
         (line, "lower bound for the peak of a plan"),
@@ -193,7 +182,7 @@ def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
         frontier.base,
         0,
         "o",
-        color=ink(),
+        color=axes.ink(),
         markersize=11,
         fillstyle="none",
         clip_on=False,
@@ -211,8 +200,8 @@ def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     margin = 0.06 * (right - least or right or 1)
     ax.set_xlim(max(0, least - margin), right + margin)
     limit = max([1.0, *(100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans)])
-    ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, inches(ax)[1] - ABOVE)))
-    byte_axis(ax.xaxis, right, "peak memory")
+    ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, axes.inches(ax)[1] - ABOVE)))
+    axes.byte_axis(ax.xaxis, right, "peak memory")
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
     base = max(1, frontier.base)
@@ -306,7 +295,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     >>> plot.bounds(bound_curve(chain, [9, 7, 5], Clock(), effort="fast")).get_ylabel()
     'overhead (% of one pass)'
     """
-    ax = axes_or_new(ax, 8, 4.5)
+    ax = axes.of_size(ax, 8, 4.5)
     floor, base = least_peak_bound(curve.graph)[0], baseline_peak(curve.graph)
     fitting = [point for point, bound in zip(_points(curve), curve.bounds, strict=True) if not bound.infeasible]
     right = max([base, floor, *(limit for limit, _ in fitting)])
@@ -319,10 +308,10 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     margin = 0.06 * (right - floor or right or 1)
     ax.set_xlim(max(0, floor - margin), right + margin)
     ax.set_ylim(0, 1.06 * max([1.0, *(share for _, share in fitting)]))
-    byte_axis(ax.xaxis, right, "limit of the peak")
+    axes.byte_axis(ax.xaxis, right, "limit of the peak")
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    title(ax, _bounds_sentences(curve))
+    axes.title(ax, _bounds_sentences(curve))
     return ax
 
 

@@ -12,9 +12,9 @@ from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import frozen
 from remat_algos.ir.csr import row_of
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted, wrapped
-from remat_algos.plot.colours import BLACK, BLUE, DARK, GREY, NODES, VERMILION
+from remat_algos.plot.colours import DARK, GREY, NODES
 from remat_algos.plot.layered_layout import Float64, LayeredLayout, layout
 from remat_algos.plot.subject import Subject, headline, simulated
 from remat_algos.schedule.baseline import baseline_peak
@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 
 Kinds = NDArray[np.str_]
 
-FONT = 8
-NAME = 16  # letters
-LAYER = 0.36  # inches, where nodes have names
-LEGEND = 2.8  # inches
-TITLE, MIN_HEIGHT = 5.4, 1.8  # inches
-LARGEST = (14.0, 14.0)  # inches of a picture with names
 MAX_NAMED = 150
 MAX_DRAWN = 50_000
-MANY = 800  # lines at full strength; more are fainter
 
 
 @checked_arguments
@@ -73,18 +66,16 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
         others = "the pictures memory and schedule show graphs of any size"
         raise ValueError(f"{graph.n_nodes:,} nodes are too many to be drawn, at most {MAX_DRAWN:,} are; {others}")
     placed = layout(graph)
-    names = [label(graph.labels[v], NAME) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
+    names = [axes.label(graph.labels[v], 16) for v in range(graph.n_nodes)] if graph.n_nodes <= MAX_NAMED else []
     names = [name + _times(runs[v]) for v, name in enumerate(names)]
     wide, high = _size(placed, names)
-    room = LARGEST if ax is None else inches(ax)
-    named = bool(names) and wide <= room[0] and high <= room[1]
-    ax = axes_or_new(
-        ax, *((max(wide, TITLE) + LEGEND, max(high, MIN_HEIGHT) + 0.6) if named else _size_of_dots(placed))
-    )
+    named = bool(names) and axes.fits(ax, wide, high)
+    dots = axes.size_of_dots(placed.points.max(axis=0, initial=0) + 1, 0.1, (5.4, 2.6), 2.8)
+    ax = axes.of_size(ax, *((max(wide, 5.4) + 2.8, max(high, 1.8) + 0.6) if named else dots))
     rows = _boxes(ax, graph, placed, kinds, names) if named else _dots(ax, graph, placed, kinds)
     ax.axis("off")
-    title(ax, _sentences(subject))
-    legend_beside(ax, rows)
+    axes.title(ax, _sentences(subject))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -132,7 +123,7 @@ def _times(runs: int) -> str:
 def _size(placed: LayeredLayout, names: list[str]) -> tuple[float, float]:
     """Size in inches that boxes with names need."""
     left, right = _sides(placed)
-    return (right - left + 1) * _box(names) / placed.apart, (placed.points[:, 1].max(initial=0) + 1) * LAYER
+    return (right - left + 1) * _box(names) / placed.apart, (placed.points[:, 1].max(initial=0) + 1) * 0.36
 
 
 def _sides(placed: LayeredLayout) -> tuple[float, float]:
@@ -143,14 +134,7 @@ def _sides(placed: LayeredLayout) -> tuple[float, float]:
 
 def _box(names: list[str]) -> float:
     """Distance of neighbouring boxes in inches."""
-    return (max(map(len, names), default=0) + 3.5) * LETTER * FONT * POINT
-
-
-def _size_of_dots(placed: LayeredLayout) -> tuple[float, float]:
-    wide, deep = (placed.points.max(axis=0, initial=0) + 1).tolist()
-    if deep > wide:
-        wide, deep = deep, wide
-    return min(12, max(TITLE, 0.1 * wide)) + LEGEND, min(9, max(2.6, 0.3 * deep) + 0.6)
+    return (max(map(len, names), default=0) + 3.5) * axes.LETTER * axes.FONT * axes.POINT
 
 
 def _boxes(
@@ -161,11 +145,8 @@ def _boxes(
     outputs = _outputs(graph)
     for v, name in enumerate(names):
         style = NODES[str(kinds[v])]
-        box: dict[str, Any] = {"boxstyle": "round,pad=0.3", "facecolor": style.colour}
-        box |= {"edgecolor": ink(), "linewidth": 2} if outputs[v] else {"edgecolor": GREY, "linewidth": 0.8}
-        place, layer = placed.points[v].tolist()
-        letters = "white" if style.colour in (BLUE, VERMILION) else BLACK
-        ax.text(place, layer, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box)
+        edge = (axes.ink(), 2) if outputs[v] else (GREY, 0.8)
+        axes.boxed(ax, placed.points[v].tolist(), name, style.colour, *edge, pad=0.3)
     left, right = _sides(placed)
     ax.set_xlim(left - 0.5, right + 0.5)
     ax.set_ylim(placed.points[:, 1].max(initial=0) + 0.6, -0.6)
@@ -177,10 +158,10 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
     """Draw arrow heads where edges meet the boxes of their readers."""
     from matplotlib.patches import FancyArrowPatch
 
-    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), inches(ax)
+    (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
     across, along = wide / (right - left), tall / abs(high - low)  # inches of a place and of a layer
-    half_tall = 0.85 * FONT * POINT / along
-    half_wide = [(LETTER * len(name) / 2 + 0.4) * FONT * POINT / across for name in names]
+    half_tall = 0.85 * axes.FONT * axes.POINT / along
+    half_wide = [(axes.LETTER * len(name) / 2 + 0.4) * axes.FONT * axes.POINT / across for name in names]
     for v, tail in _arrivals(graph, placed):
         x, y = placed.points[v].tolist()
         dx, dy = tail[0] - x, tail[1] - y
@@ -215,7 +196,10 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
     on_side = bool(deep > wide)
     _edges(ax, placed, on_side)
     points = placed.points[:, ::-1] if on_side else placed.points
-    room = min(inches(ax)[0] / (deep if on_side else wide), inches(ax)[1] / (wide if on_side else deep)) / POINT
+    room = (
+        min(axes.inches(ax)[0] / (deep if on_side else wide), axes.inches(ax)[1] / (wide if on_side else deep))
+        / axes.POINT
+    )
     largest = min(90.0, max(8.0, (0.9 * room) ** 2))
     memory = graph.node_memory / max(1, int(graph.node_memory.max(initial=0)))
     area = largest * (0.3 + 0.7 * memory)
@@ -225,7 +209,7 @@ def _dots(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, kinds: Kinds
         widths = np.where(outputs[here], 1.2, 0.4)
         options: dict[str, Any] = {"c": style.colour, "marker": style.marker, "zorder": 2}
         if style.marker != "x":  # has no edge
-            options |= {"edgecolors": np.where(outputs[here], ink(), GREY), "linewidths": widths}
+            options |= {"edgecolors": np.where(outputs[here], axes.ink(), GREY), "linewidths": widths}
         x, y = points[here].T
         ax.scatter(x, y, s=area[here], **options)
     ax.margins(0.02, 0.08)
@@ -240,7 +224,8 @@ def _edges(ax: Axes, placed: LayeredLayout, on_side: bool) -> None:
 
     for lines, width, alpha in ((placed.across, 0.5, 0.5), (placed.inside, 0.9, 0.9)):
         drawn: Float64 = lines[:, :, ::-1] if on_side else lines
-        faint = alpha * min(1, max(0.08, MANY / max(1, len(lines))))
+        # More than 800 lines are fainter.
+        faint = alpha * min(1, max(0.08, 800 / max(1, len(lines))))
         ax.add_collection(LineCollection(list(drawn), colors=GREY, linewidths=width, alpha=faint, zorder=1))
 
 
@@ -252,17 +237,13 @@ def _outputs(graph: ComputationGraph) -> NDArray[np.bool_]:
 
 
 def _legend(graph: ComputationGraph, kinds: Kinds, way: str, marker: str = "") -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
     rows: list[tuple[Any, str]] = []
     for kind, style in NODES.items():
         if count := int((kinds == kind).sum()):
             edge = style.colour if style.marker == "x" else GREY
-            handle = Line2D([], [], linestyle="none", marker=marker or style.marker, markersize=8)
-            handle.set(markerfacecolor=style.colour, markeredgecolor=edge)
-            rows.append((handle, f"{style.label} ({count:,})"))
+            rows.append((axes.dot(style.colour, edge, marker or style.marker), f"{style.label} ({count:,})"))
     if outputs := int(_outputs(graph).sum()):
-        ring = Line2D([], [], linestyle="none", marker=marker or "o", markersize=8, fillstyle="none", color=ink())
+        ring = axes.dot(axes.ink(), axes.ink(), marker or "o", fillstyle="none")
         rows.append((ring, f"makes an output ({outputs:,})"))
     return [*rows, (None, f"forward {way}" if graph.is_training else f"runs {way.split(',')[0]}")]
 

@@ -13,8 +13,8 @@ from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.errors import GraphError
 from remat_algos.ir.arrays import Bool, Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, inches, ink, label, legend_beside, title
-from remat_algos.plot.colours import BLACK, BLUE, GREY, PALE, WHITE
+from remat_algos.plot import axes
+from remat_algos.plot.colours import BLUE, GREY, PALE, WHITE
 from remat_algos.structure.lower_set_families import LowerSetFamily, lower_set_family
 from remat_algos.structure.lower_sets import LowerSets
 from remat_algos.text.units import format_bytes
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 Float64 = NDArray[np.float64]
 
-FONT = 8
 # Inches: of a level where sets have names, of the legend and of the title.
 LEVEL, LEGEND, TITLE = 0.42, 2.2, 5.4
 MAX_DRAWN = 500
@@ -76,17 +75,17 @@ def lattice(
     points, names = places(members), _names(family, members)
     table = _table(family.graph, path) if path is not None else []
     wide, high = _size(points, names, table)
-    room = (14.0, 14.0) if ax is None else inches(ax)
-    named = bool(names) and wide <= room[0] and high <= room[1]
-    ax = axes_or_new(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else _size_of_dots(points)))
+    named = bool(names) and axes.fits(ax, wide, high)
+    dots = axes.size_of_dots(np.ptp(points, axis=0) + 1, 0.14, (TITLE, 2.6), LEGEND)
+    ax = axes.of_size(ax, *((max(wide, TITLE) + LEGEND, high + 0.6) if named else dots))
     lines = covers(members)
     if named:
         _boxes(ax, points * [_box(names), LEVEL], lines, names, cuts, passed, table)
     else:
         _dots(ax, points, lines, cuts, passed)
     ax.axis("off")
-    title(ax, _sentences(family, path))
-    legend_beside(ax, _legend(family, cuts, passed, named))
+    axes.title(ax, _sentences(family, path))
+    axes.legend_beside(ax, _legend(family, cuts, passed, named))
     return ax
 
 
@@ -101,7 +100,7 @@ def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) 
     'conv, pool'
     """
     apart = "" if letters_only(graph) else ", "
-    return label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
+    return axes.label(apart.join(graph.labels[v] for v in nodes) or "∅", max_length)
 
 
 def letters_only(graph: ComputationGraph) -> bool:
@@ -181,7 +180,7 @@ def _table(graph: ComputationGraph, path: LowerSets) -> list[list[str]]:
 
 def _letters(texts: Sequence[str]) -> float:
     """Length of the longest label in inches."""
-    return max(map(len, texts), default=0) * LETTER * FONT * POINT
+    return max(map(len, texts), default=0) * axes.LETTER * axes.FONT * axes.POINT
 
 
 def _box(names: list[str]) -> float:
@@ -200,11 +199,6 @@ def _size(points: Float64, names: list[str], table: list[list[str]]) -> tuple[fl
     """Sizes in inches of the diagram with names, and of the table beside it."""
     wide, high = np.ptp(points, axis=0) + 1
     return wide * _box(names) + _columns(table)[-1], (high + (1 if table else 0)) * LEVEL
-
-
-def _size_of_dots(points: Float64) -> tuple[float, float]:
-    wide, high = sorted(np.ptp(points, axis=0) + 1)
-    return min(12, max(TITLE, 0.14 * high)) + LEGEND, min(9, max(2.6, 0.3 * wide) + 0.6)
 
 
 def _lines(ax: Axes, points: Float64, lines: Int64, passed: list[int]) -> None:
@@ -226,21 +220,19 @@ def _boxes(
 ) -> None:
     """Draw sets as names in boxes, in inches, with the table to the right, each row on the level of its set."""
     _lines(ax, points, lines, passed)
-    for at, (name, (x, y)) in enumerate(zip(names, points.tolist(), strict=True)):
+    for at, (name, point) in enumerate(zip(names, points.tolist(), strict=True)):
         fill = BLUE if at in cuts else PALE if at in passed else WHITE
-        box = {"boxstyle": "round,pad=0.35", "facecolor": fill, "edgecolor": BLUE if at in cuts else GREY}
-        letters = WHITE if at in cuts else BLACK
-        ax.text(x, y, name, ha="center", va="center", fontsize=FONT, color=letters, bbox=box | {"linewidth": 0.8})
+        axes.boxed(ax, point, name, fill, BLUE if at in cuts else GREY)
     half, top = _box(names) / 2, points[:, 1].max()
     right = points[:, 0].max() + half
     ends = right + _columns(table)
-    style: dict[str, Any] = {"va": "center", "ha": "right", "fontsize": FONT}
+    style: dict[str, Any] = {"va": "center", "ha": "right", "fontsize": axes.FONT}
     for x, y in points[cuts].tolist():
         ax.plot([x, ends[0]], [y, y], color=GREY, linewidth=0.6, linestyle=":", zorder=0)
     for y, row in zip([top + LEVEL, *points[cuts, 1]], [COLUMNS, *table], strict=True) if table else ():
         for x, text in zip(ends, row, strict=True):
             paper = {"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 1.5}
-            ax.text(x, y, text, color=ink() if y <= top else GREY, bbox=paper, **style)
+            ax.text(x, y, text, color=axes.ink() if y <= top else GREY, bbox=paper, **style)
     ax.set_xlim(points[:, 0].min() - half, ends[-1])
     ax.set_ylim(-LEVEL / 2, top + LEVEL * (1.5 if table else 0.5))
 
@@ -267,18 +259,19 @@ def _sentences(family: LowerSetFamily, path: LowerSets | None) -> list[str]:
 
 
 def _legend(family: LowerSetFamily, cuts: list[int], passed: list[int], named: bool) -> list[tuple[Any, str]]:
-    from matplotlib.lines import Line2D
-
-    style: dict[str, Any] = {"linestyle": "none", "marker": "s" if named else "o", "markersize": 8}
     styles = [(BLUE, BLUE, len(cuts), "set of the chain")] if cuts else []
     styles += [(PALE, GREY, len({*passed} - {*cuts}), "passed on the way")] if cuts else []
     styles += [(WHITE, GREY, len(family) - len({*passed, *cuts}), "other lower set" if cuts else "lower set")]
     rows: list[tuple[Any, str]] = [
-        (Line2D([], [], markerfacecolor=fill, markeredgecolor=edge, **style), f"{text} ({count:,})")
+        (axes.dot(fill, edge, "s" if named else "o"), f"{text} ({count:,})")
         for fill, edge, count, text in styles
         if count
     ]
-    rows += [(Line2D([], [], color=BLUE, linewidth=3), "order of the forward part")] if cuts else []
+    rows += (
+        [(axes.dot(BLUE, marker="", linestyle="-", color=BLUE, linewidth=3), "order of the forward part")]
+        if cuts
+        else []
+    )
     which = "members" if letters_only(family.graph) else "members that no member reads"
     return [*rows, *([(None, f"names say the {which}")] if named else [])]
 

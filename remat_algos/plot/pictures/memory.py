@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import checked_arguments
 from remat_algos.executor.validation import Validation
 from remat_algos.ir.arrays import Int64
-from remat_algos.plot.axes import axes_or_new, byte_axis, ink, label, legend_beside, name_ticks, patch, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import GUTTER, axis, bins, fitted, framed, legend, row_at, stack, wrapped
 from remat_algos.plot.colours import GREY, PALE, ROLES, VERMILION, Style
 from remat_algos.plot.subject import Subject, headline, simulated
@@ -65,18 +65,18 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
     base, peak = baseline_peak(simulation.graph), simulation.peak_memory
-    ax = axes_or_new(ax, 10, 4.8)
+    ax = axes.of_size(ax, 10, 4.8)
     edges, shown = columns(simulation, MAX_COLUMNS)
     rows = _budget(ax, limit, peak) + areas(ax, simulation, shown, edges - 0.5)
     rows += _without(ax, simulation) + _peak(ax, simulation)
     near = [line for line in (limit or 0, base, peak) if line <= NEAR * peak]
     ax.set_ylim(0, 1.08 * max(1, *near))
     ax.set_xlim(-0.5, max(1, len(simulation.schedule)) - 0.5)
-    byte_axis(ax.yaxis, max(near), "live memory")
-    named = name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
+    axes.byte_axis(ax.yaxis, max(near), "live memory")
+    named = axes.name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
     ax.set_xlabel("step, by the node that it runs" if named else "step")
-    title(ax, headline(simulation, limit))
-    legend_beside(ax, rows)
+    axes.title(ax, headline(simulation, limit))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -112,7 +112,7 @@ def areas(ax: Axes, simulation: Simulation, shown: Int64, edges: NDArray[Any]) -
         )
         rows.append((area, style.label))
         bottom = top
-    ax.stairs(bottom, edges, color=ink(), linewidth=0.8, label="all")
+    ax.stairs(bottom, edges, color=axes.ink(), linewidth=0.8, label="all")
     return rows
 
 
@@ -143,9 +143,9 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     step = simulation.peak_step
     if step < 0:
         return []
-    node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
+    node = axes.label(simulation.graph.labels[int(simulation.schedule.order[step])])
     peak = simulation.peak_memory
-    (mark,) = ax.plot(step, peak, color=ink(), marker=CARETDOWN, markersize=9, linestyle="none", label="peak")
+    (mark,) = ax.plot(step, peak, color=axes.ink(), marker=CARETDOWN, markersize=9, linestyle="none", label="peak")
     mark.set_clip_on(False)
     rows: list[tuple[Any, str]] = [(mark, f"peak {format_bytes(peak)}, step {step}: {node}")]
     if simulation.graph.resident_memory:
@@ -153,7 +153,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
     rows.append((None, "live there:"))
     live = live_set(simulation, step)
     for one in live[:SHOWN]:
-        rows.append((patch(ROLES[one.role]), f"{format_bytes(one.memory)}  {label(one.name)}"))
+        rows.append((axes.patch(ROLES[one.role]), f"{format_bytes(one.memory)}  {axes.label(one.name)}"))
     if len(live) > SHOWN:
         rest = sum(one.memory for one in live[SHOWN:])
         rows.append((None, f"{len(live) - SHOWN:,} more, {format_bytes(rest)}"))
@@ -264,28 +264,28 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_ylabel()
     'memory (KiB)'
     """
-    ax = axes_or_new(ax, 10, 4.8)
+    ax = axes.of_size(ax, 10, 4.8)
     edges, predicted, measured, reserved = _curves(validation, MAX_COLUMNS)
     area = ax.stairs(predicted, edges - 0.5, fill=True, facecolor=PALE, linewidth=0, label="predicted")
-    line = ax.stairs(measured, edges - 0.5, baseline=None, color=ink(), linewidth=1.2, label="measured")
+    line = ax.stairs(measured, edges - 0.5, baseline=None, color=axes.ink(), linewidth=1.2, label="measured")
     rows: list[tuple[Any, str]] = [
         (area, f"predicted, {format_bytes(validation.predicted_peak)}"),
         (line, f"measured, {format_bytes(validation.measured_peak)}"),
     ]
     if validation.pool_inside is not None and not np.array_equal(reserved, measured):  # on NumPy no pool reserves
-        line = ax.stairs(reserved, edges - 0.5, baseline=None, color=ink(), linestyle=":", label="reserved")
+        line = ax.stairs(reserved, edges - 0.5, baseline=None, color=axes.ink(), linestyle=":", label="reserved")
         rows.append((line, f"reserved, {format_bytes(validation.pool_total)}"))
     if (step := validation.first_difference) is not None:
         simulation = validation.simulation
-        node = label(simulation.graph.labels[int(simulation.schedule.order[step])])
+        node = axes.label(simulation.graph.labels[int(simulation.schedule.order[step])])
         mark = ax.axvline(step, color=VERMILION, linewidth=1.4, linestyle="--", label="they part")
         rows.append((mark, f"they part at step {step}: {node}"))
     ax.set_ylim(0, 1.08 * max([1, *predicted, *measured, *reserved]))
     ax.set_xlim(-0.5, max(1, len(validation.simulation.schedule)) - 0.5)
-    byte_axis(ax.yaxis, max(1, validation.predicted_peak, validation.measured_peak), "memory")
+    axes.byte_axis(ax.yaxis, max(1, validation.predicted_peak, validation.measured_peak), "memory")
     ax.set_xlabel("step")
-    title(ax, _validation_sentences(validation))
-    legend_beside(ax, rows)
+    axes.title(ax, _validation_sentences(validation))
+    axes.legend_beside(ax, rows)
     return ax
 
 

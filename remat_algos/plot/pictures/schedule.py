@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int8, Int64
 from remat_algos.ir.csr import row_of
-from remat_algos.plot.axes import axes_or_new, legend_beside, name_ticks, patch, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import bins, columns_of, fitted, legend, wrapped
 from remat_algos.plot.colours import CELLS, GREY
 from remat_algos.plot.subject import Subject, headline, simulated
@@ -36,14 +36,8 @@ def schedule_cells(simulation: Simulation, rows: Int64, columns: Int64) -> Int8:
     0 not live, 1 a value of the node is live, 2 the node runs for the first time, 3 it is recomputed,
     4 the load of a value begins. Several steps or nodes in one cell show the maximum.
 
-    Parameters
-    ----------
-    simulation : Simulation
-    rows, columns : int64[k + 1]
-        Ends of the ranges of steps in each row, and of nodes in each column.
+    Rows and columns are int64[k + 1]: ends of the ranges of steps in each row, and of nodes in each column.
 
-    Examples
-    --------
     >>> from remat_algos.ir.graph import ComputationGraph
     >>> from remat_algos.schedule.simulation import simulate
     >>> graph = ComputationGraph.from_edges([(0, 1), (0, 2), (1, 2)])
@@ -91,11 +85,11 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
     """
     simulation, limit = simulated(subject)
     graph, steps = simulation.graph, len(simulation.schedule)
-    ax = axes_or_new(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
+    ax = axes.of_size(ax, 4 + min(7, max(2.5, CELL * graph.n_nodes)), 1.6 + min(7, max(2, CELL * steps)))
     cells = schedule_cells(simulation, bins(steps, MAX_CELLS), bins(graph.n_nodes, MAX_CELLS))
     _image(ax, cells, extent=(-0.5, max(1, graph.n_nodes) - 0.5, max(1, steps) - 0.5, -0.5))
-    nodes_named = name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
-    steps_named = name_ticks(ax, simulation.schedule.names(graph), across=False)
+    nodes_named = axes.name_ticks(ax, [graph.labels[v] for v in range(graph.n_nodes)], across=True)
+    steps_named = axes.name_ticks(ax, simulation.schedule.names(graph), across=False)
     ax.set_xlabel("node" if nodes_named else "node, by its id")
     ax.set_ylabel("step, by the node that it runs" if steps_named else "step")
     ax.xaxis.set_ticks_position("top")
@@ -105,7 +99,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
-    title(ax, headline(simulation, limit))
+    axes.title(ax, headline(simulation, limit))
     _legend(ax, cells)
     return ax
 
@@ -158,7 +152,7 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
 def _legend(ax: Axes, cells: Int8) -> None:
     """The colours of the cells that are there."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
-    legend_beside(ax, [(patch(style, GREY), style.label) for style in styles])
+    axes.legend_beside(ax, [(axes.patch(style, GREY), style.label) for style in styles])
 
 
 def _legend_lines(simulation: Simulation, width: int) -> list[str]:
@@ -231,18 +225,18 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     runs, live = _matrix_cells(simulation, matrices, rows, columns)
     height, width = runs.shape
     cells = np.hstack([runs, np.full((height, 1), BLANK, np.int8), live])
-    ax = axes_or_new(ax, 4 + min(10, max(4, 2 * CELL * width)), 1.6 + min(7, max(2, CELL * height)))
+    ax = axes.of_size(ax, 4 + min(10, max(4, 2 * CELL * width)), 1.6 + min(7, max(2, CELL * height)))
     _image(ax, np.ma.masked_equal(cells, BLANK))
     names = [simulation.graph.labels[v] for v in matrices.nodes.tolist()]
-    if width < len(names) or not name_ticks(ax, [*names, "", *names], across=True):
+    if width < len(names) or not axes.name_ticks(ax, [*names, "", *names], across=True):
         ax.set_xticks([])
     stages = [str(at) for at in rows[:-1].tolist()]
-    if not name_ticks(ax, stages, across=False):
+    if not axes.name_ticks(ax, stages, across=False):
         ax.set_yticks([0, height - 1], [stages[0], stages[-1]])
     ax.set_ylabel("stage")
     ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
-    title(ax, headline(simulation, limit))
+    axes.title(ax, headline(simulation, limit))
     _legend(ax, cells)
     return ax
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.arguments import check_kind, checked_arguments
-from remat_algos.plot.axes import LEGEND_ROW, axes_or_new, label, legend_beside, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import columns_of, fitted, wrapped
 from remat_algos.plot.colours import CURVES, GREY
 from remat_algos.sweeps.results import SweepResults
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 NEAR = 1
 # Percent above the best: from the second on logarithmic.
 TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)
-
-Named = Callable[[str], str]
-"""How the name of a solver is written."""
-
 
 # ---------------------------------------------------------------- compute, relative to the best
 
@@ -75,7 +71,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
     check_kind(results, SweepResults, "results")
     ratios, solvers = results.ratios(), _solvers(results)
-    ax = axes_or_new(ax, 10, _height(len(ratios)))
+    ax = axes.of_size(ax, 10, _height(len(ratios)))
     above = {solver: [max(0.0, 100 * (ratio - 1)) for ratio in each] for solver, each in ratios.items()}
     largest = max([x for each in above.values() for x in each if x < float("inf")], default=0)
     right = min(max(TICKS[3], 1.3 * largest), TICKS[-1])
@@ -83,7 +79,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     for solver in _ranked(ratios):
         x, y = _stairs(above[solver], right)
         (line,) = ax.step(x, y, where="post", linewidth=1.8, **_look(solvers.index(solver), len(x) - 1), label=solver)
-        rows.append((line, f"{label(solver)}: {percent(_near(ratios[solver]), len(ratios[solver]))}"))
+        rows.append((line, f"{axes.label(solver)}: {percent(_near(ratios[solver]), len(ratios[solver]))}"))
     ax.set_xscale("symlog", linthresh=TICKS[1], linscale=0.6)
     ax.set_xlim(-TICKS[1] / 5, right)
     ax.set_ylim(-2, 103)
@@ -93,8 +89,8 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("% above the best")
     ax.set_ylabel("% of the problems")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    title(ax, list(_profile_sentences(results, ratios, label)))
-    legend_beside(ax, rows)
+    _title(ax, _profile_sentences(results, ratios))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -117,7 +113,7 @@ def profiles_text(results: SweepResults, *, width: int) -> list[str]:
     """
     check_kind(results, SweepResults, "results")
     ratios = results.ratios()
-    lines = wrapped(_profile_sentences(results, ratios, _short), width)
+    lines = wrapped(_profile_sentences(results, ratios), width)
     if not ratios:
         return lines
     shares = (0, NEAR, 10, 100)
@@ -153,13 +149,13 @@ def _stairs(above: Sequence[float], right: float) -> tuple[list[float], list[flo
     return x, [100 * bisect_right(finite, at) / len(above) for at in x]
 
 
-def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[float]], named: Named) -> Iterator[str]:
+def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[float]]) -> Iterator[str]:
     if not ratios:
         yield _no_plan(results)
     else:
         first = _ranked(ratios)[0]
         share, number = percent(_near(ratios[first]), len(ratios[first])), counted(len(ratios[first]), "problem")
-        yield f"{named(first)} is best or within {NEAR} % on {share} of {number}"
+        yield f"{_short(first)} is best or within {NEAR} % on {share} of {number}"
         yield "problems (graph and budget) that some solver planned"
         sizes = sorted(map(len, ratios.values()))
         if sizes[0] < sizes[-1]:
@@ -204,7 +200,7 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     check_kind(results, SweepResults, "results")
     points, solvers = _points(results), _solvers(results)
     drawn = [solver for solver in solvers if any(solver == name for name, _ in points)]
-    ax = axes_or_new(ax, 10, _height(len(drawn)))
+    ax = axes.of_size(ax, 10, _height(len(drawn)))
     rows: list[tuple[Any, str]] = [(None, "jobs with a plan:")] if drawn else []
     for solver in drawn:
         each = {share: point for (name, share), point in points.items() if name == solver}
@@ -214,7 +210,7 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
         some = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
         _hollow(ax, some, look)
         planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
-        rows.append((line, f"{label(solver)}: {planned:,} of {jobs:,}"))
+        rows.append((line, f"{axes.label(solver)}: {planned:,} of {jobs:,}"))
     if any(len(o) < jobs for o, jobs in points.values()):
         rows.append((None, "hollow: not all have one"))
     shares = [share for _, share in points] or [0, 100]
@@ -226,8 +222,8 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("budget (% of the peak without rematerialization)")
     ax.set_ylabel("median overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    title(ax, list(_overhead_sentences(results, points, label)))
-    legend_beside(ax, rows)
+    _title(ax, _overhead_sentences(results, points))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -249,7 +245,7 @@ def overheads_text(results: SweepResults, *, width: int) -> list[str]:
     """
     check_kind(results, SweepResults, "results")
     points = _points(results)
-    lines = wrapped(_overhead_sentences(results, points, _short), width)
+    lines = wrapped(_overhead_sentences(results, points), width)
     first = columns_of((name for name, _ in points), 16)
     counts = {key: f"{len(o):,} of {jobs:,}" for key, (o, jobs) in points.items()}
     second = max(map(len, counts.values()), default=0)
@@ -290,7 +286,7 @@ def _share(row: Mapping[str, Any]) -> float | None:
 
 
 def _overhead_sentences(
-    results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]], named: Named
+    results: SweepResults, points: Mapping[tuple[str, float], tuple[list[float], int]]
 ) -> Iterator[str]:
     """First what is reached at the smallest budget with any plan, by the solver with most plans there."""
     planned = {key: each for key, each in points.items() if each[0]}
@@ -299,7 +295,7 @@ def _overhead_sentences(
         there = {name: each for (name, share), each in planned.items() if share == least}
         best = min(there, key=lambda name: (-len(there[name][0]), median(there[name][0])))
         o, jobs = there[best]
-        reached = f"{named(best)} plans {len(o):,} of {counted(jobs, 'job')}"
+        reached = f"{_short(best)} plans {len(o):,} of {counted(jobs, 'job')}"
         yield f"budget {least:g} %: {reached}, median overhead {fine_percent(median(o), 100)}"
     used = sum(jobs for _, jobs in points.values())
     if not planned:
@@ -344,14 +340,14 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
     check_kind(results, SweepResults, "results")
     by_solver, solvers = _times(results), _solvers(results)
-    ax = axes_or_new(ax, 10, _height(len(by_solver)))
+    ax = axes.of_size(ax, 10, _height(len(by_solver)))
     rows: list[tuple[Any, str]] = [(None, "median time:")] if by_solver else []
     for solver, each in by_solver.items():
         look = _look(solvers.index(solver)) | {"linestyle": "none"}
         made = [(nodes, seconds) for nodes, seconds, planned in each if planned]
         (line,) = ax.plot(*_axes(made), alpha=0.8, label=solver, **look)
         _hollow(ax, [(nodes, seconds) for nodes, seconds, planned in each if not planned], look)
-        rows.append((line, f"{label(solver)}: {format_seconds(median(seconds for _, seconds, _ in each))}"))
+        rows.append((line, f"{axes.label(solver)}: {format_seconds(median(seconds for _, seconds, _ in each))}"))
     every = [point for each in by_solver.values() for point in each]
     if not all(planned for *_, planned in every):
         rows.append((None, "hollow: no plan"))
@@ -362,8 +358,8 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("nodes")
     ax.set_ylabel("processor time")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    title(ax, list(_time_sentences(results, by_solver, label)))
-    legend_beside(ax, rows)
+    _title(ax, _time_sentences(results, by_solver))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -390,7 +386,7 @@ def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
         middle = format_seconds(median(seconds for _, seconds, _ in each))
         rows.append((_short(solver), f"{len(each):,}", middle, format_seconds(seconds), f"{nodes:,}"))
     table = tabulated(("solver", "jobs", "median", "longest", "nodes"), rows, width) if rows else []
-    return [*wrapped(_time_sentences(results, by_solver, _short), width), *table]
+    return [*wrapped(_time_sentences(results, by_solver), width), *table]
 
 
 Times = Mapping[str, Sequence[tuple[int, float, bool]]]
@@ -412,11 +408,11 @@ def _sizes(results: SweepResults) -> dict[str, int]:
     return {row["graph_id"]: max(1, row["nodes"]) for row in results if row["nodes"] is not None}
 
 
-def _time_sentences(results: SweepResults, by_solver: Times, named: Named) -> Iterator[str]:
+def _time_sentences(results: SweepResults, by_solver: Times) -> Iterator[str]:
     every = [(seconds, nodes, solver) for solver, each in by_solver.items() for nodes, seconds, _ in each]
     if every:
         seconds, nodes, solver = max(every, key=lambda point: point[0])
-        yield f"slowest: {named(solver)}, {format_seconds(seconds)} on {counted(nodes, 'node')}"
+        yield f"slowest: {_short(solver)}, {format_seconds(seconds)} on {counted(nodes, 'node')}"
         middle = format_seconds(median(seconds for seconds, *_ in every))
         yield f"{counted(len(every), 'job')} on {counted(len(_sizes(results)), 'graph')}; median time {middle}"
     else:
@@ -469,10 +465,14 @@ def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
 
 def _height(count: int) -> float:
     """The height of a figure with solvers in its legend."""
-    return max(5, 2 + 1.1 * LEGEND_ROW * count)
+    return max(5, 2 + 1.1 * axes.LEGEND_ROW * count)
 
 
 _short = partial(shortened, limit=24)
+
+
+def _title(ax: Axes, sentences: Iterator[str]) -> None:
+    axes.title(ax, [axes.label(sentence, 1000) for sentence in sentences])
 
 
 def _no_plan(results: SweepResults) -> str:

@@ -9,8 +9,8 @@ import numpy as np
 from remat_algos.arguments import checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.ir.graph import ComputationGraph
-from remat_algos.plot.axes import LETTER, POINT, axes_or_new, byte_axis, inches, ink, legend_beside, name_ticks, title
-from remat_algos.plot.colours import BLUE, GREY, MINT, ORANGE, PURPLE, Style
+from remat_algos.plot import axes
+from remat_algos.plot.colours import GREY, TERMS
 from remat_algos.plot.pictures.lattice import joined
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import Simulation, simulate
@@ -21,17 +21,8 @@ from remat_algos.text.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TERMS = (
-    Style("(i) kept before the block", BLUE, "█"),
-    Style("(ii) the block and its gradients", ORANGE, "▒", hatch="////"),
-    Style("(iii) gradients of what reads it", MINT, "░"),
-    Style("(iv) co-inputs of what reads it", PURPLE, "▓", hatch="\\\\\\\\"),
-)
-"""Terms of formula (2), from the bottom of a bar to its top."""
-
-FONT = 8
-WIDE, NARROW = 0.46, 0.34  # width of the bars of a block, whose room is 1
-LETTERS = 7  # of a number of bytes
+# Width of the bars of a block, whose room is 1.
+WIDE, NARROW = 0.46, 0.34
 
 
 @checked_arguments
@@ -81,15 +72,15 @@ def terms(
     terms = lower_sets.terms(graph)
     simulation = simulate(graph, canonical_schedule(graph, lower_sets, keep_last=keep_last, lazy=lazy))
     peaks = peaks_of_blocks(simulation, lower_sets)
-    ax = axes_or_new(ax, 10, 4.8)
+    ax = axes.of_size(ax, 10, 4.8)
     top = max(1, int(terms.sum(axis=1).max(initial=0)), int(peaks.max(initial=0)))
     ax.set_xlim(-0.6, max(1, len(lower_sets)) - 0.4)
     ax.set_ylim(0, 1.1 * top)
-    rows = _bars(ax, terms) + _peaks(ax, peaks)
-    byte_axis(ax.yaxis, top, "memory")
+    rows = _bars(ax, terms, peaks)
+    axes.byte_axis(ax.yaxis, top, "memory")
     _ticks(ax, graph, lower_sets)
-    title(ax, _sentences(simulation, lower_sets))
-    legend_beside(ax, rows)
+    axes.title(ax, _sentences(simulation, lower_sets))
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -121,53 +112,32 @@ def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:
     return peaks
 
 
-def _bars(ax: Axes, terms: Int64) -> list[tuple[Any, str]]:
-    """Draw the terms of each block as a stack."""
+def _bars(ax: Axes, terms: Int64, peaks: Int64) -> list[tuple[Any, str]]:
+    """Draw the terms of each block as a stack beside its peak, with numbers if blocks have room."""
+    room = (len(terms) + 0.2) * 7 * axes.LETTER * axes.FONT * axes.POINT / NARROW <= axes.inches(ax)[0]
+    left, right, whole = np.arange(len(terms)) - NARROW / 2, np.arange(len(terms)) + WIDE / 2, terms.sum(axis=1)
     rows: list[tuple[Any, str]] = [(None, "formula (2), the terms of a block:")]
-    bottom, x = np.zeros(len(terms), np.int64), np.arange(len(terms)) - NARROW / 2
-    for style, term in zip(TERMS, terms.T, strict=True):
-        options: dict[str, Any] = {
-            "hatch": style.hatch,
-            "edgecolor": "white" if style.hatch else "none",
-            "linewidth": 0,
-        }
-        rows.append((ax.bar(x, term, WIDE, bottom, color=style.colour, label=style.label, **options), style.label))
-        _numbers(ax, x, bottom + term / 2, term)
-        bottom = bottom + term
-    _numbers(ax, x, bottom, bottom, above=True)
+    rows += axes.bars(ax, left, zip(TERMS, terms.T, strict=True), WIDE, _bytes if room else None)
+    rows.append((ax.bar(right, peaks, NARROW, color=GREY, label="simulated"), "simulated peak, with liveness"))
+    if room:
+        axes.above(ax, left, whole, _bytes(whole))
+        axes.above(ax, right, peaks, _bytes(peaks))
     return rows
 
 
-def _peaks(ax: Axes, peaks: Int64) -> list[tuple[Any, str]]:
-    x = np.arange(len(peaks)) + WIDE / 2
-    bars = ax.bar(x, peaks, NARROW, color=GREY, label="simulated")
-    _numbers(ax, x, peaks, peaks, above=True)
-    return [(bars, "simulated peak, with liveness")]
-
-
-def _numbers(ax: Axes, x: Any, y: Any, amounts: Int64, *, above: bool = False) -> None:
-    """Write bytes in the middle of bars that are high enough, or above others if blocks have room."""
-    wide, high = inches(ax)
-    if (len(amounts) + 0.2) * LETTERS * LETTER * FONT * POINT / NARROW > wide:
-        return
-    top = ax.get_ylim()[1]
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1}
-    options: dict[str, Any] = {"ha": "center", "va": "bottom" if above else "center", "fontsize": FONT}
-    for at, place, amount in zip(x, y, amounts.tolist(), strict=True):
-        if above or amount / top * high > 1.8 * FONT * POINT:
-            text = ax.text(at, place, format_bytes(amount), color=ink() if above else "black", **options)
-            text.set_bbox(None if above else paper)
+def _bytes(amounts: Int64) -> list[str]:
+    return [format_bytes(amount) for amount in amounts.tolist()]
 
 
 def _ticks(ax: Axes, graph: ComputationGraph, lower_sets: LowerSets) -> None:
     """Label each block with its nodes, horizontally if there is room."""
     block = lower_sets.blocks(graph)
     names = [joined(graph, np.flatnonzero(block == i).tolist(), 18) for i in range(len(lower_sets))]
-    room = inches(ax)[0] / (max(1, len(names)) + 0.2)
-    lying = (max(map(len, names), default=0) + 1) * LETTER * FONT * POINT <= room
+    room = axes.inches(ax)[0] / (max(1, len(names)) + 0.2)
+    lying = (max(map(len, names), default=0) + 1) * axes.LETTER * axes.FONT * axes.POINT <= room
     if lying:
-        ax.set_xticks(range(len(names)), names, fontsize=FONT)
-    named = lying or name_ticks(ax, names, across=True)
+        ax.set_xticks(range(len(names)), names, fontsize=axes.FONT)
+    named = lying or axes.name_ticks(ax, names, across=True)
     ax.set_xlabel("block, by the nodes that it adds" if named else "block")
 
 

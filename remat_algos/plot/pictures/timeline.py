@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from remat_algos.arguments import check_kind, checked_arguments
 from remat_algos.ir.arrays import Int64
 from remat_algos.plan.plan import Plan
-from remat_algos.plot.axes import axes_or_new, byte_axis, ink, legend_beside, patch, title
+from remat_algos.plot import axes
 from remat_algos.plot.characters import GUTTER, axis, wrapped
 from remat_algos.plot.colours import BLUE, MINT, ORANGE, PLUM, SKY, VERMILION, Style
 from remat_algos.plot.pictures.memory import MAX_COLUMNS, NEAR, areas, bars, columns, roles_legend
@@ -75,7 +75,7 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     played, budget = _played(subject)
     limit = budget if limit is None else limit
     simulation, time = played.simulation, max(1, played.last)
-    ax = axes_or_new(ax, 10, 6)
+    ax = axes.of_size(ax, 10, 6)
     edges, shown = columns(simulation, MAX_COLUMNS)
     at = np.append(played.step_begin, played.last)[edges]
     rows: list[tuple[Any, str]] = []
@@ -87,20 +87,20 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     host = simulation.host_trace
     if host.any():
         highest = np.maximum.reduceat(host, edges[:-1])
-        curve = ax.stairs(highest, at, color=ink(), linewidth=1.4, linestyle=(0, (4, 2)), label="on the host")
+        curve = ax.stairs(highest, at, color=axes.ink(), linewidth=1.4, linestyle=(0, (4, 2)), label="on the host")
         rows.append((curve, f"on the host, at most {format_bytes(int(host.max()))}"))
     top = max(1, simulation.peak_memory, simulation.host_peak, near)
     ax.set_ylim(0, 1.08 * top)
     ax.set_xlim(0, time)
-    byte_axis(ax.yaxis, top, "live memory")
-    title(ax, _sentences(played, limit))
+    axes.byte_axis(ax.yaxis, top, "live memory")
+    axes.title(ax, _sentences(played, limit))
     # Left, bottom, width and height below the curve, in its sizes.
     lanes = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
     rows.append((None, "engines at work:"))
     rows += _lanes(lanes, played)
     _time_axis(lanes, played)
-    legend_beside(ax, rows)
+    axes.legend_beside(ax, rows)
     return ax
 
 
@@ -153,7 +153,7 @@ def _lanes(ax: Axes, played: Timeline) -> list[tuple[Any, str]]:
             linewidth=0,
             label=style.label,
         )
-        rows.append((patch(style), style.label))
+        rows.append((axes.patch(style), style.label))
     ax.set_ylim(-0.6, 2.6)
     ax.set_yticks(range(len(ENGINES)), _busy(played)[::-1], fontsize=8)
     ax.tick_params(axis="y", length=0)
