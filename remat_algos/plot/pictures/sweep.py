@@ -22,12 +22,14 @@ from remat_algos.text.wording import counted, shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.lines import Line2D
 
 # Percent above the best, by which solvers are ranked.
 NEAR = 1
 # Percent above the best: from the second on logarithmic.
 TICKS = (0, 0.1, 1, 10, 100, 1000, 10_000)
+Points = list[tuple[float, float]]
+# Of each solver: the points of its curve, those that are hollow, and what the legend says of it.
+Curves = dict[str, tuple[Points, Points, str]]
 
 # ---------------------------------------------------------------- compute, relative to the best
 
@@ -70,28 +72,22 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     check_kind(results, SweepResults, "results")
-    ratios, solvers = results.ratios(), _solvers(results)
-    ax = axes.of_size(ax, 10, _height(len(ratios)))
+    ratios = results.ratios()
     above = {solver: [max(0.0, 100 * (ratio - 1)) for ratio in each] for solver, each in ratios.items()}
     largest = max([x for each in above.values() for x in each if x < float("inf")], default=0)
     right = min(max(TICKS[3], 1.3 * largest), TICKS[-1])
-    rows: list[tuple[Any, str]] = [(None, f"within {NEAR} % of the best:")] if ratios else []
-    for solver in _ranked(ratios):
-        x, y = _stairs(above[solver], right)
-        (line,) = ax.step(x, y, where="post", linewidth=1.8, **_look(solvers.index(solver), len(x) - 1), label=solver)
-        rows.append((line, f"{axes.label(solver)}: {percent(_near(ratios[solver]), len(ratios[solver]))}"))
+    curves: Curves = {
+        solver: (_stairs(above[solver], right), [], percent(_near(ratios[solver]), len(ratios[solver])))
+        for solver in _ranked(ratios)
+    }
+    ax = _drawn(ax, results, curves, f"within {NEAR} % of the best:", "", drawstyle="steps-post")
     ax.set_xscale("symlog", linthresh=TICKS[1], linscale=0.6)
     ax.set_xlim(-TICKS[1] / 5, right)
     ax.set_ylim(-2, 103)
     ax.xaxis.set_major_locator(FixedLocator(TICKS))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
-    ax.set_xlabel("% above the best")
-    ax.set_ylabel("% of the problems")
-    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    _title(ax, _profile_sentences(results, ratios))
-    axes.legend_beside(ax, rows)
-    return ax
+    return _titled(ax, "% above the best", "% of the problems", _profile_sentences(results, ratios))
 
 
 @checked_arguments
@@ -142,11 +138,10 @@ def _ranked(ratios: Mapping[str, Sequence[float]]) -> list[str]:
     return sorted(ratios, key=rank)
 
 
-def _stairs(above: Sequence[float], right: float) -> tuple[list[float], list[float]]:
+def _stairs(above: Sequence[float], right: float) -> Points:
     """(% above the best, % of the jobs) of rising distances from 0 on, and of the right end of the last stair."""
     finite = [x for x in above if x < float("inf")]
-    x = sorted({0.0, *finite, max([right, *finite])})
-    return x, [100 * bisect_right(finite, at) / len(above) for at in x]
+    return [(x, 100 * bisect_right(finite, x) / len(above)) for x in sorted({0.0, *finite, max([right, *finite])})]
 
 
 def _profile_sentences(results: SweepResults, ratios: Mapping[str, Sequence[float]]) -> Iterator[str]:
@@ -198,33 +193,24 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import FuncFormatter
 
     check_kind(results, SweepResults, "results")
-    points, solvers = _points(results), _solvers(results)
-    drawn = [solver for solver in solvers if any(solver == name for name, _ in points)]
-    ax = axes.of_size(ax, 10, _height(len(drawn)))
-    rows: list[tuple[Any, str]] = [(None, "jobs with a plan:")] if drawn else []
-    for solver in drawn:
+    points, curves = _points(results), Curves()
+    for solver in _solvers(results):
         each = {share: point for (name, share), point in points.items() if name == solver}
-        found = [(share, median(o)) for share, (o, _) in each.items() if o]
-        look = _look(solvers.index(solver), len(found))
-        (line,) = ax.plot(*_axes(found), linewidth=1.8, label=solver, **look)
-        some = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
-        _hollow(ax, some, look)
-        planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
-        rows.append((line, f"{axes.label(solver)}: {planned:,} of {jobs:,}"))
-    if any(len(o) < jobs for o, jobs in points.values()):
-        rows.append((None, "hollow: not all have one"))
+        if each:
+            found = [(share, median(o)) for share, (o, _) in each.items() if o]
+            some = [(share, median(o)) for share, (o, jobs) in each.items() if o and len(o) < jobs]
+            planned, jobs = sum(len(o) for o, _ in each.values()), sum(jobs for _, jobs in each.values())
+            curves[solver] = found, some, f"{planned:,} of {jobs:,}"
+    without = any(len(o) < jobs for o, jobs in points.values())
+    ax = _drawn(ax, results, curves, "jobs with a plan:", "hollow: not all have one" if without else "")
     shares = [share for _, share in points] or [0, 100]
     margin = 0.06 * (max(shares) - min(shares)) or 10
     ax.set_xlim(min(shares) - margin, max(shares) + margin)
     limit = max([1.0, *(median(o) for o, _ in points.values() if o)])
     ax.set_ylim(-0.04 * limit, 1.06 * limit)
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    ax.set_xlabel("budget (% of the peak without rematerialization)")
-    ax.set_ylabel("median overhead (% of one pass)")
-    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    _title(ax, _overhead_sentences(results, points))
-    axes.legend_beside(ax, rows)
-    return ax
+    budget = "budget (% of the peak without rematerialization)"
+    return _titled(ax, budget, "median overhead (% of one pass)", _overhead_sentences(results, points))
 
 
 @checked_arguments
@@ -339,28 +325,18 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     from matplotlib.ticker import FuncFormatter
 
     check_kind(results, SweepResults, "results")
-    by_solver, solvers = _times(results), _solvers(results)
-    ax = axes.of_size(ax, 10, _height(len(by_solver)))
-    rows: list[tuple[Any, str]] = [(None, "median time:")] if by_solver else []
+    by_solver, curves = _times(results), Curves()
     for solver, each in by_solver.items():
-        look = _look(solvers.index(solver)) | {"linestyle": "none"}
-        made = [(nodes, seconds) for nodes, seconds, planned in each if planned]
-        (line,) = ax.plot(*_axes(made), alpha=0.8, label=solver, **look)
-        _hollow(ax, [(nodes, seconds) for nodes, seconds, planned in each if not planned], look)
-        rows.append((line, f"{axes.label(solver)}: {format_seconds(median(seconds for _, seconds, _ in each))}"))
+        made, failed = ([(nodes, s) for nodes, s, planned in each if planned is kind] for kind in (True, False))
+        curves[solver] = made, failed, format_seconds(median(seconds for _, seconds, _ in each))
     every = [point for each in by_solver.values() for point in each]
-    if not all(planned for *_, planned in every):
-        rows.append((None, "hollow: no plan"))
+    note = "" if all(planned for *_, planned in every) else "hollow: no plan"
+    ax = _drawn(ax, results, curves, "median time:", note, alpha=0.8, linestyle="none", markevery=None)
     _logarithmic(ax, ax.xaxis, [nodes for nodes, *_ in every])
     _logarithmic(ax, ax.yaxis, [seconds for _, seconds, _ in every])
     ax.xaxis.set_major_formatter(FuncFormatter(lambda nodes, _: f"{nodes:,.0f}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: format_seconds(seconds)))
-    ax.set_xlabel("nodes")
-    ax.set_ylabel("processor time")
-    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    _title(ax, _time_sentences(results, by_solver))
-    axes.legend_beside(ax, rows)
-    return ax
+    return _titled(ax, "nodes", "processor time", _time_sentences(results, by_solver))
 
 
 @checked_arguments
@@ -430,23 +406,36 @@ def _solvers(results: SweepResults) -> list[str]:
     return list(dict.fromkeys(row["solver"] for row in results))
 
 
-def _look(i: int, points: int = 0) -> dict[str, Any]:
-    """Colour, marker and line of the i-th solver: a colour that comes again has another marker and line.
+def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str, note: str, **options: Any) -> Axes:
+    """Draw the curves of solvers, hollow points on them, and a legend below its heading.
 
-    Of the first points of a curve, if their number is given, few have a marker.
+    A colour that comes again has another marker and line. Of many points of a curve few have a marker.
     """
-    (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
-    few = slice(0, points, 1 + points // 30) if points else None
-    return {"color": colour, "marker": marker, "markersize": 5, "markevery": few, "linestyle": style}
+    ax = axes.of_size(ax, 10, max(5, 2 + 1.1 * axes.LEGEND_ROW * len(curves)))
+    rows: list[tuple[Any, str]] = [(None, heading)] if curves else []
+    for solver, (points, hollow, said) in curves.items():
+        i, n = _solvers(results).index(solver), len(points) - ("drawstyle" in options)
+        (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
+        look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
+        line = {"linestyle": style, "linewidth": 1.8, "markevery": slice(0, n, 1 + n // 30)} | options
+        (curve,) = ax.plot(*_columns(points), label=solver, **look, **line)
+        ax.plot(*_columns(hollow), linestyle="none", markerfacecolor="white", **look)
+        rows.append((curve, f"{axes.label(solver)}: {said}"))
+    axes.legend_beside(ax, rows + [(None, note)] * bool(note))
+    return ax
 
 
-def _hollow(ax: Axes, points: Sequence[tuple[float, float]], look: Mapping[str, Any]) -> Line2D:
-    """Draw points in the look of a solver, with nothing inside."""
-    return ax.plot(*_axes(points), **{**look, "linestyle": "none", "markevery": None}, markerfacecolor="white")[0]
-
-
-def _axes(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+def _columns(points: Points) -> tuple[list[float], list[float]]:
     return [x for x, _ in points], [y for _, y in points]
+
+
+def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
+    """Label the axes."""
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    axes.title(ax, [axes.label(sentence, 1000) for sentence in sentences])
+    return ax
 
 
 def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
@@ -463,16 +452,7 @@ def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def _height(count: int) -> float:
-    """The height of a figure with solvers in its legend."""
-    return max(5, 2 + 1.1 * axes.LEGEND_ROW * count)
-
-
 _short = partial(shortened, limit=24)
-
-
-def _title(ax: Axes, sentences: Iterator[str]) -> None:
-    axes.title(ax, [axes.label(sentence, 1000) for sentence in sentences])
 
 
 def _no_plan(results: SweepResults) -> str:
