@@ -48,11 +48,19 @@ def inches(ax: Axes) -> tuple[float, float]:
     return box.width / dpi, box.height / dpi
 
 
-def title(ax: Axes, sentences: Sequence[str], size: int = 10) -> None:
+def title(ax: Axes, sentences: Iterable[str], size: int = 10) -> None:
     """Set the title of axes, wrapped to their width: the message, then what it rests on."""
     room = max(20, int(inches(ax)[0] / (LETTER * size * POINT)))
     lines = [line for sentence in sentences for line in textwrap.wrap(sentence, room)]
     ax.set_title("\n".join(lines), fontsize=size, pad=9, x=0, ha="left", linespacing=1.4)
+
+
+def finished(ax: Axes, sentences: Iterable[str], rows: Sequence[tuple[Any, str]] = ()) -> Axes:
+    """Axes with their title and their legend."""
+    title(ax, sentences)
+    if rows:
+        legend_beside(ax, rows)
+    return ax
 
 
 def ink() -> str:

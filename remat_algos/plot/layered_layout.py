@@ -14,29 +14,20 @@ from remat_algos.kernels.layer_order import nearest_rising, reduce_crossings
 Float64 = NDArray[np.float64]
 Ways = list[tuple[Int64, Int64, list[Int64]]]
 
-BEND = 0.4  # width of a bend; a node has 1
-APART = 1.5  # from the forward to the backward part
-WIDEST = 4  # width that the gradients of one node share
+# Width of a bend, of which a node has 1; between the parts; and that the gradients of one node share at most.
+BEND, APART, WIDEST = 0.4, 1.5, 4
 MAX_BENDS = 20_000
-SWEEPS = 6
-ORDERINGS = 40  # sweeps that reduce crossings
-MAX_WORK = 10_000_000  # visits of lines in them
+# Sweeps that place items; sweeps that reduce crossings, and visits of lines in these.
+SWEEPS, ORDERINGS, MAX_WORK = 6, 40, 10_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayeredLayout:
-    """Positions and lines in points (place, layer).
+    """Positions float64[n, 2] of nodes, and lines float64[k, 2, 2], in points (place, layer).
 
-    Parameters
-    ----------
-    points : float64[n, 2]
-        One per node. Its layer is the length of the longest path to it; a gradient is in the layer of its node.
-    inside : float64[k, 2, 2]
-        Lines from point to point: edges inside the forward part and inside the backward part, long ones in pieces.
-    across : float64[j, 2, 2]
-        Lines for the edges from the forward to the backward part.
-    apart : float
-        The minimum distance of two gradients of a node; other nodes of a layer are at least 1 apart.
+    A layer is the length of the longest path to a node; a gradient is in the layer of its node. Lines are `inside` the
+    forward or the backward part, long ones in pieces, or lead `across`. Gradients of a node are at least `apart`, other
+    nodes of a layer 1.
     """
 
     points: Float64

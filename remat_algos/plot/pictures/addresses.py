@@ -87,10 +87,8 @@ def addresses(
         rows.append((axes.patch(style if outlined else replace(style, hatch="")), style.label))
     axes.byte_axis(ax.yaxis, max(1, allocation.size), "address" if split is None else "arenas on top of each other")
     _step_axis(ax)
-    axes.title(ax, _sentences(allocation, split))
-    axes.legend_beside(ax, rows)
     _name(ax, allocation, simulation)
-    return ax
+    return axes.finished(ax, _sentences(allocation, split), rows)
 
 
 def _one_above_another(allocation: Allocation | SplitAllocation) -> tuple[Allocation, SplitAllocation | None]:

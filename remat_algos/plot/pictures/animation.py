@@ -39,13 +39,7 @@ ACROSS = WIDTH - 70
 # State of a node without a live value; other states are places in `STATES`.
 EMPTY = -1
 STATES = ("kept", "again", "grad", "loaded")
-LEGEND = {
-    "kept": "first run",
-    "again": "recomputed",
-    "grad": "gradient",
-    "loaded": "loaded",
-    "now": "runs now",
-}
+LEGEND = {"kept": "first run", "again": "recomputed", "grad": "gradient", "loaded": "loaded", "now": "runs now"}
 Changes = list[list[tuple[int, int]]]
 
 

@@ -67,8 +67,7 @@ def breakdown(subjects: Subjects, *, of: str = "memory", ax: Axes | None = None)
         raise ValueError(f"a breakdown is of memory or compute, not of {quoted(of)}")
     breakdowns = _named(subjects)
     ax = axes.of_size(ax, 4 + (2.2 if of == "memory" else 1.1) * max(2, len(breakdowns)), 4.8)
-    axes.legend_beside(ax, _memory(ax, breakdowns) if of == "memory" else _compute(ax, breakdowns))
-    return ax
+    return (_memory if of == "memory" else _compute)(ax, breakdowns)
 
 
 def _named(subjects: Subjects) -> dict[str, Breakdown]:
@@ -96,7 +95,7 @@ def _bands(amounts: Sequence[Mapping[str, int]], large: Sequence[str], by: str) 
     return [*bands, (Style(f"small {by}s", WHITE, "·"), np.array(rest))]
 
 
-def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
     every, by = list(breakdowns.values()), _by(breakdowns)
     # Two bars for each, and room between the pairs.
     places = np.arange(len(every)) * 2.7
@@ -116,11 +115,10 @@ def _memory(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, st
         ax.set_xticks([0, 1], [f"by {by}", "by data structure"])
     else:
         ax.set_xticks(places + 0.5, [axes.label(name) for name in breakdowns])
-    axes.title(ax, list(_sentences(breakdowns)))
-    return rows
+    return axes.finished(ax, _sentences(breakdowns), rows)
 
 
-def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, str]]:
+def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> Axes:
     every, by, places = list(breakdowns.values()), _by(breakdowns), np.arange(len(breakdowns)) * 1.0
     column = PARTS.index("again")
     cost = [b.layer_compute for b in every]
@@ -137,8 +135,7 @@ def _compute(ax: Axes, breakdowns: Mapping[str, Breakdown]) -> list[tuple[Any, s
     axes.above(ax, places, wholes + 1, (f"{amount:.1f} %" for amount in wholes.tolist()))
     ax.set_ylabel("compute (% of one pass)")
     ax.set_xticks(places, [axes.label(name) for name in breakdowns])
-    axes.title(ax, [f"compute by {by}"])
-    return rows
+    return axes.finished(ax, [f"compute by {by}"], rows)
 
 
 def _bars(ax: Axes, places: Any, bands: Bands, wholes: Any) -> list[tuple[Any, str]]:

@@ -89,18 +89,16 @@ def decomposition(
     wide, high = np.ptp(_corners(points, boxes), axis=0)
     named = axes.fits(ax, wide, high)
     beside = 2.2 if separators is not None else 0
-    rows = np.bincount(tree.depth, minlength=1)
-    dots = axes.size_of_dots((int(rows.max()), rows.size), 0.14, (TITLE, 2), beside)
+    width_of = np.bincount(tree.depth, minlength=1)
+    dots = axes.size_of_dots((int(width_of.max()), width_of.size), 0.14, (TITLE, 2), beside)
     ax = axes.of_size(ax, *((max(wide, TITLE) + beside, high + 0.6) if named else dots))
     if named:
         _boxes(ax, tree, points, boxes, texts)
     else:
         _dots(ax, tree, np.diff(decomposition.bag_indptr))
     ax.axis("off")
-    axes.title(ax, _sentences(decomposition, graph, separators))
-    if separators is not None:
-        axes.legend_beside(ax, _legend(tree, named))
-    return ax
+    rows = _legend(tree, named) if separators is not None else []
+    return axes.finished(ax, _sentences(decomposition, graph, separators), rows)
 
 
 # ---------------------------------------------------------------- where bags stand

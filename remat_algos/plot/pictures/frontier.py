@@ -68,10 +68,9 @@ def frontier(frontier: Frontier, *, ax: Axes | None = None) -> Axes:
     few = slice(0, len(frontier.plans), 1 + len(frontier.plans) // 30)
     rows = _best(ax, frontier, right, few) + _bounds(ax, frontier, few) + _ends(ax, frontier)
     _scales(ax, frontier, right)
-    axes.title(ax, _sentences(frontier))
-    unnamed = _names(ax, frontier)
-    axes.legend_beside(ax, rows + [(None, f"{counted(unnamed, 'solver')} without room for a name")] * bool(unnamed))
-    return ax
+    if unnamed := _names(ax, frontier):
+        rows.append((None, f"{counted(unnamed, 'solver')} without room for a name"))
+    return axes.finished(ax, _sentences(frontier), rows)
 
 
 def _right(frontier: Frontier) -> int:
@@ -311,8 +310,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     axes.byte_axis(ax.xaxis, right, "limit of the peak")
     ax.set_ylabel("overhead (% of one pass)")
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    axes.title(ax, _bounds_sentences(curve))
-    return ax
+    return axes.finished(ax, _bounds_sentences(curve))
 
 
 @checked_arguments

@@ -74,9 +74,7 @@ def graph(subject: Subject, *, copies: ArrayLike | None = None, ax: Axes | None 
     ax = axes.of_size(ax, *((max(wide, 5.4) + 2.8, max(high, 1.8) + 0.6) if named else dots))
     rows = _boxes(ax, graph, placed, kinds, names) if named else _dots(ax, graph, placed, kinds)
     ax.axis("off")
-    axes.title(ax, _sentences(subject))
-    axes.legend_beside(ax, rows)
-    return ax
+    return axes.finished(ax, _sentences(subject), rows)
 
 
 def _what(subject: Subject, copies: ArrayLike | None = None) -> tuple[ComputationGraph, Any, Kinds]:

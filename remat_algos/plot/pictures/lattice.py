@@ -84,9 +84,7 @@ def lattice(
     else:
         _dots(ax, points, lines, cuts, passed)
     ax.axis("off")
-    axes.title(ax, _sentences(family, path))
-    axes.legend_beside(ax, _legend(family, cuts, passed, named))
-    return ax
+    return axes.finished(ax, _sentences(family, path), _legend(family, cuts, passed, named))
 
 
 def joined(graph: ComputationGraph, nodes: Iterable[int], max_length: int = 24) -> str:

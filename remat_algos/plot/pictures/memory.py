@@ -75,9 +75,7 @@ def memory(subject: Subject, *, limit: int | None = None, ax: Axes | None = None
     axes.byte_axis(ax.yaxis, max(near), "live memory")
     named = axes.name_ticks(ax, simulation.schedule.names(simulation.graph), across=True)
     ax.set_xlabel("step, by the node that it runs" if named else "step")
-    axes.title(ax, headline(simulation, limit))
-    axes.legend_beside(ax, rows)
-    return ax
+    return axes.finished(ax, headline(simulation, limit), rows)
 
 
 def columns(simulation: Simulation, limit: int) -> tuple[Int64, Int64]:
@@ -284,9 +282,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
     ax.set_xlim(-0.5, max(1, len(validation.simulation.schedule)) - 0.5)
     axes.byte_axis(ax.yaxis, max(1, validation.predicted_peak, validation.measured_peak), "memory")
     ax.set_xlabel("step")
-    axes.title(ax, _validation_sentences(validation))
-    axes.legend_beside(ax, rows)
-    return ax
+    return axes.finished(ax, _validation_sentences(validation), rows)
 
 
 @checked_arguments

@@ -99,9 +99,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
         ax.set_yticks(np.arange(steps + 1) - 0.5, minor=True)
         ax.grid(which="minor", color=GREY, linewidth=0.3)
         ax.tick_params(which="minor", length=0)
-    axes.title(ax, headline(simulation, limit))
-    _legend(ax, cells)
-    return ax
+    return axes.finished(ax, headline(simulation, limit), _legend(cells))
 
 
 @checked_arguments
@@ -149,10 +147,10 @@ def _image(ax: Axes, cells: NDArray[np.int8], **options: Any) -> None:
     ax.imshow(cells, colours, vmin=-0.5, vmax=len(CELLS) - 0.5, interpolation="nearest", aspect="auto", **options)
 
 
-def _legend(ax: Axes, cells: Int8) -> None:
+def _legend(cells: Int8) -> list[tuple[Any, str]]:
     """The colours of the cells that are there."""
     styles = [CELLS[code] for code in (FIRST_RUN, RECOMPUTED, LOADED, LIVE) if (cells == code).any()]
-    axes.legend_beside(ax, [(axes.patch(style, GREY), style.label) for style in styles])
+    return [(axes.patch(style, GREY), style.label) for style in styles]
 
 
 def _legend_lines(simulation: Simulation, width: int) -> list[str]:
@@ -236,9 +234,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("stage")
     ax.set_xlabel("R: the stage computes the node          S: it is live when the stage starts")
     ax.xaxis.set_ticks_position("top")
-    axes.title(ax, headline(simulation, limit))
-    _legend(ax, cells)
-    return ax
+    return axes.finished(ax, headline(simulation, limit), _legend(cells))
 
 
 @checked_arguments

@@ -421,7 +421,7 @@ def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str,
         (curve,) = ax.plot(*_columns(points), label=solver, **look, **line)
         ax.plot(*_columns(hollow), linestyle="none", markerfacecolor="white", **look)
         rows.append((curve, f"{axes.label(solver)}: {said}"))
-    axes.legend_beside(ax, rows + [(None, note)] * bool(note))
+    axes.legend_beside(ax, rows + ([(None, note)] if note else []))
     return ax
 
 
@@ -434,8 +434,7 @@ def _titled(ax: Axes, x: str, y: str, sentences: Iterator[str]) -> Axes:
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
-    axes.title(ax, [axes.label(sentence, 1000) for sentence in sentences])
-    return ax
+    return axes.finished(ax, [axes.label(sentence, 1000) for sentence in sentences])
 
 
 def _logarithmic(ax: Axes, axis: Axis, amounts: Sequence[float]) -> None:

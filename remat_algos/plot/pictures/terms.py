@@ -79,9 +79,7 @@ def terms(
     rows = _bars(ax, terms, peaks)
     axes.byte_axis(ax.yaxis, top, "memory")
     _ticks(ax, graph, lower_sets)
-    axes.title(ax, _sentences(simulation, lower_sets))
-    axes.legend_beside(ax, rows)
-    return ax
+    return axes.finished(ax, _sentences(simulation, lower_sets), rows)
 
 
 def peaks_of_blocks(simulation: Simulation, lower_sets: LowerSets) -> Int64:

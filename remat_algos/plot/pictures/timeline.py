@@ -93,15 +93,13 @@ def timeline(subject: Plan | Timeline, *, limit: int | None = None, ax: Axes | N
     ax.set_ylim(0, 1.08 * top)
     ax.set_xlim(0, time)
     axes.byte_axis(ax.yaxis, top, "live memory")
-    axes.title(ax, _sentences(played, limit))
     # Left, bottom, width and height below the curve, in its sizes.
     lanes = ax.inset_axes((0, -0.46, 1, 0.34), sharex=ax)
     ax.tick_params(labelbottom=False)
     rows.append((None, "engines at work:"))
     rows += _lanes(lanes, played)
     _time_axis(lanes, played)
-    axes.legend_beside(ax, rows)
-    return ax
+    return axes.finished(ax, _sentences(played, limit), rows)
 
 
 def _played(subject: Plan | Timeline) -> tuple[Timeline, int | None]:
