@@ -167,21 +167,7 @@ def _name(ax: Axes, allocation: Allocation, simulation: Simulation | None) -> No
 def addresses_text(
     allocation: Allocation | SplitAllocation, *, simulation: Simulation | None = None, width: int, height: int = 16
 ) -> list[str]:
-    r"""Columns are one or more steps, rows are ranges of addresses.
-
-    >>> from remat_algos.allocate.buffers import Buffers
-    >>> allocation = Allocation(Buffers([0, 1, 2], [2, 3, 4], [2, 2, 1]), [0, 1, 2], [0, 2, 0], 4, "by hand", 4)
-    >>> print(*addresses_text(allocation, width=40, height=4), sep="\n")
-    3 buffers over 4 steps, by hand
-    arena 4 B, 1.000 of max live
-         4 B │    ████████
-             │    ████████
-             │████████
-           0 │████████████████
-             └────────────────
-        step  0              3
-    █ buffer
-    """
+    """Columns are one or more steps, rows are ranges of addresses."""
     height = max(height, 4)
     allocation, split = _one_above_another(allocation)
     first, last = _span(allocation)

@@ -171,23 +171,7 @@ def _sentence(one: Breakdown) -> str:
 
 @checked_arguments
 def breakdown_text(subjects: Subjects, *, width: int) -> list[str]:
-    r"""Bars of bytes by type of layer and by data structure, and of compute.
-
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.ir.labels import Labels
-    >>> labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
-    >>> graph = ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels)
-    >>> print(*breakdown_text(graph, width=48), sep="\n")
-    footprint 8 B: peak 8 B
-    by layer
-    convolution   6 B   75.0 %  ███████████████
-    activation    2 B   25.0 %  █████
-    by data structure
-    other values  8 B  100.0 %  ████████████████████
-    compute by layer
-    activation    1   50.0 %  ███████████
-    convolution   1   50.0 %  ███████████
-    """
+    """Bars of bytes by type of layer and by data structure, and of compute."""
     lines: list[str] = []
     for name, one in _named(subjects).items():
         costs = dict(sorted(one.layer_compute.items(), key=lambda row: (-row[1], row[0])))

@@ -221,17 +221,7 @@ def decomposition_text(
     width: int,
     height: int = 40,
 ) -> list[str]:
-    r"""A line for each bag; an only child below its parent, several as branches; the last of many are left out.
-
-    >>> path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3], [3, 4]], [(0, 1), (1, 2), (2, 3)])
-    >>> halves = SeparatorTree.balanced(path, 5)
-    >>> print(*decomposition_text(path, "abcde", separators=halves, width=72), sep="\n")
-    4 bags, width 1; separators in 3 levels
-    1 b c
-    2 ├ a (b)
-    2 └ (c) d
-    3   (d) e
-    """
+    """A line for each bag; an only child below its parent, several as branches; the last of many are left out."""
     tree = bag_tree(decomposition, names, graph, separators)
     height, n = max(4, height), decomposition.n_bags
     lines = wrapped(_sentences(decomposition, graph, separators), width)

@@ -227,25 +227,7 @@ def _sentences(frontier: Frontier) -> list[str]:
 
 @checked_arguments
 def frontier_text(frontier: Frontier, *, width: int, height: int = 12) -> list[str]:
-    r"""A line for each plan, its bar as long as its peak; of many plans the first, the last and some between.
-
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.questions.frontier import frontier
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> print(*frontier_text(frontier(chain, solvers=["chen_sqrt"]), width=60), sep="\n")
-    down to 7 B, 63.6 % of the memory, for 16.0 % more compute
-    18 nodes; peak 11 B without rematerialization
-                peak  of base  overhead
-      bound      4 B   36.4 %           █████████
-    chen_sqrt: 5 plans
-      *          7 B   63.6 %    16.0 % ███████████████
-      *          8 B   72.7 %    12.0 % █████████████████
-      *          9 B   81.8 %     8.0 % ████████████████████
-      *         10 B   90.9 %     4.0 % ██████████████████████
-      *         11 B  100.0 %     0.0 % ████████████████████████
-    * no plan is better in both
-    """
+    """A line for each plan, its bar as long as its peak; of many plans the first, the last and some between."""
     best = {(plan.peak_memory, plan.overhead_in_time) for plan in frontier.plans}
     limit = max(1, _right(frontier))
 
@@ -315,23 +297,7 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def bounds_text(curve: BoundCurve, *, width: int) -> list[str]:
-    r"""A line for each limit, its bar as long as the overhead.
-
-    >>> from remat_algos.bounds.curve import bound_curve
-    >>> from remat_algos.context import Clock
-    >>> from remat_algos.ir.differentiate import differentiate
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
-    >>> print(*bounds_text(bound_curve(chain, [9, 7, 5], Clock(), effort="fast"), width=40), sep="\n")
-    lower bounds for 18 nodes; peak 11 B
-    without rematerialization
-    no schedule goes below 4 B, 36.4 % of
-    that
-       limit  of base  overhead
-         5 B   45.5 %    24.0 % █████████████
-         7 B   63.6 %    16.0 % █████████
-         9 B   81.8 %     8.0 % ████
-    """
+    """A line for each limit, its bar as long as the overhead."""
     points, base = _points(curve), baseline_peak(curve.graph)
     longest = max([1e-9, *(share for _, share in points)])
     lines = [*wrapped(_bounds_sentences(curve), width), "   limit  of base  overhead"]

@@ -143,8 +143,8 @@ def _boxes(
     outputs = _outputs(graph)
     for v, name in enumerate(names):
         style = NODES[str(kinds[v])]
-        edge = (axes.ink(), 2) if outputs[v] else (GREY, 0.8)
-        axes.boxed(ax, placed.points[v].tolist(), name, style.colour, *edge, pad=0.3)
+        edge, width = (axes.ink(), 2) if outputs[v] else (GREY, 0.8)
+        axes.boxed(ax, placed.points[v].tolist(), name, style.colour, edge, width, pad=0.3)
     left, right = _sides(placed)
     ax.set_xlim(left - 0.5, right + 0.5)
     ax.set_ylim(placed.points[:, 1].max(initial=0) + 0.6, -0.6)
@@ -260,19 +260,7 @@ def _sentences(subject: Subject) -> list[str]:
 
 @checked_arguments
 def graph_text(subject: Subject, *, copies: ArrayLike | None = None, width: int, height: int = 40) -> list[str]:
-    r"""A line for each node, with its bytes and reads; of many nodes the first and the last.
-
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> print(*graph_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
-    peak 3 B, as without recomputation, for 33.3 % more compute
-    3 nodes in 4 steps, 1 extra run
-    █ 2 kept  ▒ 1 runs twice
-      node    bytes  reads
-    ▒ A ×2      1 B
-    █ B         1 B  A
-    █ C         1 B  A, B
-    """
+    """A line for each node, with its bytes and reads; of many nodes the first and the last."""
     graph, runs, kinds = _what(subject, copies)
     counts = [(style, int((kinds == kind).sum())) for kind, style in NODES.items()]
     key = "  ".join(f"{style.character} {count:,} {style.label}" for style, count in counts if count)

@@ -160,29 +160,7 @@ def _peak(ax: Axes, simulation: Simulation) -> list[tuple[Any, str]]:
 
 @checked_arguments
 def memory_text(subject: Subject, *, limit: int | None = None, width: int, height: int = 16) -> list[str]:
-    r"""Columns of steps, or of the highest of several, above the live set at the peak.
-
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
-    >>> print(*memory_text(chain, limit=7, width=40, height=8), sep="\n")
-    peak 6 B
-    3 nodes in 3 steps, no extra runs;
-    budget 7 B
-         7 B │──────────────────────────────
-         6 B │     ▼
-             │    ████
-             │    ████
-             │████████
-             │████████████
-             │████████████
-             │████████████
-           0 └────────────
-        step  0          2
-    █ kept  ─ budget
-    at the peak, step 1, B:
-      █     4 B  A
-      █     2 B  B
-    """
+    """Columns of steps, or of the highest of several, above the live set at the peak."""
     simulation, budget = simulated(subject)
     limit = budget if limit is None else limit
     _, shown = columns(simulation, width - GUTTER)
@@ -287,25 +265,7 @@ def validation(validation: Validation, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def validation_text(validation: Validation, *, width: int, height: int = 16) -> list[str]:
-    r"""Columns of steps, or of the highest of several: what is as predicted, not used, or beyond the prediction.
-
-    >>> from remat_algos.executor.validate import validate
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.schedule import Schedule
-    >>> chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[2000, 1000, 500])
-    >>> print(*validation_text(validate(chain, Schedule([0, 1, 2]), repeats=0), width=40, height=6), sep="\n")
-    3 steps on numpy, 0 bytes apart at each
-    predicted 3 KiB, measured 3 KiB
-       3 KiB │    ████
-             │    ████
-             │████████
-             │████████████
-             │████████████
-             │████████████
-           0 └────────────
-        step  0          2
-    █ as predicted
-    """
+    """Columns of steps, or of the highest of several: what is as predicted, not used, or beyond the prediction."""
     height = max(height, 4)
     edges, predicted, measured, _ = _curves(validation, width - GUTTER)
     used = max(1, min(MAX_WIDE, (width - GUTTER) // (edges.size - 1))) * (edges.size - 1)

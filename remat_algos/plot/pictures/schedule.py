@@ -104,21 +104,7 @@ def schedule(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def schedule_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    r"""A line for each step, with its node and the state of every node; several may share a line.
-
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> print(*schedule_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
-    peak 3 B, as without recomputation, for 33.3 % more compute
-    3 nodes in 4 steps, 1 extra run
-    █ first run  ▒ recomputed  │ live  · not live
-    step  node  012
-       0  A     █··
-       1  B     │█·
-       2  A     ▒│·
-       3  C     ││█
-    """
+    """A line for each step, with its node and the state of every node; several may share a line."""
     simulation, limit = simulated(subject)
     graph, steps = simulation.graph, len(simulation.schedule)
     names = simulation.schedule.names(graph)
@@ -239,22 +225,7 @@ def matrix(subject: Subject, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def matrix_text(subject: Subject, *, width: int, height: int = 40) -> list[str]:
-    r"""A line for each stage, columns in the order of first runs; several may share a line, numbered by the first.
-
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
-    >>> print(*matrix_text(simulate(graph, [0, 1, 0, 2]), width=72), sep="\n")
-    peak 3 B, as without recomputation, for 33.3 % more compute
-    3 nodes in 4 steps, 1 extra run
-    R: the stage computes the node; S: it is live when the stage starts
-    █ first run  ▒ recomputed  │ live  · not live
-    columns 0=A, 1=B, 2=C
-    stage  R    S
-        0  █··  ···
-        1  ·█·  │··
-        2  ▒·█  ·│·
-    """
+    """A line for each stage, columns in the order of first runs; several may share a line, numbered by the first."""
     simulation, limit = simulated(subject)
     matrices = stage_matrices(simulation)
     digits = max(5, len(str(matrices.starts.size)))

@@ -92,21 +92,7 @@ def profiles(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def profiles_text(results: SweepResults, *, width: int) -> list[str]:
-    r"""The share of the problems on which a solver is within some percent of the best.
-
-    >>> from pathlib import Path
-    >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
-    >>> found = [("echo", 109), ("chen_sqrt", 100)]
-    >>> rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
-    >>> print(*profiles_text(SweepResults(Path(), tuple(rows)), width=72), sep="\n")
-    chen_sqrt is best or within 1 % on 100.0 % of 1 problem
-    problems (graph and budget) that some solver planned
-                                   within   within   within
-    solver     problems     best      1 %     10 %    100 %  planned
-    chen_sqrt         1  100.0 %  100.0 %  100.0 %  100.0 %  100.0 %
-    echo              1    0.0 %    0.0 %  100.0 %  100.0 %  100.0 %
-    """
+    """The share of the problems on which a solver is within some percent of the best."""
     check_kind(results, SweepResults, "results")
     ratios = results.ratios()
     lines = wrapped(_profile_sentences(results, ratios), width)
@@ -215,20 +201,7 @@ def overheads(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def overheads_text(results: SweepResults, *, width: int) -> list[str]:
-    r"""A line for each solver and budget, its bar as long as the median overhead.
-
-    >>> from pathlib import Path
-    >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
-    >>> rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
-    >>> print(*overheads_text(SweepResults(Path(), tuple(rows)), width=60), sep="\n")
-    budget 50 %: echo plans 1 of 1 job, median overhead 12.0 %
-    2 jobs; overheads are medians over plans
-    budget 50 %
-    echo  1 of 1  12.0 % ███████████████████████████████████████
-    budget 70 %
-    echo  1 of 1   2.0 % ██████
-    """
+    """A line for each solver and budget, its bar as long as the median overhead."""
     check_kind(results, SweepResults, "results")
     points = _points(results)
     lines = wrapped(_overhead_sentences(results, points), width)
@@ -327,7 +300,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
     check_kind(results, SweepResults, "results")
     by_solver, curves = _times(results), Curves()
     for solver, each in by_solver.items():
-        made, failed = ([(nodes, s) for nodes, s, planned in each if planned is kind] for kind in (True, False))
+        made, failed = ([(float(n), s) for n, s, planned in each if planned is kind] for kind in (True, False))
         curves[solver] = made, failed, format_seconds(median(seconds for _, seconds, _ in each))
     every = [point for each in by_solver.values() for point in each]
     note = "" if all(planned for *_, planned in every) else "hollow: no plan"
@@ -341,19 +314,7 @@ def solve_times(results: SweepResults, *, ax: Axes | None = None) -> Axes:
 
 @checked_arguments
 def solve_times_text(results: SweepResults, *, width: int) -> list[str]:
-    r"""The median time of each solver, and its longest with the nodes of that graph.
-
-    >>> from pathlib import Path
-    >>> from remat_algos.sweeps.results import SweepResults
-    >>> asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
-    >>> rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
-    >>> print(*solve_times_text(SweepResults(Path(), tuple(rows)), width=72), sep="\n")
-    slowest: search, 3.1 s on 62 nodes
-    2 jobs on 1 graph; median time 1.56 s
-    solver  jobs  median  longest  nodes
-    echo       1   20 ms    20 ms     62
-    search     1   3.1 s    3.1 s     62
-    """
+    """The median time of each solver, and its longest with the nodes of that graph."""
     check_kind(results, SweepResults, "results")
     by_solver = _times(results)
     rows = []
@@ -417,7 +378,7 @@ def _drawn(ax: Axes | None, results: SweepResults, curves: Curves, heading: str,
         i, n = _solvers(results).index(solver), len(points) - ("drawstyle" in options)
         (colour, _, style), (_, marker, _) = CURVES[i % len(CURVES)], CURVES[(i + i // 7) % 7]
         look: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5}
-        line = {"linestyle": style, "linewidth": 1.8, "markevery": slice(0, n, 1 + n // 30)} | options
+        line: dict[str, Any] = {"linestyle": style, "linewidth": 1.8, "markevery": slice(0, n, 1 + n // 30)} | options
         (curve,) = ax.plot(*_columns(points), label=solver, **look, **line)
         ax.plot(*_columns(hollow), linestyle="none", markerfacecolor="white", **look)
         rows.append((curve, f"{axes.label(solver)}: {said}"))

@@ -171,39 +171,7 @@ def _time_axis(ax: Axes, played: Timeline) -> None:
 
 @checked_arguments
 def timeline_text(subject: Plan | Timeline, *, limit: int | None = None, width: int, height: int = 12) -> list[str]:
-    r"""Memory over time, each column the highest of its steps, above the share of it in which each engine works.
-
-    >>> from remat_algos.cost.links import Link
-    >>> from remat_algos.ir.graph import ComputationGraph
-    >>> from remat_algos.ir.labels import Labels
-    >>> from remat_algos.schedule.schedule import Schedule
-    >>> from remat_algos.schedule.simulation import simulate
-    >>> from remat_algos.schedule.timeline import timeline
-    >>> edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
-    >>> graph = ComputationGraph.from_edges(edges, memory=[4, 2, 2, 1], compute=2, labels=Labels(compute_unit="s"))
-    >>> played = timeline(simulate(graph, Schedule([0, 1, 2, 3], loads=[(3, 0)])), Link(2, 4, latency=0))
-    >>> print(*timeline_text(played, width=42, height=6), sep="\n")
-    time 9 s, 12.5 % more than one pass;
-    compute waits 12.5 % of one pass
-    peak 7 B
-    4 nodes in 4 steps, no extra runs, 1 load
-         7 B │                     ▼
-             │                     ▚▚▚▚▚▚▚▚▚▚▚
-             │       ████████      ▚▚▚▚▚▚▚▚▚▚▚
-             │█████████████████████▚▚▚▚▚▚▚▚▚▚▚
-             │████████████████████████████████
-             │████████████████████████████████
-           0 └────────────────────────────────
-        time  0                            9 s
-     compute  █████████████████████▃  ▁███████
-         out         ███████▂
-          in                       ▆███
-    at work compute 88.9 %, out 22.2 %, in
-    11.1 % of the time, by height in each
-    column
-    █ kept  ▚ loaded from the host
-    on the host, at most 4 B
-    """
+    """Memory over time, each column the highest of its steps, above the share of it in which each engine works."""
     played, budget = _played(subject)
     limit, simulation, count = budget if limit is None else limit, played.simulation, width - GUTTER
     edges = np.linspace(0, played.last, count + 1)

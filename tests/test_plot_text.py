@@ -1,0 +1,244 @@
+"""What pictures look like in characters."""
+
+from pathlib import Path
+
+from remat_algos import plot
+from remat_algos.allocate.allocation import Allocation
+from remat_algos.allocate.buffers import Buffers
+from remat_algos.bounds.curve import bound_curve
+from remat_algos.context import Clock
+from remat_algos.cost.links import Link
+from remat_algos.executor.validate import validate
+from remat_algos.ir.differentiate import differentiate
+from remat_algos.ir.graph import ComputationGraph
+from remat_algos.ir.labels import Labels
+from remat_algos.questions.frontier import frontier
+from remat_algos.schedule.schedule import Schedule
+from remat_algos.schedule.simulation import simulate
+from remat_algos.schedule.timeline import timeline
+from remat_algos.structure.separators import SeparatorTree
+from remat_algos.structure.tree_decomposition import TreeDecomposition
+from remat_algos.sweeps.results import SweepResults
+
+
+def test_addresses():
+    allocation = Allocation(Buffers([0, 1, 2], [2, 3, 4], [2, 2, 1]), [0, 1, 2], [0, 2, 0], 4, "by hand", 4)
+    assert plot.text("addresses", allocation, width=40, height=4).split("\n") == [
+        "3 buffers over 4 steps, by hand",
+        "arena 4 B, 1.000 of max live",
+        "     4 B │    ████████",
+        "         │    ████████",
+        "         │████████",
+        "       0 │████████████████",
+        "         └────────────────",
+        "    step  0              3",
+        "█ buffer",
+    ]
+
+
+def test_breakdown():
+    labels = Labels(names=("conv", "relu"), ops=("Convolution", "ReLU"))
+    graph = ComputationGraph.from_edges([(0, 1)], memory=[6, 2], labels=labels)
+    assert plot.text("breakdown", graph, width=48).split("\n") == [
+        "footprint 8 B: peak 8 B",
+        "by layer",
+        "convolution   6 B   75.0 %  ███████████████",
+        "activation    2 B   25.0 %  █████",
+        "by data structure",
+        "other values  8 B  100.0 %  ████████████████████",
+        "compute by layer",
+        "activation    1   50.0 %  ███████████",
+        "convolution   1   50.0 %  ███████████",
+    ]
+
+
+def test_decomposition():
+    path = TreeDecomposition.from_bags([[0, 1], [1, 2], [2, 3], [3, 4]], [(0, 1), (1, 2), (2, 3)])
+    halves = SeparatorTree.balanced(path, 5)
+    assert plot.text("decomposition", path, names="abcde", separators=halves).split("\n") == [
+        "4 bags, width 1; separators in 3 levels",
+        "1 b c",
+        "2 ├ a (b)",
+        "2 └ (c) d",
+        "3   (d) e",
+    ]
+
+
+def test_frontier():
+    chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    assert plot.text("frontier", frontier(chain, solvers=["chen_sqrt"]), width=60).split("\n") == [
+        "down to 7 B, 63.6 % of the memory, for 16.0 % more compute",
+        "18 nodes; peak 11 B without rematerialization",
+        "            peak  of base  overhead",
+        "  bound      4 B   36.4 %           █████████",
+        "chen_sqrt: 5 plans",
+        "  *          7 B   63.6 %    16.0 % ███████████████",
+        "  *          8 B   72.7 %    12.0 % █████████████████",
+        "  *          9 B   81.8 %     8.0 % ████████████████████",
+        "  *         10 B   90.9 %     4.0 % ██████████████████████",
+        "  *         11 B  100.0 %     0.0 % ████████████████████████",
+        "* no plan is better in both",
+    ]
+
+
+def test_bounds():
+    chain = differentiate(ComputationGraph.from_edges([(i, i + 1) for i in range(8)]))
+    assert plot.text("bounds", bound_curve(chain, [9, 7, 5], Clock(), effort="fast"), width=40).split("\n") == [
+        "lower bounds for 18 nodes; peak 11 B",
+        "without rematerialization",
+        "no schedule goes below 4 B, 36.4 % of",
+        "that",
+        "   limit  of base  overhead",
+        "     5 B   45.5 %    24.0 % █████████████",
+        "     7 B   63.6 %    16.0 % █████████",
+        "     9 B   81.8 %     8.0 % ████",
+    ]
+
+
+def test_graph():
+    graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    assert plot.text("graph", simulate(graph, [0, 1, 0, 2])).split("\n") == [
+        "peak 3 B, as without recomputation, for 33.3 % more compute",
+        "3 nodes in 4 steps, 1 extra run",
+        "█ 2 kept  ▒ 1 runs twice",
+        "  node    bytes  reads",
+        "▒ A \N{MULTIPLICATION SIGN}2      1 B",
+        "█ B         1 B  A",
+        "█ C         1 B  A, B",
+    ]
+
+
+def test_memory():
+    chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[4, 2, 1])
+    assert plot.text("memory", chain, limit=7, width=40, height=8).split("\n") == [
+        "peak 6 B",
+        "3 nodes in 3 steps, no extra runs;",
+        "budget 7 B",
+        "     7 B │──────────────────────────────",
+        "     6 B │     ▼",
+        "         │    ████",
+        "         │    ████",
+        "         │████████",
+        "         │████████████",
+        "         │████████████",
+        "         │████████████",
+        "       0 └────────────",
+        "    step  0          2",
+        "█ kept  ─ budget",
+        "at the peak, step 1, B:",
+        "  █     4 B  A",
+        "  █     2 B  B",
+    ]
+
+
+def test_validation():
+    chain = ComputationGraph.from_edges([("A", "B"), ("B", "C")], memory=[2000, 1000, 500])
+    assert plot.text("validation", validate(chain, Schedule([0, 1, 2]), repeats=0), width=40, height=6).split("\n") == [
+        "3 steps on numpy, 0 bytes apart at each",
+        "predicted 3 KiB, measured 3 KiB",
+        "   3 KiB │    ████",
+        "         │    ████",
+        "         │████████",
+        "         │████████████",
+        "         │████████████",
+        "         │████████████",
+        "       0 └────────────",
+        "    step  0          2",
+        "█ as predicted",
+    ]
+
+
+def test_schedule():
+    graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    assert plot.text("schedule", simulate(graph, [0, 1, 0, 2])).split("\n") == [
+        "peak 3 B, as without recomputation, for 33.3 % more compute",
+        "3 nodes in 4 steps, 1 extra run",
+        "█ first run  ▒ recomputed  │ live  · not live",
+        "step  node  012",
+        "   0  A     █··",
+        "   1  B     │█·",
+        "   2  A     ▒│·",
+        "   3  C     ││█",
+    ]
+
+
+def test_matrix():
+    graph = ComputationGraph.from_edges([("A", "B"), ("A", "C"), ("B", "C")])
+    assert plot.text("matrix", simulate(graph, [0, 1, 0, 2])).split("\n") == [
+        "peak 3 B, as without recomputation, for 33.3 % more compute",
+        "3 nodes in 4 steps, 1 extra run",
+        "R: the stage computes the node; S: it is live when the stage starts",
+        "█ first run  ▒ recomputed  │ live  · not live",
+        "columns 0=A, 1=B, 2=C",
+        "stage  R    S",
+        "    0  █··  ···",
+        "    1  ·█·  │··",
+        "    2  ▒·█  ·│·",
+    ]
+
+
+def test_profiles():
+    asked = {"graph_id": "7f", "budget": "50%", "overhead_budget": None, "device": None, "options": None}
+    found = [("echo", 109), ("chen_sqrt", 100)]
+    rows = [asked | {"solver": name, "outcome": "planned", "compute": compute} for name, compute in found]
+    assert plot.text("profiles", SweepResults(Path(), tuple(rows))).split("\n") == [
+        "chen_sqrt is best or within 1 % on 100.0 % of 1 problem",
+        "problems (graph and budget) that some solver planned",
+        "                               within   within   within",
+        "solver     problems     best      1 %     10 %    100 %  planned",
+        "chen_sqrt         1  100.0 %  100.0 %  100.0 %  100.0 %  100.0 %",
+        "echo              1    0.0 %    0.0 %  100.0 %  100.0 %  100.0 %",
+    ]
+
+
+def test_overheads():
+    asked = {"solver": "echo", "device": None, "outcome": "planned", "one_pass": 50}
+    rows = [asked | {"budget": "50%", "overhead": 6}, asked | {"budget": "70%", "overhead": 1}]
+    assert plot.text("overheads", SweepResults(Path(), tuple(rows)), width=60).split("\n") == [
+        "budget 50 %: echo plans 1 of 1 job, median overhead 12.0 %",
+        "2 jobs; overheads are medians over plans",
+        "budget 50 %",
+        "echo  1 of 1  12.0 % ███████████████████████████████████████",
+        "budget 70 %",
+        "echo  1 of 1   2.0 % ██████",
+    ]
+
+
+def test_solve_times():
+    asked = {"graph_id": "7f", "nodes": 62, "outcome": "planned"}
+    rows = [asked | {"solver": "echo", "cpu_seconds": 0.02}, asked | {"solver": "search", "cpu_seconds": 3.1}]
+    assert plot.text("solve_times", SweepResults(Path(), tuple(rows))).split("\n") == [
+        "slowest: search, 3.1 s on 62 nodes",
+        "2 jobs on 1 graph; median time 1.56 s",
+        "solver  jobs  median  longest  nodes",
+        "echo       1   20 ms    20 ms     62",
+        "search     1   3.1 s    3.1 s     62",
+    ]
+
+
+def test_timeline():
+    edges = [(0, 1), (1, 2), (2, 3), (0, 3)]
+    graph = ComputationGraph.from_edges(edges, memory=[4, 2, 2, 1], compute=2, labels=Labels(compute_unit="s"))
+    played = timeline(simulate(graph, Schedule([0, 1, 2, 3], loads=[(3, 0)])), Link(2, 4, latency=0))
+    assert plot.text("timeline", played, width=42, height=6).split("\n") == [
+        "time 9 s, 12.5 % more than one pass;",
+        "compute waits 12.5 % of one pass",
+        "peak 7 B",
+        "4 nodes in 4 steps, no extra runs, 1 load",
+        "     7 B │                     ▼",
+        "         │                     ▚▚▚▚▚▚▚▚▚▚▚",
+        "         │       ████████      ▚▚▚▚▚▚▚▚▚▚▚",
+        "         │█████████████████████▚▚▚▚▚▚▚▚▚▚▚",
+        "         │████████████████████████████████",
+        "         │████████████████████████████████",
+        "       0 └────────────────────────────────",
+        "    time  0                            9 s",
+        " compute  █████████████████████▃  ▁███████",
+        "     out         ███████▂",
+        "      in                       ▆███",
+        "at work compute 88.9 %, out 22.2 %, in",
+        "11.1 % of the time, by height in each",
+        "column",
+        "█ kept  ▚ loaded from the host",
+        "on the host, at most 4 B",
+    ]
