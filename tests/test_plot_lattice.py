@@ -17,8 +17,7 @@ from remat_algos.ir.backward import Backward
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plot.colours import BLUE, PALE, WHITE
-from remat_algos.plot.pictures.lattice import covers, places
-from remat_algos.plot.pictures.terms import TERMS, peaks_of_blocks
+from remat_algos.plot.pictures.lattice import TERMS, covers, peaks_of_blocks, places
 from remat_algos.schedule.canonical import canonical_schedule
 from remat_algos.schedule.simulation import simulate
 from remat_algos.structure.lower_set_families import FAMILIES, lower_set_family

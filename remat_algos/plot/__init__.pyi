@@ -8,7 +8,9 @@ from .pictures.frontier import bounds as bounds
 from .pictures.frontier import frontier as frontier
 from .pictures.graph import graph as graph
 from .pictures.lattice import lattice as lattice
+from .pictures.lattice import terms as terms
 from .pictures.memory import memory as memory
+from .pictures.memory import timeline as timeline
 from .pictures.memory import validation as validation
 from .pictures.report import report as report
 from .pictures.schedule import matrix as matrix
@@ -16,5 +18,3 @@ from .pictures.schedule import schedule as schedule
 from .pictures.sweep import overheads as overheads
 from .pictures.sweep import profiles as profiles
 from .pictures.sweep import solve_times as solve_times
-from .pictures.terms import terms as terms
-from .pictures.timeline import timeline as timeline

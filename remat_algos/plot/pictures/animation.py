@@ -198,7 +198,7 @@ def states_at(changes: Changes, place: int) -> NDArray[np.int64]:
     return np.array([each[bisect_right(each, (place, len(STATES))) - 1][1] for each in changes], np.int64)
 
 
-class _Drawing:
+class _PixelPlaces:
     """Places in pixels of nodes and edges, layers from left to right; names of nodes if there is room."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -225,7 +225,7 @@ def _svg(animated: Animation) -> str:
     """
     simulation, trace, order, peak = animated.simulation, animated.trace, animated.order, animated.peak
     inks, m, limit = INKS["light"], len(animated.steps), animated.limit
-    drawing, changes = _Drawing(simulation), node_changes(simulation, animated.steps)
+    drawing, changes = _PixelPlaces(simulation), node_changes(simulation, animated.steps)
     share = 1 - min(HOLD, animated.seconds / 4) / animated.seconds
     places = [f"{100 * share * place / max(m, 1):.{2 if m < 4000 else 4}f}%" for place in range(m + 1)]
     runs: list[list[int]] = [[] for _ in changes]
@@ -289,7 +289,7 @@ def _text(x: float, y: float, word: str, anchor: str = "", size: int = 13) -> st
     return f'<text x="{x:.0f}" y="{y:.0f}" font-size="{size}" class="i" fill="{ink}"{at}>{escape(word)}</text>'
 
 
-def _dots(simulation: Simulation, drawing: _Drawing, states: NDArray[np.int64], root: str, ringed: int) -> str:
+def _dots(simulation: Simulation, drawing: _PixelPlaces, states: NDArray[np.int64], root: str, ringed: int) -> str:
     """The nodes, by their states at the peak."""
     inks, labels = INKS["light"], simulation.graph.labels
     groups = []
@@ -306,7 +306,7 @@ def _dots(simulation: Simulation, drawing: _Drawing, states: NDArray[np.int64], 
     return f'<g class="d" stroke="{inks["edge"]}">{"".join(groups)}</g>'
 
 
-def _words_of(animated: Animation, drawing: _Drawing, root: str) -> str:
+def _words_of(animated: Animation, drawing: _PixelPlaces, root: str) -> str:
     """Names of nodes, and a strip of captions of the steps, of which a window shows one line."""
     labels, ink, y = animated.simulation.graph.labels, INKS["light"]["ink"], BASE + LINE - 3
     named = zip(drawing.names, drawing.points.tolist(), strict=False)
