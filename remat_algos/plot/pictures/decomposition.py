@@ -357,7 +357,8 @@ def tidy(tree: BagTree, half: Sequence[float], gap: float) -> list[float]:
     [0.0, -2.5, 0.0, 2.5]
     """
     shift = [0.0] * len(half)  # from the parent
-    outline: dict[int, Ends] = {}  # left and right ends of each subtree, row by row
+    # Left and right ends of each subtree, row by row.
+    outline: dict[int, Ends] = {}
     for bag in reversed(tree.order):
         children, ends = tree.children[bag], Ends()
         for child in children:

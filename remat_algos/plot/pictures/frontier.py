@@ -104,10 +104,12 @@ def _names(ax: Axes, frontier: Frontier) -> int:
     """
     from matplotlib.patheffects import withStroke
 
-    best = {id(plan) for plan in frontier.plans}  # the same objects as in the curves
+    # The same objects as in the curves.
+    best = {id(plan) for plan in frontier.plans}
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
     rows, taken = int(tall / axes.LEGEND_ROW), list[tuple[int, float, float]]()
-    across, up = wide / (right - left), rows / (high - low)  # inches of a byte and rows of a percent
+    # Inches of a byte, and rows of a percent.
+    across, up = wide / (right - left), rows / (high - low)
     stairs = [
         (across * (np.asarray(x) - left), up * (np.asarray(y) - low))
         for x, y in (line.get_data() for line in ax.lines if line.get_drawstyle() == "steps-post")
@@ -167,47 +169,41 @@ def _bounds(ax: Axes, frontier: Frontier, few: slice) -> list[tuple[Any, str]]:
 
 def _ends(ax: Axes, frontier: Frontier) -> list[tuple[Any, str]]:
     """Draw the region below the lower bounds, and the run without rematerialization."""
-    infeasible = ax.axvspan(
-        0,
-        frontier.bound_memory,
-        facecolor=PALE,
-        edgecolor="white",
-        hatch="///",
-        linewidth=0,
-        label="bound",
-        zorder=0,
-    )
-    (base,) = ax.plot(
-        frontier.base,
-        0,
-        "o",
-        color=axes.ink(),
-        markersize=11,
-        fillstyle="none",
-        clip_on=False,
-        label="without rematerialization",
-    )
+    infeasible = _infeasible(ax, frontier.bound_memory)
+    style: dict[str, Any] = {"color": axes.ink(), "markersize": 11, "fillstyle": "none", "clip_on": False}
+    (base,) = ax.plot(frontier.base, 0, "o", label="without rematerialization", **style)
     return [
         (base, f"without rematerialization: {format_bytes(frontier.base)}"),
         (infeasible, f"no schedule: below {format_bytes(frontier.bound_memory)}"),
     ]
 
 
+def _infeasible(ax: Axes, floor: int) -> Any:
+    """Hatch the bytes that no schedule goes below."""
+    return ax.axvspan(0, floor, facecolor=PALE, edgecolor="white", hatch="///", linewidth=0, label="bound", zorder=0)
+
+
+def _memory_against_overhead(ax: Axes, least: int, right: int, what: str) -> None:
+    """Bytes from the least to the right across, overhead upwards."""
+    margin = 0.06 * (right - least or right or 1)
+    ax.set_xlim(max(0, least - margin), right + margin)
+    axes.byte_axis(ax.xaxis, right, what)
+    ax.set_ylabel("overhead (% of one pass)")
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+
+
 def _scales(ax: Axes, frontier: Frontier, right: int) -> None:
     plans = [plan for curve in frontier.curves.values() for plan in curve]
     least = min([frontier.bound_memory, right, *(plan.peak_memory for plan in plans)])
-    margin = 0.06 * (right - least or right or 1)
-    ax.set_xlim(max(0, least - margin), right + margin)
+    _memory_against_overhead(ax, least, right, "peak memory")
     limit = max([1.0, *(100 * plan.overhead_in_time / max(1, frontier.bound_compute) for plan in plans)])
     ax.set_ylim(-0.04 * limit, limit * (1 + ABOVE / max(1, axes.inches(ax)[1] - ABOVE)))
-    axes.byte_axis(ax.xaxis, right, "peak memory")
-    ax.set_ylabel("overhead (% of one pass)")
-    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
     base = max(1, frontier.base)
     share = ax.secondary_xaxis(
         "top", functions=(lambda x: np.multiply(x, 100 / base), lambda x: np.multiply(x, base / 100))
     )
-    share.tick_params(pad=7)  # clear of the topmost label of the y axis
+    # Clear of the topmost label of the y axis.
+    share.tick_params(pad=7)
     share.set_xlabel("% of the peak without rematerialization")
 
 
@@ -280,18 +276,14 @@ def bounds(curve: BoundCurve, *, ax: Axes | None = None) -> Axes:
     floor, base = least_peak_bound(curve.graph)[0], baseline_peak(curve.graph)
     fitting = [point for point, bound in zip(_points(curve), curve.bounds, strict=True) if not bound.infeasible]
     right = max([base, floor, *(limit for limit, _ in fitting)])
-    ax.axvspan(0, floor, facecolor=PALE, edgecolor="white", hatch="///", linewidth=0, zorder=0)
+    _infeasible(ax, floor)
     if fitting:
         x, y = np.array([(floor, fitting[0][1]), *fitting, (right, 0.0)]).T
         ax.fill_between(x, y, step="pre", color=PALE, alpha=0.6, linewidth=0)
         ax.step(x, y, where="pre", color=BLUE, linewidth=1.8)
         ax.plot(*np.array(fitting).T, "o", color=BLUE, markersize=4)
-    margin = 0.06 * (right - floor or right or 1)
-    ax.set_xlim(max(0, floor - margin), right + margin)
     ax.set_ylim(0, 1.06 * max([1.0, *(share for _, share in fitting)]))
-    axes.byte_axis(ax.xaxis, right, "limit of the peak")
-    ax.set_ylabel("overhead (% of one pass)")
-    ax.grid(color=GREY, alpha=0.25, linewidth=0.6)
+    _memory_against_overhead(ax, floor, right, "limit of the peak")
     return axes.finished(ax, _bounds_sentences(curve))
 
 

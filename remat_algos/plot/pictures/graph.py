@@ -157,7 +157,8 @@ def _heads(ax: Axes, graph: ComputationGraph, placed: LayeredLayout, names: list
     from matplotlib.patches import FancyArrowPatch
 
     (left, right), (low, high), (wide, tall) = ax.get_xlim(), ax.get_ylim(), axes.inches(ax)
-    across, along = wide / (right - left), tall / abs(high - low)  # inches of a place and of a layer
+    # Inches of a place, and of a layer.
+    across, along = wide / (right - left), tall / abs(high - low)
     half_tall = 0.85 * axes.FONT * axes.POINT / along
     half_wide = [(axes.LETTER * len(name) / 2 + 0.4) * axes.FONT * axes.POINT / across for name in names]
     for v, tail in _arrivals(graph, placed):
