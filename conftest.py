@@ -5,7 +5,10 @@ import importlib.util
 FRAMEWORKS = {"torch": "torch", "jax": "jax*", "onnx": "onnx*", "jaxlib": "stablehlo*"}
 """Library, and the modules in remat_algos/interop that import it when they are loaded."""
 
-collect_ignore = ["tests/sweep_solvers.py"]  # solvers that go wrong are registered where it is imported
+collect_ignore = [
+    "tests/sweep_solvers.py",  # solvers that go wrong are registered where it is imported
+    "tests/benchmarks/asv/tracked",  # it lists all tests of benchmarks where it is imported
+]
 
 collect_ignore_glob = [
     pattern

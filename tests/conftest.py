@@ -13,8 +13,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.command_line import runner
 
-collect_ignore = ["benchmarks/asv/tracked"]  # asv imports it, and it lists all tests of benchmarks then
-
 os.environ.pop("COLUMNS", None)  # errors are wrapped at it where it is set, as pytest-xdist does for its workers
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # half of the time of a command that a test starts
 
