@@ -2,7 +2,7 @@
 
 import time
 
-from remat_algos.cli.interrupts import interruptible
+from remat_algos.cli.exits import interruptible
 
 STARTED = time.monotonic()
 

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from remat_algos.errors import about
 from remat_algos.text.decimals import ABSURD
 from remat_algos.text.wording import quoted
 
@@ -236,7 +237,7 @@ def as_seed(argument: Any) -> int:
     """A seed of random choices: a whole number, 0 or more and below 2**63."""
     seed = as_whole_number(argument, "seed")
     if not 0 <= seed < ABSURD:
-        raise ValueError(f"seed is {_shown(seed)}; give a whole number, 0 or more and below 2**63")
+        raise about("seed", ValueError(f"seed is {_shown(seed)}; give a whole number, 0 or more and below 2**63"))
     return seed
 
 

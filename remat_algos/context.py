@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
 
+from remat_algos.errors import about
 from remat_algos.text.wording import quoted
 
 Item = TypeVar("Item")
@@ -271,7 +272,7 @@ class Clock:
 
     def __init__(self, time_limit: float | None = None, progress: Progress | None = None) -> None:
         self.started = time.monotonic()
-        self.deadline = None if time_limit is None else self.started + _seconds(time_limit)
+        self.deadline = None if time_limit is None else self.started + check_seconds(time_limit)
         self.skipped = Counter[str]()  # schedules that the solver abandoned, by reason: words after "3 schedules"
         self.stop = Stop.DONE  # so far
         self._noting = threading.Lock()
@@ -467,11 +468,12 @@ def time_left(time_limit: float | None, started: float) -> float | None:
     return max(time_limit - (1 + WRITING) * spent, min(time_limit, SHORTEST))
 
 
-def _seconds(time_limit: Any) -> float:
+def check_seconds(time_limit: Any) -> float:
+    """A time limit, 0 or more; ValueError for anything else."""
     try:
         seconds = math.nan if isinstance(time_limit, bool | str) else float(time_limit)
     except (TypeError, ValueError):
         seconds = math.nan
     if not seconds >= 0:
-        raise ValueError(f"time_limit is {quoted(time_limit)}; give seconds, 0 or more")
+        raise about("time_limit", ValueError(f"time_limit is {quoted(time_limit)}; give seconds, 0 or more"))
     return seconds

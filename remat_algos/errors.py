@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "AllocationError",
@@ -39,6 +39,21 @@ def _again(kind: type[RematError], args: tuple[Any, ...], fields: dict[str, Any]
     """Restore a pickled error without its constructor, which may take more than the message."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(fields)
+    return error
+
+
+Error = TypeVar("Error", bound=Exception)
+
+
+def about(parameter: str, error: Error) -> Error:
+    """Mark an error with the parameter that it is about; the command line puts the option of that name before it.
+
+    Examples
+    --------
+    >>> about("seed", ValueError("seed is -1; give 0 or more")).parameter
+    'seed'
+    """
+    error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
 

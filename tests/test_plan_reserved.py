@@ -319,7 +319,7 @@ def test_what_is_none_is_refused_before_the_search():
         solve(GRAPH, 1, allocator="jemalloc")
     with pytest.raises(TypeError, match="allocator is None; give a text, such as 'peak'"):
         solve(GRAPH, 1, allocator=None)
-    with pytest.raises(ValueError, match="alignment=64 goes with allocator='arena'"):
+    with pytest.raises(ValueError, match="alignment 64 goes with the allocator arena"):
         solve(GRAPH, 1, allocator="cupy_pool", alignment=64)
 
 

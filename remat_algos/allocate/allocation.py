@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from remat_algos.allocate.buffers import Buffers, is_alignment
+from remat_algos.allocate.buffers import Buffers, check_alignment
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Stop
 from remat_algos.errors import AllocationError, GraphError
@@ -62,9 +62,7 @@ class Allocation:
             number = getattr(self, field)
             if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < 2**62:
                 raise AllocationError(f"{field} is {quoted(number)}; give whole bytes, 0 or more")
-        if not is_alignment(self.alignment):
-            alignment = quoted(self.alignment)
-            raise AllocationError(f"the alignment is {alignment}; give a power of two below 2**53, such as 64")
+        check_alignment(self.alignment)
 
     @classmethod
     @checked_arguments

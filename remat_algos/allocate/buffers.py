@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import as_list, as_text, as_whole_number
-from remat_algos.errors import AllocationError, GraphError
+from remat_algos.errors import AllocationError, GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Int64, as_whole, brief, by_fields, check_sizes, frozen
 from remat_algos.kernels.offsets import first_clash
 from remat_algos.schedule.simulation import Simulation, check_simulation
@@ -53,6 +53,14 @@ def is_alignment(number: Any) -> bool:
     """
     alignment = as_whole(number) or 0
     return 0 < alignment < LARGEST_SUM and alignment & (alignment - 1) == 0
+
+
+def check_alignment(alignment: Any) -> int:
+    """Return an alignment; AllocationError if it is none."""
+    if not is_alignment(alignment):
+        fault = f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64"
+        raise about("alignment", AllocationError(fault))
+    return int(alignment)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,11 +224,9 @@ are 0:4 and 3:5; move one of them, or leave its offset free
 
     def rounded(self, alignment: int) -> Buffers:
         """Round sizes up to an alignment, a power of two that must divide fixed offsets."""
-        if not is_alignment(alignment):
-            raise AllocationError(f"the alignment is {quoted(alignment)}; give a power of two below 2**53, such as 64")
+        alignment = check_alignment(alignment)
         if alignment == 1:
             return self
-        alignment = int(alignment)
         misaligned = (self.offset >= 0) & (self.offset % alignment != 0)
         if misaligned.any():
             i = int(np.argmax(misaligned))

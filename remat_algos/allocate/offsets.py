@@ -13,7 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.packing_blocks import PackingBlocks
 from remat_algos.arguments import as_seed, checked_arguments
 from remat_algos.context import WHOLE, Clock, Progress, Stop, until_stopped
-from remat_algos.errors import AllocationError
+from remat_algos.errors import AllocationError, about
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import GapFit, SkylineFit
 from remat_algos.kernels.offsets_search import PackingSearch
@@ -134,7 +134,7 @@ def pack(
 def packing_clock(time_limit: float, progress: Progress | None) -> Clock:
     """The clock of a packing; AllocationError if the time limit is invalid."""
     if isinstance(time_limit, bool) or not (isinstance(time_limit, int | float | np.number) and time_limit >= 0):
-        raise AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more")
+        raise about("time_limit", AllocationError(f"the time limit is {quoted(time_limit)}; give seconds, 0 or more"))
     return Clock(time_limit, progress)
 
 

@@ -10,7 +10,7 @@ from remat_algos.allocate.allocation import Allocation
 from remat_algos.allocate.buffers import Buffers
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import Clock
-from remat_algos.errors import AllocationError
+from remat_algos.errors import AllocationError, about
 from remat_algos.ir.arrays import Int64
 from remat_algos.kernels.offsets import shared_blocks
 from remat_algos.text.wording import shortened
@@ -58,8 +58,9 @@ def share_storage(
     (205, 112, 112, 107)
     """
     if match_range is not None and match_range < 0:
-        raise AllocationError(
-            f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"
+        raise about(
+            "match_range",
+            AllocationError(f"the match range is {shortened(match_range)}; give a whole number, 0 or more, such as 16"),
         )
     rounded, clock = buffers.rounded(alignment), Clock(time_limit)
     fresh = rounded.over < 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from remat_algos.arguments import checked_arguments
+from remat_algos.errors import about
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.text.wording import quoted
 
@@ -38,9 +39,8 @@ def shrink(graph: ComputationGraph, by: int) -> ComputationGraph:
     [2, 0]
     """
     if not 1 <= by <= LARGEST:
-        raise ValueError(
-            f"sizes cannot be divided by {quoted(by)}; give {'1 or more' if by < 1 else f'at most {LARGEST}'}"
-        )
+        expected = "1 or more" if by < 1 else f"at most {LARGEST}"
+        raise about("shrink", ValueError(f"sizes cannot be divided by {quoted(by)}; give {expected}"))
     smaller = graph.with_costs(memory=-(-graph.memory // by), workspace=-(-graph.workspace // by))
     if graph.resident is None:
         return smaller

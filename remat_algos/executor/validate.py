@@ -13,7 +13,7 @@ from remat_algos.allocate.buffers import Buffers
 from remat_algos.allocate.offsets import pack
 from remat_algos.allocate.pools import cupy_pool
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import BackendError, StaleValueError
+from remat_algos.errors import BackendError, StaleValueError, about
 from remat_algos.executor.array_backend import Array, Backend, free_memory
 from remat_algos.executor.array_backend import backend as backend_of
 from remat_algos.executor.execution import Execution, live_memory
@@ -98,7 +98,7 @@ def validate(
     (True, 7168, 7168, 0)
     """
     if repeats < 0:
-        raise ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more")
+        raise about("repeats", ValueError(f"repeats is {quoted(repeats)}; give a whole number, 0 or more"))
     device = backend_of(backend)
     simulation, allocation, link = planned(graph, plan)
     graph = simulation.graph

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from remat_algos.arguments import as_whole_number, checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import gather_rows, join_rows, select_entries
@@ -85,7 +85,7 @@ def differentiate(
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; differentiate the graph that it was made from")
     if not 0 <= factor < float("inf"):
-        raise GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2")
+        raise about("factor", GraphError(f"factor is {shortened(factor)}; give a number of 0 or more, such as 2"))
     if isinstance(loss, str):
         loss = [loss]
     source = graph

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, about
 from remat_algos.ir.arrays import Int32, Int64
 from remat_algos.ir.backward import Backward
 from remat_algos.ir.csr import group_rows, row_of
@@ -77,7 +77,10 @@ def encode(graph: ComputationGraph, *, bits: int = BITS) -> ComputationGraph:
     if graph.forward_of is not None:
         raise GraphError("the graph has a backward part already; encode the graph that it was made from")
     if not 1 < bits <= 64:
-        raise GraphError(f"an element has {quoted(bits)} bits; give a number such as 32 (float32) or 16 (float16)")
+        raise about(
+            "element_bits",
+            GraphError(f"an element has {quoted(bits)} bits; give a number such as 32 (float32) or 16 (float16)"),
+        )
     if graph.backward is None or graph.labels.ops is None:
         return graph
     codes = Codes.of(graph, graph.backward, int(bits))

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from remat_algos.allocate.allocators.registry import Allocator, get_allocator
-from remat_algos.allocate.buffers import is_alignment
+from remat_algos.allocate.buffers import check_alignment
 from remat_algos.allocate.reservation import PEAK, Reservation
 from remat_algos.bounds.compute import MOMENTS, ComputeBound
 from remat_algos.bounds.integer_program import TOLERANCE
-from remat_algos.errors import AllocationError
+from remat_algos.errors import about
 from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
@@ -45,14 +45,11 @@ class Criterion:
         >>> type(Criterion.of("cupy_pool")).__name__, Criterion.of("arena", alignment=64).options
         ('ReservedCriterion', {'alignment': 64, 'seed': 0})
         """
-        if not is_alignment(alignment):
-            raise AllocationError(
-                f"alignment is {quoted(alignment)}, which is not a power of two below 2**53; give 1, 2, 4, ..."
-            )
+        alignment = check_alignment(alignment)
         reserving = get_allocator(allocator)
         if alignment != 1 and "alignment" not in reserving.options:
-            raise ValueError(f"alignment={alignment} goes with allocator='arena'; give that too")
-        given = {"alignment": int(alignment), "seed": seed}
+            raise about("alignment", ValueError(f"alignment {alignment} goes with the allocator arena; give that too"))
+        given = {"alignment": alignment, "seed": seed}
         options = {name: value for name, value in given.items() if name in reserving.options}
         return (ReservedCriterion if reserving.candidates > 1 else Criterion)(reserving, options)
 

@@ -44,6 +44,8 @@ SCHEDULES_OF = {  # scopes of bounds that do not hold for every schedule
     "chain": "schedules of a chain",
 }
 ORDER_FORMS = ("plan", "frees", "names", "actions")  # forms that tell the order, and can be read again
+FIGURES = ("peak_memory", "resident_memory", "compute", "overhead", "bound", "bound_scope", "bound_source", "gap")
+FIGURES_OF_COPIES = ("time", "overhead_in_time", "host_peak")
 FORMS = (*ORDER_FORMS, "trace", "policy")
 SNAPSHOT = "snapshot"  # not text
 OTHER_SHARES = (1.0, 0.8)
@@ -324,6 +326,11 @@ class Plan:
             record["frees"] = [[graph.value_name(x) for x in step] for step in simulation.frees()]
         return record
 
+    def figures(self) -> dict[str, Any]:
+        """The entries of the record by which plans are compared, those of copies with a link only."""
+        record, copies = self.record(), () if self.link is None else FIGURES_OF_COPIES
+        return {name: record[name] for name in (*FIGURES, *copies)}
+
     def _copies_record(self, link: Link) -> dict[str, Any]:
         """The entries of a plan with a link."""
         loads, lingering, stores = named_copies(self.graph, self.schedule)
@@ -355,10 +362,8 @@ class Plan:
         """
         if form in ("plan", "frees"):
             return json.dumps(self.record(frees=form == "frees"), indent=1) + "\n"
-        if form not in FORMS:
-            if form == SNAPSHOT:
-                raise PlanError('a snapshot is a pickle, not text; use save("FILE.pickle", "snapshot")')
-            raise PlanError(f"the form {quoted(form)} is not known; use {', '.join((*FORMS, SNAPSHOT))}")
+        if check_form(form) == SNAPSHOT:
+            raise PlanError('a snapshot is a pickle, not text; use save("FILE.pickle", "snapshot")')
         if form == "names" and self.schedule.loads.size:
             raise PlanError('the form "names" has nodes only, and this plan also loads values; use "actions"')
         if form == "policy":
@@ -391,6 +396,13 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join([printable(_headline(self)), *labelled(plan_rows(self))])
+
+
+def check_form(form: str) -> str:
+    """Return a form in which plans are saved; PlanError for another."""
+    if form not in (*FORMS, SNAPSHOT):
+        raise PlanError(f"the form {quoted(form)} is not known; use {', '.join((*FORMS, SNAPSHOT))}")
+    return form
 
 
 def read_plan(path: str | os.PathLike[str], graph: ComputationGraph, strict: bool = False) -> Plan:

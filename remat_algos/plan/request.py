@@ -10,7 +10,7 @@ from remat_algos.context import Clock
 from remat_algos.cost.devices import AnyLink, get_link
 from remat_algos.cost.links import Link
 from remat_algos.effort import DEFAULT, Effort
-from remat_algos.errors import GraphError, ScheduleError
+from remat_algos.errors import GraphError, ScheduleError, about
 from remat_algos.ir.arrays import LARGEST_SUM, as_whole
 from remat_algos.ir.budget import Amount, Budget
 from remat_algos.ir.graph import ComputationGraph
@@ -106,10 +106,12 @@ class Request:
         """
         budget, named, seed = Budget.of(budget), _named(solver, solvers), as_seed(seed)
         if named is None and options:
-            raise TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
+            raise about(
+                "options", TypeError(f"options {listed(list(options))} belong to one solver; name it, auto takes none")
+            )
         gap = Effort.of(effort).near(graph.n_nodes) if gap is None else gap
         if not 0 <= gap <= LARGEST_SUM:
-            raise ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more")
+            raise about("gap", ValueError(f"gap is {quoted(gap)}; give points of overhead, 0 or more"))
         slack = min(int(gap / POINTS * graph.needed_compute), LARGEST_SUM)
         criterion = Criterion.of(allocator, alignment=alignment, seed=seed)
         link = None if link is None else get_link(link)
@@ -175,7 +177,9 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
     unable = [each.name for each in named or () if not each.improves]
     if unable:
         able = listed([each.name for each in list_solvers() if each.improves])
-        raise ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
+        raise about(
+            "start", ValueError(f"{shortened(unable[0])} takes no start; name one of {able}, or leave out the solver")
+        )
     try:
         found = as_schedule(graph, schedule, "start")
         # Frees that come late in a file are no part of a start: the search decides what lingers.
@@ -189,15 +193,19 @@ def _simulated(graph: ComputationGraph, schedule: Order, named: tuple[Solver, ..
 def check_link_goes_with(budget: Budget, *, allocator: str = PEAK, raw: bool = False) -> None:
     """ValueError for what is not planned together with copies."""
     if budget.memory is None and budget.device is None and budget.overhead is None:
-        raise ValueError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
+        raise about(
+            "link", ValueError("a link needs a budget, such as '50%' or 'least': without one nothing has to leave")
+        )
     for name, given in ((f"the allocator {allocator}", allocator != PEAK), ("raw plans", raw)):
         if given:
-            raise ValueError(f"a link does not go with {shortened(name)}; leave one of them out")
+            raise about("link", ValueError(f"a link does not go with {shortened(name)}; leave one of them out"))
 
 
 def _named(solver: str | Callable[..., Any], solvers: Sequence[str] | None) -> tuple[Solver, ...] | None:
     """The solvers that were named; None for "auto"."""
     if solvers is not None:
+        if AUTO in solvers:
+            raise about("solvers", ValueError(f"{AUTO} is no solver by itself; leave the solvers out to run all"))
         return tuple(_registered(each) for each in dict.fromkeys(solvers))
     return None if isinstance(solver, str) and solver == AUTO else (_registered(solver),)
 

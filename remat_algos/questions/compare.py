@@ -45,22 +45,10 @@ class Entry:
         """The JSON record."""
         if self.plan is None:
             return {"solver": self.solver, "feasible": False, "reason": self.reason, "reached": self.reached}
-        kept: tuple[str, ...] = (
-            "peak_memory",
-            "resident_memory",
-            "compute",
-            "overhead",
-            "bound",
-            "bound_scope",
-            "bound_source",
-            "gap",
-            "seconds",
-        )
-        if self.plan.link is not None:
-            kept += ("time", "overhead_in_time", "host_peak", "link")
-        kept += tuple(self.plan.reservation.record())
         record = self.plan.record()
-        shown = {name: record[name] for name in kept}
+        shown = self.plan.figures() | {"seconds": record["seconds"]} | self.plan.reservation.record()
+        if self.plan.link is not None:
+            shown["link"] = record["link"]
         proven = self.plan.bound is not None and self.plan.bound.proven
         stopped = self.plan.report.stop is Stop.INTERRUPTED
         flags = {"feasible": True, "interrupted": stopped, "bound_proven": proven}

@@ -9,6 +9,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.bounds.memory import runs_once
+from remat_algos.errors import about
 from remat_algos.ir.arrays import Int64, brief
 from remat_algos.ir.graph import ComputationGraph, derived, remembered
 from remat_algos.ir.labels import KEEP
@@ -427,7 +428,7 @@ def explain(plan: Plan, value: str | int | None = None, *, most: int = 10) -> Ex
     """
     graph, simulation = plan.graph, plan.simulation
     if most < 0:
-        raise ValueError(f"most is {shortened(most)}; give 0 or more")
+        raise about("most", ValueError(f"most is {shortened(most)}; give 0 or more"))
     if value is not None:
         return Explanation(plan, (int(graph.producer[graph.value_id(value)]),), 0)
     offloaded = np.zeros(graph.n_nodes, bool)

@@ -72,12 +72,9 @@ class Fit:
         """The JSON record."""
         figures: dict[str, Any] = {}
         if self.plan is not None:
-            kept: tuple[str, ...] = ("graph_hash", "method", "peak_memory", "resident_memory", "compute", "overhead")
-            kept += ("bound", "bound_scope", "bound_source", "gap", "compute_unit")
             record = self.plan.record()
-            if self.plan.link is not None:
-                kept += ("time", "overhead_in_time", "host_peak", "link")
-            figures = {name: record[name] for name in kept}
+            others = ("graph_hash", "method", "compute_unit", *(("link",) if self.plan.link is not None else ()))
+            figures = {name: record[name] for name in others} | self.plan.figures()
             figures["bound_proven"] = self.plan.bound is not None and self.plan.bound.proven
             figures["overhead_share"] = self.plan.overhead / max(1, self.plan.graph.needed_compute)
         return {

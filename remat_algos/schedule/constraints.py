@@ -12,7 +12,7 @@ import numpy as np
 
 from remat_algos.arguments import as_list, checked_arguments
 from remat_algos.bounds.memory import forced_bytes
-from remat_algos.errors import GraphError, PlanError
+from remat_algos.errors import GraphError, PlanError, about
 from remat_algos.ir.arrays import LARGEST_SUM, Bool, Int32, Int64, as_whole, by_fields, sealed
 from remat_algos.ir.graph import ComputationGraph, check_graph
 from remat_algos.ir.labels import RECOMPUTE
@@ -379,7 +379,7 @@ def _runs(number: Any, whose: str) -> int:
     limit = as_whole(number)
     if limit is None or limit < 1:
         error = TypeError if limit is None else ValueError
-        raise error(f"max_runs{whose} is {quoted(number)}; give a whole number, 1 or more")
+        raise about("max_runs", error(f"max_runs{whose} is {quoted(number)}; give a whole number, 1 or more"))
     return min(limit, MAX_RUN_LIMIT)
 
 
@@ -399,7 +399,8 @@ def _regions(graph: ComputationGraph, regions: Any) -> tuple[dict[str, tuple[tup
         if twice.any():
             node = int(nodes[twice.argmax()])
             both = f"{shortened(list(regions)[region[node]])} and {shortened(name)}"
-            raise ValueError(f"{shortened(graph.labels[node])} is in the regions {both}; leave it in one of them")
+            fault = f"{shortened(graph.labels[node])} is in the regions {both}"
+            raise about("regions", ValueError(f"{fault}; leave it in one of them"))
         region[nodes] = k
         named[name] = tuple(graph.labels[int(v)] for v in nodes), _limit(entry[1], name)
     return named, region, np.array([limit for _, limit in named.values()], np.int64)
@@ -413,7 +414,7 @@ def _members(graph: ComputationGraph, members: Any, region: str) -> Int64:
         nodes = [v for v, name in enumerate(names) if fnmatchcase(name, members)]
         if not nodes:
             some = f"; nodes are called {listed(names, NAMES_SHOWN)}" if names else ""
-            raise ValueError(f"{what}: no node matches {quoted(members)}{some}")
+            raise about("regions", ValueError(f"{what}: no node matches {quoted(members)}{some}"))
     else:
         nodes = sorted({_node(graph, name, what) for name in as_list(members, f"nodes of {what}")})
         if not nodes:
@@ -438,7 +439,7 @@ def _bytes(amount: Any, what: str) -> int:
     try:
         limit = parse_bytes(amount) if isinstance(amount, str) else as_whole(amount)
     except ValueError as error:
-        raise ValueError(f"{what}: {error}") from error
+        raise about("regions" if what.startswith("region") else what, ValueError(f"{what}: {error}")) from error
     if limit is None or limit < 0:
         kind = TypeError if limit is None else ValueError
         raise kind(f"{what} has the limit {quoted(amount)}; give bytes, or text as 4GiB")

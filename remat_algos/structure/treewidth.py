@@ -8,7 +8,7 @@ import numpy as np
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import SHORTEST, Clock, Progress, Stop, until_stopped
-from remat_algos.errors import GraphError
+from remat_algos.errors import GraphError, about
 from remat_algos.ir.arrays import Int32, brief, by_fields, frozen
 from remat_algos.kernels.elimination import contraction_width, minimum_width_order, reduce_safely
 from remat_algos.structure.elimination import RATIOS, RULES, Elimination, Run, elimination_of, partial_elimination
@@ -219,7 +219,7 @@ def width_bounds(
     (3, 3, True)
     """
     if seeds < 0:
-        raise ValueError(f"seeds is {shortened(seeds)}; give 0 or more")
+        raise about("seeds", ValueError(f"seeds is {shortened(seeds)}; give 0 or more"))
     clock = Clock(time_limit, progress)
     low = _quick_bound(graph, clock)
     if not (exact or reduced):
@@ -234,10 +234,9 @@ def width_bounds(
     order = np.concatenate([start.order, start.vertices[bounds.elimination.order]])
     bounds = replace(bounds, elimination=partial_elimination(graph, order))
     if exact and bounds.stop.complete and not bounds.proven:
-        raise GraphError(
-            f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave {start.vertices.size} "
-            f"vertices, and the exact program takes up to {MAX_EXACT}; use bounds"
-        )
+        between = f"the treewidth is {bounds.lower_bound} to {bounds.width}; safe reductions leave "
+        fault = f"{start.vertices.size} vertices, and the exact program takes up to {MAX_EXACT}"
+        raise about("exact", GraphError(f"{between}{fault}; use bounds"))
     return bounds
 
 
