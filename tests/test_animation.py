@@ -200,9 +200,9 @@ def test_the_command_draws_a_plan_or_a_graph(net, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("net.csv", "-o", "x.gif"), "-o x.gif: an animation is an SVG; give a path that ends in .svg"),
-        (("net.csv", "--seconds", "0"), "--seconds 0.0: give a finite number above 0, 600 at most"),
-        (("net.csv", "--seconds", "inf"), "--seconds inf: give a finite number above 0, 600 at most"),
+        (("net.csv", "-o", "x.gif"), "-o: x.gif: an animation is an SVG; give a path that ends in .svg"),
+        (("net.csv", "--seconds", "0"), "--seconds is 0.0; give a number above 0, 600 at most"),
+        (("net.csv", "--seconds", "inf"), "--seconds is inf; give a number above 0, 600 at most"),
         (
             ("net.csv", "--steps", "0:99"),
             "--steps 0:99: the schedule has 8 steps, from 0; give a first step and a later",

@@ -44,7 +44,7 @@ def test_a_breakdown_of_a_plan_shows_what_is_run_again(remat, tmp_path):
         (("show", VGG, "--breakdown", "--plan", "missing.json"), "no such file: missing.json"),
         (("show", VGG, "--element-bits", "16"), "goes with --encode"),
         (("show", VGG, "--encode", "--element-bits", "1"), "give a number such as 32"),
-        (("show", VGG, "--encode", "--inference"), "--encode is for gradients"),
+        (("show", VGG, "--encode", "--inference"), "--encode needs gradients"),
         (("show", WITHOUT, "--encode"), "its own backward part"),
         (("convert", WITHOUT, "x.json", "--encode"), "its own backward part"),
         (

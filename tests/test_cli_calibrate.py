@@ -107,8 +107,8 @@ def test_json_is_the_device_and_the_file(words, asked, calibrate, tmp_path):
         (("--dtype", "float61"), "no dtype is called 'float61'; did you mean float64 or float16"),
         (("--dtype", "int8"), "products of int8 cannot be measured; use float64, float32, float16"),
         (("--backend", "cupy"), "backend cupy cannot run here: CuPy is not installed; run python -m pip install "),
-        (("--backend", "cuda"), "argument --backend: invalid choice: 'cuda'"),
-        (("-o", "nowhere/here.json"), "argument -o/--output: nowhere/here.json: there is no folder "),
+        (("--backend", "cuda"), "--backend: invalid choice: 'cuda'"),
+        (("-o", "nowhere/here.json"), "-o: nowhere/here.json: there is no folder "),
     ],
 )
 def test_bad_input_is_one_sentence_before_anything_is_measured(words, sentence, asked, calibrate, monkeypatch):

@@ -154,12 +154,12 @@ def test_an_older_file_is_replaced_and_an_older_table_removed(convert, folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["net.dot", "net.dot"], "net.dot is an input file of the graph; name another file"),
-        (["net.dot", "./net.dot"], "net.dot is an input file of the graph; name another file"),
-        (["net.dot", "link.dot"], "link.dot is an input file of the graph; name another file"),
-        (["X.edges.csv", "X.nodes.csv"], "X.nodes.csv is an input file of the graph; name another file"),
-        (["X.csv", "X.nodes.csv"], "X.edges.csv is an input file of the graph; name another file"),
-        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "X.nodes.csv is an input file of the graph"),
+        (["net.dot", "net.dot"], "would overwrite an input file; name another file"),
+        (["net.dot", "./net.dot"], "would overwrite an input file; name another file"),
+        (["net.dot", "link.dot"], "would overwrite an input file; name another file"),
+        (["X.edges.csv", "X.nodes.csv"], "would overwrite an input file; name another file"),
+        (["X.csv", "X.nodes.csv"], "would overwrite an input file; name another file"),
+        (["edges.txt", "X.nodes.csv", "--nodes", "X.nodes.csv"], "would overwrite an input file; name another file"),
         (
             ["net.dot", "new.xyz"],
             "new.xyz: unknown ending; use .dot, .gv, .txt, .edges, .graphml, .json, .npz, .gr or .nodes.csv",

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
-START = "import os, signal, sys, time\nfrom remat_algos.cli.interrupts import interruptible\n"
+START = "import os, signal, sys, time\nfrom remat_algos.cli.exits import interruptible\n"
 KILL = "os.kill(os.getpid(), signal.{})\n"
 CODES = {"SIGINT": 130, "SIGTERM": 143}
 each_signal = pytest.mark.parametrize("name", CODES)

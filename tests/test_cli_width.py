@@ -125,9 +125,9 @@ def test_exact_is_the_treewidth_or_one_sentence(width):
     assert "found by     safe reductions and the exact program\n" in width("petersen.gr", "--exact")[1]
     code, out, err = width("knights.gr", "--exact", "--json")
     assert (code, out) == (2, "")
-    assert err.startswith("remat: knights.gr: the treewidth is ")
+    assert err.startswith("remat: --exact: the treewidth is ")
     assert "leave 25 vertices, and the exact program takes up to 16" in err
-    assert err.endswith("without --exact\n")
+    assert err.endswith("use bounds\n")
     assert err.count("\n") == 1
 
 
@@ -205,11 +205,11 @@ def test_a_file_that_is_no_graph_is_named_with_the_line(width, tmp_path, text, s
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["square.gr", "--seeds", "-1"], "argument --seeds: '-1' is not a whole number; give 0 or more"),
-        (["square.gr", "--seed", "-1"], "argument --seed: '-1' is not a whole number; give 0 or more"),
-        (["square.gr", "--time-limit", "-1"], "argument --time-limit: '-1' is not a time"),
-        (["square.gr", "--td", "square.gr"], "--td square.gr would overwrite the graph; name another file"),
-        (["square.gr", "--td", "nowhere/x.td"], "argument --td: nowhere/x.td: there is no folder "),
+        (["square.gr", "--seeds", "-1"], "--seeds: '-1' is not a whole number; give 0 or more"),
+        (["square.gr", "--seed", "-1"], "--seed: '-1' is not a whole number; give 0 or more"),
+        (["square.gr", "--time-limit", "-1"], "--time-limit is -1.0; give seconds, 0 or more"),
+        (["square.gr", "--td", "square.gr"], "square.gr would overwrite an input file; name another file"),
+        (["square.gr", "--td", "nowhere/x.td"], "--td: nowhere/x.td: there is no folder "),
         (["square.gr", "--td", "-", "--json"], "--td - and --json both use standard output"),
         (["square.gr", "--td", "-", "--plot", "-"], "--td - and --plot - both use standard output"),
         (["square.gr", "--nodes", "pair.txt"], "--nodes pair.txt: the width needs no sizes; leave it out"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import remat_algos as ra
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.formats import attributes, columns, csv_tables, to_json
 from remat_algos.formats.graphs import npz_bytes
 from remat_algos.formats.registry import graph_formats

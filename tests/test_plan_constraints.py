@@ -329,8 +329,8 @@ def test_a_frontier_keeps_to_them(remat, net):
 
 
 WRONG = [
-    (("--max-runs", "0"), "'0' is not a number of runs; give 1 or more"),
-    (("--max-runs", "two"), "'two' is not a number of runs; give 1 or more"),
+    (("--max-runs", "0"), "--max-runs is 0; give a whole number, 1 or more"),
+    (("--max-runs", "two"), "--max-runs: 'two' is not a whole number"),
     (("--region", "front"), "'front' is not a region; write NAME=PATTERN:BYTES"),
     (("--region", "front=a"), "'front=a' is not a region"),
     (("--region", "=a:3"), "'=a:3' is not a region"),

@@ -10,8 +10,8 @@ import pytest
 import remat_algos as ra
 from remat_algos.bounds.memory import lowest_order_with_copies
 from remat_algos.bounds.moments import LinkTimes
-from remat_algos.cli.link_argument import add_link, link_of
 from remat_algos.cli.main import main
+from remat_algos.cli.shared_options import add, link_of
 from remat_algos.cost.links import Link, planned_share
 from remat_algos.errors import GraphError
 from remat_algos.executor import run as run_module
@@ -128,20 +128,20 @@ def test_the_command_reads_a_link(words, link, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ra.cost.Device("card", {"float32": 1e12}, 1e11, 1e-6, 2**30, link=Link(5e9, 4e9, 0, 10**9)).save("card.json")
     parser = argparse.ArgumentParser()
-    add_link(parser)
+    add(parser, "copies")
     assert link_of(parser.parse_args(words)) == link
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--link", "fast"), f"argument --link: no link is called 'fast'; {FORMS}"),
-        (("--link=-5GB/s",), f"argument --link: '-5GB/s' is not a rate; {FORMS}"),
-        (("--link", "nan/s"), f"argument --link: 'nan/s' is not a rate; {FORMS}"),
-        (("--link", "0/s"), "argument --link: \"out\" of the link '0/s' is 0; give bytes/s, a number above 0"),
-        (("--link", "card.json"), "argument --link: no such file: card.json; give pcie4, pcie5, "),
-        (("--link", "pcie5", "--host", "0"), "argument --host: \"host\" of the link is '0'; give bytes above 0"),
-        (("--link", "pcie5", "--host", "lots"), "argument --host: \"host\" of the link: 'lots' is not a size; write"),
+        (("--link", "fast"), f"--link: no link is called 'fast'; {FORMS}"),
+        (("--link=-5GB/s",), f"--link: '-5GB/s' is not a rate; {FORMS}"),
+        (("--link", "nan/s"), f"--link: 'nan/s' is not a rate; {FORMS}"),
+        (("--link", "0/s"), "--link: \"out\" of the link '0/s' is 0; give bytes/s, a number above 0"),
+        (("--link", "card.json"), "--link: no such file: card.json; give pcie4, pcie5, "),
+        (("--link", "pcie5", "--host", "0"), "--host: \"host\" of the link is '0'; give bytes above 0"),
+        (("--link", "pcie5", "--host", "lots"), "--host: \"host\" of the link: 'lots' is not a size; write"),
         (("--host", "64GiB"), "--host goes with --link; give that too"),
         (("--link", "pcie5"), "model:feed_forward: a link needs costs that are times, and those of this graph are in"),
     ],

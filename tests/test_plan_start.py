@@ -151,7 +151,7 @@ def test_a_start_that_is_refused_names_its_file(remat, folder):
     ("words", "message"),
     [
         (["--solver", "twremat"], "twremat takes no start"),
-        (["-o", "start.txt"], "-o start.txt would overwrite the start; name another file"),
+        (["-o", "start.txt"], "start.txt would overwrite an input file; name another file"),
     ],
 )
 def test_what_does_not_go_with_a_start_is_refused(remat, folder, words, message):

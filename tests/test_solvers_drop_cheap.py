@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remat_algos.cli.budget_argument import options_of
+from remat_algos.cli.shared_options import option
 from remat_algos.errors import BudgetError, GraphError
 from remat_algos.ir.differentiate import differentiate
 from remat_algos.ir.graph import ComputationGraph
@@ -84,8 +84,8 @@ def test_drop_bn_relu_drops_batch_norm_and_relu_and_nothing_else(drop):
 
 
 def test_the_command_line_gives_the_same_names():
-    assert options_of("drop_cheap", ["drop=BatchNorm,ReLU"]) == {"drop": ["BatchNorm", "ReLU"]}
-    assert options_of("drop_cheap", ["drop=ReLU", "keep=mxnet"]) == {"drop": "ReLU", "keep": "mxnet"}
+    assert option("drop=BatchNorm,ReLU") == ("drop", ["BatchNorm", "ReLU"])
+    assert option("keep=mxnet") == ("keep", "mxnet")
 
 
 def test_an_operation_of_ones_own_can_be_dropped():

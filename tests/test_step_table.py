@@ -149,7 +149,7 @@ def test_the_table_of_some_steps(net, monkeypatch):
         (("--steps", "0:2"), "--steps goes with --table"),
         (("--table", "--steps", "7:3"), "--steps 7:3: the schedule has 8 steps, from 0; give a first step and a later"),
         (("--table", "--steps", "0:9"), "--steps 0:9: the schedule has 8 steps"),
-        (("--table", "--steps", "2"), "'2': give a first step and an end, such as 0:100"),
+        (("--table", "--steps", "2"), "'2' is not a range of steps; give a first step and an end, such as 0:100"),
         (
             ("--table", "mine.csv"),
             "'mine.csv': the forms are text, markdown and csv; after a bare --table give no file",

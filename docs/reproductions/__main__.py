@@ -12,8 +12,9 @@ from typing import Any
 
 from docs.reproductions.page import Page, Table, wrapped
 from docs.reproductions.registry import get_page, list_papers, summary
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, progress_line, writable
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.output import print_json, print_row, print_table, print_text, progress_line
+from remat_algos.cli.shared_options import add, writable
 from remat_algos.errors import RematError
 from remat_algos.text.wording import counted, shortened_path
 
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_arguments(parser)
     try:
         return int(_run(parser.parse_args(arguments)))
-    except (RematError, argparse.ArgumentTypeError, OSError) as error:
+    except (RematError, ValueError, OSError) as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT
     except KeyboardInterrupt as stop:
@@ -42,7 +43,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", dest="folder", metavar="FOLDER", help=where)
     quick = "run small networks in seconds, without the paper's numbers; files are written only with -o"
     parser.add_argument("--quick", action="store_true", help=quick)
-    add_json(parser)
+    add(parser, "json")
 
 
 def _run(arguments: argparse.Namespace) -> ExitCode:
@@ -69,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> ExitCode:
 def _list(arguments: argparse.Namespace) -> ExitCode:
     for name in ("folder", "quick"):
         if getattr(arguments, name):
-            raise argparse.ArgumentTypeError(f"name a paper; there are {', '.join(list_papers())}")
+            raise RematError(f"name a paper; there are {', '.join(list_papers())}")
     papers: Any = {paper: summary(paper) for paper in list_papers()}
     if arguments.json:
         print_json({"papers": papers})
@@ -84,7 +85,7 @@ def _folder(arguments: argparse.Namespace) -> Path | None:
         return None
     folder = Path(arguments.folder) if arguments.folder is not None else DOCS
     if folder.exists() and not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{shortened_path(folder)} is a file; name a folder")
+        raise RematError(f"{shortened_path(folder)} is a file; name a folder")
     writable(str(folder / f"{arguments.paper}.md") if folder.is_dir() else str(folder))
     return folder
 

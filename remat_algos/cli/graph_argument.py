@@ -1,19 +1,23 @@
-"""The graph of a command, and its differentiation."""
+"""The graph of a command with its gradients, the schedule of ORDER, and graphs that are written."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.encode_argument import add_encode, encode_bits, encoding_note
-from remat_algos.text.wording import counted, shortened_path
+from remat_algos.cli.output import print_json, print_row, print_text
+from remat_algos.cli.shared_options import add, check_overwrite, naming
+from remat_algos.errors import RematError, ScheduleError, warn
+from remat_algos.text.wording import counted, shortened, shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.formats.orders import Order
     from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.schedule.simulation import Simulation
 
-FACTOR = 2  # cost of a gradient
+FACTOR, BITS = 2, 32  # cost of a gradient, bits of an element
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
@@ -22,50 +26,49 @@ def add_source(parser: argparse.ArgumentParser, help: str | None = None, optiona
 
     forms = f"a file (tables, {', '.join(graph_formats())}: docs/formats.md) or model:NAME (remat models)"
     parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
-    parser.add_argument("--nodes", metavar="FILE", help="table of sizes and costs for the nodes of an edge list")
+    add(parser, "nodes")
 
 
 def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add GRAPH and the options that change it."""
     add_source(parser, optional=optional)
-    group = parser.add_argument_group("gradients (if the graph has none)")
-    group.add_argument("--inference", action="store_true", help="plan the graph as it is; add no gradients")
-    group.add_argument("--factor", type=float, help=f"cost of a gradient relative to its forward node ({FACTOR})")
-    group.add_argument("--parameter-gradients", action="store_true", help="add gradients of parameters")
-    group.add_argument(
-        "--loss", metavar="NAME", action="append", help="value to differentiate; may be repeated (default: all outputs)"
-    )
-    add_encode(group)
+    add(parser, "gradients")
+
+
+def name_endings() -> str:
+    """The endings of files that can be written, for --help."""
+    from remat_algos.cli.outline import graph_formats
+
+    written = [f"X{ending}" for endings in graph_formats().values() for ending in endings]
+    return f"X.nodes.csv (with its other tables next to it), {', '.join(written)}"
+
+
+def add_output_form(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `write_out`."""
+    parser.add_argument("--differentiate", action="store_true", help="add gradients if the graph has none")
+    add(parser, "encode", "element_bits", "json")
+
+
+# ---------------------------------------------------------------- reading
 
 
 def read_source(arguments: argparse.Namespace) -> ComputationGraph:
     """The graph of a file or of a model, as it is."""
-    return _read(arguments)[0]
+    from remat_algos.formats.graph_files import read_with_notes
+
+    return read_with_notes(arguments.graph, nodes=arguments.nodes)[0]
 
 
 def read_noted(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
     """The graph as it is, and notes on missing sizes and costs; with --json they are warnings instead."""
-    from remat_algos.errors import warn
+    from remat_algos.formats.graph_files import read_with_notes
 
-    graph, notes = _read(arguments)
+    graph, notes = read_with_notes(arguments.graph, nodes=arguments.nodes)
     if notes and arguments.json:
         fault = "; ".join(notes)
         warn(f"{shortened_path(arguments.graph)}: {fault}")
         notes = []
     return graph, notes
-
-
-def _read(arguments: argparse.Namespace) -> tuple[ComputationGraph, list[str]]:
-    from remat_algos.formats.graph_files import read_with_notes
-
-    return read_with_notes(arguments.graph, nodes=arguments.nodes)
-
-
-def files_of(arguments: argparse.Namespace) -> list[Path]:
-    """The files that reading the graph may open."""
-    from remat_algos.formats.graph_files import files_read
-
-    return files_read(arguments.graph, arguments.nodes)
 
 
 def graph_of(arguments: argparse.Namespace, order: Order | None = None) -> tuple[ComputationGraph, str]:
@@ -83,7 +86,7 @@ def as_planned(
 ) -> tuple[ComputationGraph, str]:
     """A graph that was read, differentiated unless --inference is given, and the line about it."""
     size = f"{shortened_path(arguments.graph)}: {counted(graph.n_nodes, 'node')}"
-    bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training, inference=arguments.inference)
+    bits = encode_bits(arguments, arguments.graph, is_training=graph.is_training)
     if graph.is_training:
         return graph, f"{size}, with its own backward part; no gradients added"
     of_plan = order is not None and order.is_plan
@@ -96,17 +99,16 @@ def as_planned(
         return graph, f"{size}; no gradients added ({'as in the plan' if of_plan else '--inference'})"
     added = counted(whole.n_nodes - graph.n_nodes, "gradient node")
     why = "as in the plan" if of_plan else "--inference plans the graph as it is"
-    return whole, f"{size}; {added} added ({why}){encoding_note(graph, bits)}"
+    return whole, f"{size}; {added} added ({why}){_encoded(graph, bits)}"
 
 
 def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits: int) -> ComputationGraph:
     """The graph with gradients by the command line's options."""
-    from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
 
     if arguments.inference:
         return graph
-    try:
+    with naming(arguments.graph):
         return differentiate(
             graph,
             factor=FACTOR if arguments.factor is None else arguments.factor,
@@ -114,5 +116,141 @@ def _differentiated(graph: ComputationGraph, arguments: argparse.Namespace, bits
             loss=arguments.loss,
             encode=bits,
         )
-    except GraphError as error:
-        raise GraphError(f"{shortened_path(arguments.graph)}: {error}") from error
+
+
+# ---------------------------------------------------------------- feature maps of one bit per element
+
+
+def encode_bits(arguments: argparse.Namespace, source: str, *, is_training: bool) -> int:
+    """Bits of an element if feature maps are encoded, else 0; `source` names the graph, perhaps a model."""
+    from remat_algos.cost.shapes import element_bytes
+    from remat_algos.zoo.reference import is_reference
+    from remat_algos.zoo.registry import options_of, read_reference
+
+    element_bits: int | None = arguments.element_bits
+    if not arguments.encode:
+        if element_bits is not None:
+            raise RematError(f"--element-bits {shortened(element_bits)} goes with --encode; add it")
+        return 0
+    if getattr(arguments, "inference", False):
+        raise RematError("--encode needs gradients; leave out --inference or --encode")
+    if is_training:
+        raise RematError(f"--encode: {shortened_path(source)} has its own backward part; give the graph without it")
+    if element_bits is not None or not is_reference(source):
+        return BITS if element_bits is None else element_bits
+    model, given = read_reference(source)
+    return 8 * element_bytes(given.get("dtype", options_of(model)["dtype"].default))
+
+
+def _encoded(graph: ComputationGraph, bits: int) -> str:
+    """The effect of encoding on a graph, as part of a sentence; empty without it."""
+    from remat_algos.ir.encode import n_encoded
+
+    if not bits:
+        return ""
+    count = n_encoded(graph, bits)
+    return f"; {counted(count, 'feature map') if count else 'no feature map'} at 1 bit per element"
+
+
+# ---------------------------------------------------------------- schedules
+
+
+def order_of(arguments: argparse.Namespace) -> tuple[ComputationGraph, Simulation | None, Order | None, str]:
+    """The graph; the simulation of ORDER or of the counts of --mirror, if given; ORDER; a line about the graph."""
+    from remat_algos.formats.orders import Order
+
+    mirror = getattr(arguments, "mirror", None)
+    if arguments.order is not None and mirror is not None:
+        remedy = f"leave out {shortened_path(arguments.order)}"
+        raise RematError(f"--mirror {shortened_path(mirror)} makes an order; {remedy}")
+    order = None if arguments.order is None else Order.read(arguments.order)
+    graph, note = graph_of(arguments, order)
+    if order is not None:
+        return graph, simulated(graph, order), order, note
+    return graph, None if mirror is None else _mirrored(graph, mirror), None, note
+
+
+def one_pass(graph: ComputationGraph) -> Simulation:
+    """The simulation of one pass in the order of the graph; marks count, unlike in its baseline."""
+    from remat_algos.schedule.baseline import baseline
+    from remat_algos.schedule.simulation import simulate
+
+    return simulate(graph, baseline(graph).schedule)
+
+
+def simulated(graph: ComputationGraph, order: Order) -> Simulation:
+    """The simulation of an order; errors name its file."""
+    from remat_algos.schedule.simulation import simulate
+
+    schedule = order.schedule(graph)
+    try:
+        return simulate(graph, schedule)
+    except ScheduleError as error:
+        forward = graph.is_training and graph.forward[schedule.order].all()
+        remedy = "; the order has no gradients (--inference adds none)" if forward else ""
+        raise ScheduleError(f"{order.source}: {error}{remedy}", error.step, error.node) from error
+
+
+def _mirrored(graph: ComputationGraph, file: str) -> Simulation:
+    """The simulation of the order by mirror counts; errors name their file."""
+    from remat_algos.formats.mirror_counts import read_mirror_counts
+    from remat_algos.schedule.mirror import mirror_schedule
+    from remat_algos.schedule.simulation import simulate
+
+    counts = read_mirror_counts(graph, file)
+    try:
+        with naming(Path(file).name):  # they may add up to too many runs
+            return simulate(graph, mirror_schedule(graph, counts))
+    except ScheduleError as error:  # they violate a mark
+        raise ScheduleError(f"{shortened_path(Path(file).name)}: {error}", error.step, error.node) from error
+
+
+# ---------------------------------------------------------------- writing
+
+
+def check_apart(arguments: argparse.Namespace) -> None:
+    """Check that the ending of the output is a format, and that none of its files is an input."""
+    from remat_algos.formats.graph_files import files_written
+
+    for file in () if arguments.output is None else files_written(arguments.output):
+        check_overwrite(arguments, file)
+
+
+def write_files(graph: ComputationGraph, output: str | None) -> tuple[list[str], list[str]]:
+    """Write a graph, if there is an output: the files, and what they cannot represent."""
+    from remat_algos.formats.graph_files import files_written, left_out, write_graph
+
+    if output is None:
+        return [], []
+    write_graph(graph, output)
+    return [str(file) for file in files_written(output) if file.exists()], left_out(graph, output)
+
+
+def print_written(written: Sequence[str], missing: Sequence[str]) -> None:
+    """Print what was written and what was left out."""
+    if written:
+        print_row("written", ", ".join(written))
+    if missing:
+        print_row("left out", f"{', '.join(missing)}: the format cannot represent it")
+
+
+def write_out(graph: ComputationGraph, source: str, arguments: argparse.Namespace, notes: Sequence[str] = ()) -> None:
+    """Write a graph to a file, with what `add_output_form` adds; print what was written and what was left out."""
+    from remat_algos.ir.differentiate import differentiate
+    from remat_algos.ir.encode import encode
+
+    bits, whole = encode_bits(arguments, source, is_training=graph.is_training), graph
+    with naming(source):
+        if arguments.differentiate and not graph.is_training:
+            whole = differentiate(graph, encode=bits)
+        elif bits:
+            whole = encode(graph, bits=bits)
+    written, missing = write_files(whole, arguments.output)
+    if arguments.json:
+        print_json({"graph_hash": whole.source_hash, "nodes": whole.n_nodes, "written": written, "left_out": missing})
+        return
+    added = whole.n_nodes - graph.n_nodes
+    gradients = f"; {counted(added, 'gradient node')} added" if added else ""
+    line = f"{shortened_path(source)}: {counted(graph.n_nodes, 'node')}{gradients}{_encoded(graph, bits)}"
+    print_text("; ".join([line, *notes]))
+    print_written(written, missing)

@@ -1,6 +1,7 @@
 """The command `remat`: finds commands, and turns errors into one sentence and an exit code."""
 
 import argparse
+import contextlib
 import errno
 import importlib
 import os
@@ -9,14 +10,14 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
-from remat_algos.cli.budget_argument import is_budget
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.output import print_error, print_json, print_row, print_text
-from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError
+from remat_algos.cli.shared_options import check, memory
+from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
 from remat_algos.registry import modules_in
 from remat_algos.text.wording import LONGEST_PATH, did_you_mean, first_line, quoted, shortened, shortened_path, spelled
 
@@ -39,10 +40,16 @@ VERSION_HELP = (
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one sentence."""
+    """A parser that reports errors in one sentence; those of the library are passed on."""
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return action.type(text) if callable(action.type) else text
+        except (RematError, TypeError, ValueError) as error:
+            raise RematError(_with_option(about(action.dest, error), [action])) from error
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(message, LONGEST_MESSAGE)  # it quotes arguments whole
+        message = shortened(message.removeprefix("argument "), LONGEST_MESSAGE)  # it quotes arguments whole
         raise SystemExit(_print_error(f"{message}; see {shortened(self.prog)} --help", ExitCode.BAD_INPUT))
 
 
@@ -94,7 +101,7 @@ def _mend_streams() -> None:
 
 
 def _run(arguments: Sequence[str], started: float) -> int:
-    chosen = argparse.Namespace(json=False)
+    chosen = argparse.Namespace(json=False, actions=[])
     try:
         chosen = _parsed(arguments)
         chosen.started = started
@@ -110,8 +117,6 @@ def _run(arguments: Sequence[str], started: float) -> int:
         return _print_error(str(error), ExitCode.INFEASIBLE)
     except ClaimError as error:
         return _print_error(str(error), ExitCode.FALSE_CLAIM)
-    except (RematError, argparse.ArgumentTypeError, ImportError) as error:  # kernels that are not built, too
-        return _print_error(str(error), ExitCode.BAD_INPUT)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -125,6 +130,9 @@ def _run(arguments: Sequence[str], started: float) -> int:
         usual = f"not enough memory for remat {_command(arguments)}; try a smaller graph, or a machine with more"
         return _print_error(ours or usual, ExitCode.BAD_INPUT)
     except Exception as error:
+        # An ImportError: kernels that are not built.
+        if isinstance(error, RematError | ImportError) or hasattr(error, "parameter"):
+            return _print_error(_with_option(error, chosen.actions), ExitCode.BAD_INPUT)
         if os.environ.get("REMAT_TRACEBACK"):
             raise
         message = f"{type(error).__name__}: {shortened(' '.join(spelled(error).split()), LONGEST_PATH)}"
@@ -138,7 +146,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     commands, command = _commands(), _command(arguments)
     if command is not None and command not in commands and "--version" not in arguments:
         near = did_you_mean(command, commands) or f"; there are {', '.join(commands)}"
-        raise argparse.ArgumentTypeError(f"unknown command {quoted(command)}{near} (see remat --help)")
+        raise RematError(f"unknown command {quoted(command)}{near} (see remat --help)")
     parser, actions = _parser(commands, command)
     options = [word for action in actions for word in action.option_strings]
     if not arguments:
@@ -152,13 +160,26 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
             setattr(chosen, action.dest, parser._get_values(action, [unknown.pop(0)]))
     if unknown:
         near = did_you_mean(unknown[0].partition("=")[0], options)
-        if "--budget" in options and is_budget(unknown[0]):
-            near = f"; a budget is written --budget {shortened(unknown[0])}"
+        if "--budget" in options:
+            with contextlib.suppress(ValueError):
+                near = f"; a budget is written --budget {shortened(memory(unknown[0]))}"
         words = shortened(" ".join(unknown))
         see = f"see remat {shortened(command)} --help"
         remedy = f"{near} ({see})" if near else f"; {see}"
-        raise argparse.ArgumentTypeError(f"remat {shortened(command)} has no {words}{remedy}")
+        raise RematError(f"remat {shortened(command)} has no {words}{remedy}")
+    chosen.actions = actions
+    check(chosen)
     return chosen
+
+
+def _with_option(error: Exception, actions: Sequence[argparse.Action]) -> str:
+    """The sentence of an error, with the option of the parameter that it is about."""
+    parameter = getattr(error, "parameter", "")
+    option = next((each.option_strings[0] for each in actions if each.dest == parameter and each.option_strings), None)
+    if option is None:
+        return str(error)
+    begin = f"{parameter} is "
+    return f"{option} is {str(error).removeprefix(begin)}" if str(error).startswith(begin) else f"{option}: {error}"
 
 
 def _command(arguments: Sequence[str]) -> str | None:

@@ -7,44 +7,23 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from remat_algos.errors import RematError
 from remat_algos.text.layout import labelled, tabulated, wrapped
 from remat_algos.text.wording import printable, shortened_path
 
-if TYPE_CHECKING:
-    from remat_algos.cli.outline import Outline
-
+TEXT = "-"
+"""A picture, or a decomposition, on standard output."""
 MARGIN = 13  # column of the text beside the labels of a plan
 SPINNER = 3  # columns
 NARROWEST = 20  # columns for which text is laid out
 PROGRESS_COLUMNS = 120  # of the progress line
 LOG_COLUMNS = 1000  # of one in a file
-LISTING = 25  # column of the summaries in a list of solvers or allocators
+WIDEST = 120  # columns of a picture
 
 LABEL = r"^(best plan|plan): \S+|^\S+( \S+)?(?=  )"
 FIGURE = r"(?<![\w.,])[0-9][0-9.,]* ?(%|[KMGTPE]?i?B|[kMGTPE]?FLOP|[num]?s)(?!\w)"
-
-
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """--json."""
-    parser.add_argument("--json", action="store_true", help="print only one JSON object")
-
-
-def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
-    """List registered functions below the options, each with its summary and its options after their flag."""
-    from textwrap import fill
-
-    width, indent = terminal_columns() - 2, " " * LISTING
-    lines = [f"{title}:"]
-    for entry in entries:
-        lines.append(fill(f"  {entry.name:<{LISTING - 3}} {entry.summary}", width, subsequent_indent=indent))
-        options = ", ".join(f"{name}={default}" for name, default in entry.options.items()) if flag else ""
-        lines += [fill(f"{indent}{flag} {options}", width, subsequent_indent=f"{indent}   ")] if options else []
-    parser.epilog = "\n\n".join(filter(None, [parser.epilog, "\n".join(lines)]))
-    parser.description = fill(parser.description or "", width)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -52,6 +31,25 @@ def print_json(record: dict[str, Any]) -> None:
     import json
 
     print(json.dumps(record, indent=1))
+
+
+def print_result(arguments: argparse.Namespace, result: Any, *texts: object, note: str = "") -> None:
+    """Print a result: with --json its record, else a note and texts, by default the result itself.
+
+    A result is a record or has one. A text may be a list of labels and their texts, or one label and its text.
+    """
+    if arguments.json:
+        print_json(result if isinstance(result, dict) else result.record())
+        return
+    if note:
+        print_text(note)
+    for text in texts or (result,):
+        if isinstance(text, Iterator | list):
+            print_table(("", ""), text, headed=False)
+        elif isinstance(text, tuple):
+            print_row(*text)
+        else:
+            print_text(text)
 
 
 def print_text(text: object = "", *, file: TextIO | None = None) -> None:
@@ -116,6 +114,29 @@ def print_table(
 def print_picture(text: str) -> None:
     """Print a text picture after an empty line; its lines have the width that it was drawn for."""
     print("\n".join(["", *map(printable, text.split("\n"))]))
+
+
+def draw(
+    arguments: argparse.Namespace, picture: str, subject: Any, *, out: TextIO | None = None, **options: Any
+) -> None:
+    """Draw a picture to the file of --plot, and print its place on `out`; `options` go to the picture."""
+    plot = arguments.plot
+    if plot is None:
+        return
+    import remat_algos.plot as pictures
+
+    if plot == TEXT:
+        if sys.stdout.isatty():
+            options["width"] = min(WIDEST, terminal_columns())
+        print_picture(pictures.text(picture, subject, **options))
+        return
+    try:
+        drawn = getattr(pictures, picture)(subject, **options)
+    except ValueError as error:
+        raise RematError(f"--plot {shortened_path(plot)}: {error}") from error
+    pictures.save(drawn, plot)
+    if not arguments.json:
+        print_row("drawn", plot, file=out)
 
 
 def print_reasons(reasons: Mapping[str, str]) -> None:
@@ -197,28 +218,3 @@ def progress_text(done: int, total: int, what: str, seconds: float, width: int, 
             lines.append(part)
     cut = (line if len(line) <= width else f"{line[: width - 1]}…" for line in lines[:2])
     return "\n".join(cut)
-
-
-def check_overwrite(output: str | None, files: Iterable[str | Path], what: str, option: str = "-o") -> None:
-    """No file that is read is written to."""
-    if output and Path(output).resolve() in {Path(file).resolve() for file in files}:
-        raise argparse.ArgumentTypeError(f"{option} {shortened_path(output)} would overwrite {what}; name another file")
-
-
-def writable(path: str) -> str:
-    """The path, checked before the work: a file can be written there."""
-    file = Path(path)
-    folder = (file.resolve() if file.is_symlink() else file).parent
-    if file.is_dir():
-        raise argparse.ArgumentTypeError(f"{shortened_path(path or '.')} is a folder; name a file in it")
-    if file.exists() and not os.access(file, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{shortened_path(path)} cannot be written to; choose another file")
-    if file.exists() and not file.is_file():
-        return path  # a pipe or a device, which stays where it is
-    if not folder.is_dir():
-        raise argparse.ArgumentTypeError(f"{shortened_path(path)}: there is no folder {folder}; make it first")
-    if not os.access(folder, os.W_OK):
-        raise argparse.ArgumentTypeError(
-            f"{shortened_path(path)}: the folder {folder} cannot be written to; choose another"
-        )
-    return path

@@ -14,7 +14,6 @@ from remat_algos.ir.graph import ComputationGraph
 from remat_algos.plan.problem import Problem
 from remat_algos.solvers.candidates import Candidate
 from remat_algos.solvers.registry import BASELINE
-from remat_algos.text.wording import quoted
 
 SEARCHING, SEARCHING_FIRST = 0.9, 0.6  # shares of the progress; the rest is for the bound, and for addresses
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from remat_algos.arguments import checked_arguments
 from remat_algos.context import WHOLE, Progress, n_cores, until_stopped
-from remat_algos.errors import RematError, SweepError
+from remat_algos.errors import RematError, SweepError, about
 from remat_algos.formats.graphs.npz_bytes import to_npz
 from remat_algos.ir.arrays import LARGEST_SUM
 from remat_algos.sweeps.children import Conditions, NotStarted, Processes, solved
@@ -126,7 +126,7 @@ def sweep(
     """
     for what, amount in (("retries", retries), ("timeout", timeout), ("memory", memory)):
         if amount is not None and not 0 < amount < LARGEST_SUM:
-            raise SweepError(f"{what} is {shortened(amount)}; give more than 0")
+            raise about(what, SweepError(f"{what} is {shortened(amount)}; give more than 0"))
     if len(part) != 2 or not 1 <= part[0] <= part[1]:
         raise SweepError(f"part is {quoted(part)}; give (i, n) with i from 1 to n")
     for module in modules:
@@ -225,7 +225,7 @@ def executors(executor: Executor | Callable[[], Executor] | None, processes: int
     if executor is not None and processes is not None:
         raise SweepError("processes are those of the default executor; leave them out, or the executor")
     if processes is not None and processes < 1:
-        raise SweepError(f"processes is {shortened(processes)}; give 1 or more")
+        raise about("processes", SweepError(f"processes is {shortened(processes)}; give 1 or more"))
     made = list[Executor]()
 
     def make() -> Executor:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import (
-    add_json,
-    check_overwrite,
-    print_json,
-    print_table,
-    print_text,
-    progress_line,
-    writable,
-)
-from remat_algos.cli.packing_argument import add_alignment, add_pack, size
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import whole_number
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
+from remat_algos.cli.output import draw, print_json, print_result, print_table, print_text, progress_line
+from remat_algos.cli.shared_options import SETS, add, add_plot, whole_number
+from remat_algos.context import Clock, Stop, time_left
+from remat_algos.errors import CapacityError, RematError
+from remat_algos.text.units import exact_bytes, format_bytes, parse_bytes
 from remat_algos.text.wording import counted, listed, shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -63,25 +55,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--in-place", action="store_true", help=in_place)
     table = "table of further operations or values for --in-place: op,read or value,over"
     group.add_argument("--in-place-table", metavar="FILE.csv", help=table)
-    add_alignment(group)
+    add(group, "alignment")
     capacity = "size of the arena, such as 1MiB; repeat it for each of several; exit code 3 if the buffers do not fit"
-    group.add_argument("--capacity", metavar="BYTES", type=size, action="append", help=capacity)
-    add_pack(group)
-    parser.add_argument("-o", "--output", metavar="OUT.csv", type=writable, help="write the buffers with their offsets")
-    add_plot(parser, pictures=("addresses",))
-    add_json(parser)
+    group.add_argument("--capacity", metavar="BYTES", type=parse_bytes, action="append", help=capacity)
+    limit = "end SECONDS after the start with the best addresses found so far (5 for the search of offsets)"
+    add(group, "time_limit", "seed", time_limit=limit, seed="for offsets: random seed of the search (0)")
+    add(parser, output="write the buffers with their offsets, as CSV")
+    add_plot(parser, "addresses")
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Allocate, verify, print the result and write it; 3 if the arena is above a capacity, 130 if interrupted."""
-    from remat_algos.context import Clock
     from remat_algos.formats.buffer_tables import read_buffers, write_allocation
 
-    check_plot(arguments)
     _check(arguments)
     simulation = None
     if arguments.buffers is None:
-        simulation, note = _simulated(arguments)
+        graph, simulation, _, note = order_of(arguments)
+        if simulation is None:
+            simulation = one_pass(graph)
         buffers = _buffers(arguments, simulation)
     else:
         buffers = read_buffers(arguments.buffers)
@@ -96,16 +89,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output:
         write_allocation(allocation, arguments.output)
     record = _record(arguments, allocation, simulation) | {"seconds": round(seconds, 6)}
-    if arguments.json:
-        print_json(record)
-    else:
-        written = [("written", arguments.output)] if arguments.output else []
-        print_table(("", ""), [*_rows(record), *written], headed=False)
-        if split and len(buffers) <= MAX_LISTED:
-            print_text()
-            columns = ("buffer", "arena", "offset", "bytes")
-            addresses = [(each["id"], str(each["arena"]), str(each["offset"])) for each in record["addresses"]]
-            print_table(columns, [(*a, str(b)) for a, b in zip(addresses, buffers.size.tolist(), strict=True)])
+    written = [("written", arguments.output)] if arguments.output else []
+    print_result(arguments, record, [*_rows(record), *written])
+    if split and len(buffers) <= MAX_LISTED and not arguments.json:
+        print_text()
+        rows = [[str(each[key]) for key in ("id", "arena", "offset", "size")] for each in record["addresses"]]
+        print_table(("buffer", "arena", "offset", "bytes"), rows)
     draw(arguments, "addresses", allocation, simulation=simulation)
     if record["interrupted"]:
         return ExitCode.INTERRUPTED
@@ -118,59 +107,27 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 def _check(arguments: argparse.Namespace) -> None:
     """Check combinations of arguments before the work."""
     if arguments.graph is None and arguments.buffers is None:
-        raise argparse.ArgumentTypeError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
-    sources = [] if arguments.graph is None else files_of(arguments)
+        raise RematError("there is nothing to allocate; give GRAPH, or --buffers FILE.csv")
     if arguments.buffers is not None:
         if arguments.graph is not None:
             remedy = f"leave out {shortened_path(arguments.graph)}, or --buffers"
-            raise argparse.ArgumentTypeError(
-                f"--buffers {shortened_path(arguments.buffers)} stands instead of a graph; {remedy}"
-            )
+            raise RematError(f"--buffers {shortened_path(arguments.buffers)} stands instead of a graph; {remedy}")
         _check_bare(arguments)
     if arguments.match_range is not None and arguments.method != "sharing":
-        raise argparse.ArgumentTypeError(
-            f"--match-range {shortened(arguments.match_range)} goes with --method sharing; give that too"
-        )
+        raise RematError(f"--match-range {shortened(arguments.match_range)} goes with --method sharing; give that too")
     if len(arguments.capacity or ()) > 1 and arguments.method != "offsets":
-        raise argparse.ArgumentTypeError(
+        raise RematError(
             f"--method {shortened(arguments.method)} knows one arena; give one --capacity, or --method offsets"
         )
-    tables = [file for file in (arguments.order, arguments.buffers, arguments.in_place_table) if file is not None]
-    check_overwrite(arguments.output, [*sources, *tables], "an input file")
-    if arguments.output and arguments.plot and Path(arguments.output).resolve() == Path(arguments.plot).resolve():
-        raise argparse.ArgumentTypeError(f"-o and --plot are both {shortened_path(arguments.plot)}; name two files")
 
 
 def _check_bare(arguments: argparse.Namespace) -> None:
     """Buffers have neither a graph nor operations."""
-    of_graphs = {
-        "--nodes": arguments.nodes is not None,
-        "--inference": arguments.inference,
-        "--factor": arguments.factor is not None,
-        "--parameter-gradients": arguments.parameter_gradients,
-        "--loss": arguments.loss is not None,
-        "--encode": arguments.encode,
-        "--element-bits": arguments.element_bits is not None,
-        "--in-place": arguments.in_place,
-        "--in-place-table": arguments.in_place_table is not None,
-    }
-    if given := [option for option, there in of_graphs.items() if there]:
+    of_graphs = ("nodes", *SETS["gradients"][1], "in_place", "in_place_table")
+    given = [f"--{name.replace('_', '-')}" for name in of_graphs if getattr(arguments, name) not in (None, False)]
+    if given:
         remedy = "leave it out" if len(given) == 1 else "leave them out"
-        raise argparse.ArgumentTypeError(f"{listed(given)} describe a graph, and --buffers has none; {remedy}")
-
-
-def _simulated(arguments: argparse.Namespace) -> tuple[Simulation, str]:
-    """The simulated schedule, and a line about what was read."""
-    from remat_algos.cli.order_argument import simulated_order
-    from remat_algos.formats.orders import Order
-    from remat_algos.schedule.baseline import baseline
-    from remat_algos.schedule.simulation import simulate
-
-    order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments, order)
-    if order is not None:
-        return simulated_order(graph, order), note
-    return simulate(graph, baseline(graph).schedule), note  # here marks count
+        raise RematError(f"{listed(given)} describe a graph, and --buffers has none; {remedy}")
 
 
 def _buffers(arguments: argparse.Namespace, simulation: Simulation) -> Buffers:
@@ -202,9 +159,8 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
     from remat_algos.allocate.colouring import colour
     from remat_algos.allocate.offsets import pack
     from remat_algos.allocate.sharing import separate_storage, share_storage
-    from remat_algos.context import time_left
 
-    alignment, left = arguments.alignment or 1, time_left(arguments.time_limit, arguments.started)
+    alignment, left = arguments.alignment, time_left(arguments.time_limit, arguments.started)
     if arguments.method == "offsets":
         with progress_line() as progress:
             return pack(buffers, capacity=_capacity(arguments), progress=progress, **_search(arguments))
@@ -218,7 +174,6 @@ def _allocated(arguments: argparse.Namespace, buffers: Buffers) -> Allocation:
 def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
     """Addresses in the arenas of the capacities."""
     from remat_algos.allocate.arenas import pack_arenas
-    from remat_algos.errors import CapacityError
 
     try:
         with progress_line() as progress:
@@ -233,11 +188,9 @@ def _split(arguments: argparse.Namespace, buffers: Buffers) -> SplitAllocation:
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of the search for offsets."""
-    from remat_algos.context import time_left
-
     left = time_left(arguments.time_limit, arguments.started)
     limit = {} if left is None else {"time_limit": left}
-    return {"alignment": arguments.alignment or 1, "seed": arguments.seed, **limit}
+    return {"alignment": arguments.alignment, "seed": arguments.seed, **limit}
 
 
 def _capacity(arguments: argparse.Namespace) -> int | None:
@@ -291,8 +244,6 @@ def _record(
 
 def _arena_record(allocation: Allocation, capacity: int | None) -> dict[str, Any]:
     """The JSON record of one arena."""
-    from remat_algos.context import Stop
-
     return {
         "peak": allocation.size,
         "max_live": allocation.buffers.max_live,
@@ -327,8 +278,6 @@ def _arenas_record(split: SplitAllocation) -> dict[str, Any]:
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Labels and texts of the table."""
-    from remat_algos.text.units import exact_bytes
-
     peak, most = record["peak"], record["max_live"]
     over, several = record.get("in_place", False), "arenas" in record
     rows = [_of_arena(i, arena) for i, arena in enumerate(record["arenas"])] if several else [_of_one(record)]
@@ -356,8 +305,6 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _of_one(record: dict[str, Any]) -> tuple[str, str]:
     """The row of the only arena."""
-    from remat_algos.text.units import exact_bytes, format_bytes
-
     peak, most = record["peak"], record["max_live"]
     ratio = f", {peak / most:.3f} of max live" if most else ""
     known = "the minimum" if record["proven"] else f"lower bound {format_bytes(record['bound'])}"
@@ -366,7 +313,5 @@ def _of_one(record: dict[str, Any]) -> tuple[str, str]:
 
 def _of_arena(i: int, arena: dict[str, Any]) -> tuple[str, str]:
     """The row of one of several arenas."""
-    from remat_algos.text.units import exact_bytes, format_bytes
-
     used = f"{exact_bytes(arena['peak'])} of {format_bytes(arena['capacity'])}"
     return f"arena {i}", f"{used}, {counted(arena['buffers'], 'buffer')}, max live {format_bytes(arena['max_live'])}"

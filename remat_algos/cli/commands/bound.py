@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import memory_limit
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.link_argument import add_link, link_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, progress_line
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_effort, add_time_limit
-from remat_algos.text.wording import listed, shortened
+from remat_algos.cli.output import draw, print_result, print_table, print_text, progress_line
+from remat_algos.cli.shared_options import LINKS, add, add_plot, limits, link_of
+from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
+from remat_algos.text.wording import counted, listed
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -34,13 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the budgets, the effort."""
     add_graph(parser)
     sizes = "limits of the peak without residents: bytes, 4GiB or 50%% (of the peak without rematerialization)"
-    parser.add_argument("--budget", required=True, metavar="SIZE,...", help=sizes)
-    add_link(parser, "bound the time of plans that may also copy values over this link: ")
-    add_effort(parser)
+    parser.add_argument("--budget", required=True, metavar="SIZE,...", type=limits, help=sizes)
+    add(parser, "copies", link=f"bound the time of plans that may also copy values over this link: {LINKS}")
     limit = "end SECONDS after the start, reading included, with the largest bound found so far"
-    add_time_limit(parser, limit)
-    add_plot(parser, pictures=("bounds",))
-    add_json(parser)
+    add(parser, "effort", time_limit=limit)
+    add_plot(parser, "bounds")
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -48,32 +45,24 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.bounds.curve import bound_curve
     from remat_algos.context import Clock, time_left
     from remat_algos.schedule.baseline import baseline_peak
-    from remat_algos.text.wording import comma_separated
 
-    check_plot(arguments)
     link = link_of(arguments)
-    texts = comma_separated(arguments.budget)
-    if not texts:
-        raise argparse.ArgumentTypeError(
-            f"--budget {shortened(arguments.budget)}: no size is given; write bytes, 4GiB or 50%"
-        )
     graph, note = graph_of(arguments)
-    limits = [_limit(text, graph, baseline_peak(graph)) for text in texts]
+    base = baseline_peak(graph)
+    bytes_of = {text: budget.memory_limit(base, graph.resident_memory) for text, budget in arguments.budget.items()}
     if not arguments.json:
         print_text(note)
-        if link is not None:
-            print_text(f"times with copies over {link}")
+    if link is not None and not arguments.json:
+        print_text(f"times with copies over {link}")
     with progress_line() as progress:
         clock = Clock(time_left(arguments.time_limit, arguments.started), progress)
         planned = None if link is None else link.planned
-        curve = bound_curve(graph, limits, clock, effort=arguments.effort, link=planned)
-    if arguments.json:
-        record = _record(curve, dict(zip(texts, limits, strict=True)))
-        print_json(record if link is None else record | {"link": link.record()})
-    elif len(curve.limits) == 1:
-        print_table(("", ""), _rows(curve), headed=False)
+        curve = bound_curve(graph, list(bytes_of.values()), clock, effort=arguments.effort, link=planned)
+    if arguments.json or len(curve.limits) == 1:
+        copies = {} if link is None else {"link": link.record()}
+        print_result(arguments, _record(curve, bytes_of) | copies, _rows(curve))
     elif curve.limits:
-        print_table(curve.COLUMNS, curve.rows(baseline_peak(graph)))
+        print_table(curve.COLUMNS, curve.rows(base))
     if not arguments.json and curve.stop.reason:
         print_text("incomplete: these are lower bounds, and a longer search may raise them")
     draw(arguments, "bounds", curve)
@@ -81,19 +70,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.of(curve.stop, ExitCode.INFEASIBLE if infeasible else ExitCode.DONE)
 
 
-def _limit(text: str, graph: ComputationGraph, base: int) -> int:
-    """The bytes of one budget."""
-    if text == "least":
-        raise argparse.ArgumentTypeError("--budget least: a bound needs a limit; give bytes, 4GiB or 50%")
-    limit = memory_limit(text, base, graph.resident_memory)
-    assert limit is not None  # a size is given
-    return limit
-
-
 def _rows(curve: BoundCurve) -> Iterator[tuple[str, str]]:
     """Rows for one limit: the bound, and the step that proves the closure bound."""
     from remat_algos.bounds.compute import RESULTS, TWO_PATHS
-    from remat_algos.text.units import exact_bytes, fine_percent, format_bytes
 
     graph, labels, one_pass = curve.graph, curve.graph.labels, curve.graph.needed_compute
     (limit,), (bound,), (closure,) = curve.limits, curve.bounds, curve.closures
@@ -125,8 +104,6 @@ def _cut_rows(graph: ComputationGraph, limit: int, closure: ComputeBound) -> Ite
     from fractions import Fraction
 
     from remat_algos.bounds.compute import closure_cut
-    from remat_algos.text.units import format_bytes
-    from remat_algos.text.wording import counted
 
     labels, cut = graph.labels, closure_cut(graph, limit, closure)
     if cut is None or closure.price is None:

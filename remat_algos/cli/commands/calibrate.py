@@ -1,28 +1,29 @@
 """remat calibrate: measure this machine."""
 
 import argparse
+import shlex
 from typing import Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import add_json, print_json, print_row, print_table, print_text, writable
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.output import print_json, print_row, print_table, print_text
+from remat_algos.cli.shared_options import add
+from remat_algos.text.units import format_bytes
 
 HELP = "measure the speed of this machine or its GPU, so that node costs can be given in run time"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the measurements and the output."""
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, help="write the measurements as JSON")
+    add(parser, output="write the measurements as JSON")
     backends = "numpy: the CPU (default); cupy: the GPU"
     parser.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
     dtypes = "second type for matrix products, besides float32: float64 or float16"
     parser.add_argument("--dtype", metavar="TYPE", default="float32", help=dtypes)
-    add_json(parser)
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Measure, write the rates, and print how to use them."""
-    import shlex
-
     from remat_algos.cost.calibration import calibrate
 
     device = calibrate(dtype=arguments.dtype, backend=arguments.backend)
@@ -35,7 +36,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output is None:
         print_text("to use these figures, write them to a file: remat calibrate -o my_device.json")
     else:
-        print_row("written", f"{arguments.output}")
+        print_row("written", arguments.output)
         print_text(f"use it     remat show {shlex.quote(f'model:resnet50?cost=measured&device={arguments.output}')}")
     return ExitCode.DONE
 
@@ -50,8 +51,6 @@ def _nanoseconds(device: Any) -> dict[str, Any]:
 
 
 def _rows(device: Any) -> list[tuple[str, str]]:
-    from remat_algos.text.units import format_bytes
-
     rates = [
         (dtype, f"{rate / 1e9:,.1f} GFLOP/s in matrix products, {1e9 / rate:.3g} ns per FLOP")
         for dtype, rate in device.flops.items()
@@ -60,16 +59,9 @@ def _rows(device: Any) -> list[tuple[str, str]]:
         ("device", device.name),
         *rates,
         ("bandwidth", f"{format_bytes(round(device.bandwidth))}/s, {1e9 / device.bandwidth:.3g} ns per byte"),
-        ("launch", _us(device.launch)),
+        ("launch", f"{1e6 * device.launch:,.2f} us"),
     ]
     if (link := device.link) is not None:
-        rows.append(("link", f"{_gb(link.out)} out, {_gb(link.into)} into, {_us(link.latency)} a copy"))
+        out, into = (f"{rate / 1e9:,.1f} GB/s" for rate in (link.out, link.into))
+        rows.append(("link", f"{out} out, {into} into, {1e6 * link.latency:,.2f} us a copy"))
     return [*rows, ("memory", format_bytes(device.memory)), ("source", device.source)]
-
-
-def _gb(rate: float) -> str:
-    return f"{rate / 1e9:,.1f} GB/s"
-
-
-def _us(seconds: float) -> str:
-    return f"{seconds * 1e6:,.2f} us"

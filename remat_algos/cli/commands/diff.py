@@ -3,9 +3,10 @@
 import argparse
 from pathlib import Path
 
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, print_json, print_table, print_text
+from remat_algos.cli.output import print_json, print_table, print_text
+from remat_algos.cli.shared_options import add
 
 HELP = "compare two plans for one graph: what one recomputes and the other keeps, in bytes and cost"
 
@@ -14,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the plans."""
     add_source(parser, help="the graph that the plans were made for")
     parser.add_argument("plans", metavar="PLAN", nargs=2, help="a plan written by remat solve -o")
-    add_json(parser)
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

@@ -8,16 +8,15 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.budget_argument import add_overhead, overhead_of, solvers_of
-from remat_algos.cli.encode_argument import add_encode, encode_bits
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.link_argument import add_link, link_of
-from remat_algos.cli.output import add_json, print_json, print_reasons, print_table, print_text
-from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import encode_bits
+from remat_algos.cli.output import print_json, print_reasons, print_table, print_text
+from remat_algos.cli.shared_options import add, device, link_of, overhead_of, searching, whole_number
+from remat_algos.errors import GraphError, RematError
+from remat_algos.text.units import format_bytes, percent
 from remat_algos.text.wording import listed, quoted, shortened
 
 if TYPE_CHECKING:
-    from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
     from remat_algos.questions.fit import Fit
 
@@ -39,28 +38,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--memory",
         metavar="SIZE",
         required=True,
+        type=device,
         help="device memory for peak and residents together, such as 11GiB",
     )
-    add_overhead(parser)
-    add_link(parser)
-    parser.add_argument("--solver", metavar="NAME,...", help="run only these solvers; auto: the best of all")
-    parser.add_argument("--values", metavar="N,...", help="values to try (default: all that the family allows)")
-    parser.add_argument("--most", type=int, metavar="N", help=f"largest value to try ({MAX_VALUE}, without --values)")
-    add_time_limit(parser, "end SECONDS after the start with the largest values found so far")
-    add_seed(parser)
-    add_encode(parser)
-    add_json(parser)
+    add(parser, "overhead", "copies", solvers="run only these solvers; auto: the best of all")
+    values = "values to try (default: all that the family allows)"
+    parser.add_argument("--values", metavar="N,...", type=_numbers, help=values)
+    most = f"largest value to try ({MAX_VALUE}, without --values)"
+    parser.add_argument("--most", type=whole_number, metavar="N", help=most)
+    add(parser, time_limit="end SECONDS after the start with the largest values found so far")
+    add(parser, "seed", "encode", "element_bits", "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Search; 3 if no solver fits any value, 130 if interrupted, with the results so far."""
     from remat_algos.context import Stop
+    from remat_algos.ir.budget import Budget
     from remat_algos.questions.fit import fit
     from remat_algos.zoo.reference import PREFIX
     from remat_algos.zoo.registry import read_reference
 
     refused: dict[int, str] = {}
-    budget, solvers, link = _budget(arguments), solvers_of(arguments.solver, auto=True), link_of(arguments)
+    budget, link = Budget(overhead=overhead_of(arguments), device=arguments.memory), link_of(arguments)
     model, options = read_reference(arguments.model)
     source = f"{PREFIX}{shortened(arguments.model.removeprefix(PREFIX))}"
     bits = encode_bits(arguments, source, is_training=options.get("optimizer", "none") != "none")
@@ -68,16 +67,16 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if not arguments.json:
         print_text(f"{source}: {arguments.vary} varies; {_counting(options)}")
         print_text(f"budget: {budget}")
-    with search_limits(arguments) as limits:
+    with searching(arguments) as search:
         fits = fit(
             _builder(model, options, arguments.vary, refused, bits),
             budget,
             values=values,
             least=1 if values is None else values[0],
             most=arguments.most,
-            solvers=solvers,
+            solvers=arguments.solvers,
             link=link,
-            **limits,
+            **search,
         )
     stop = reduce(or_, (entry.stop for entry in fits), Stop.DONE)
     if arguments.json:
@@ -94,18 +93,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 # ---------------------------------------------------------------- arguments
 
 
-def _budget(arguments: argparse.Namespace) -> Budget:
-    from remat_algos.ir.budget import Budget
-    from remat_algos.text.units import parse_bytes
-
-    try:
-        parse_bytes(arguments.memory)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"--memory: {error}") from error
-    try:
-        return Budget(overhead=overhead_of(arguments.overhead), device=arguments.memory)
-    except (TypeError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"--overhead: {error}") from error
+def _numbers(text: str) -> list[int]:
+    """Numbers between commas, ascending."""
+    found = sorted({whole_number(word.strip()) for word in text.split(",") if word.strip()})
+    if not found:
+        raise ValueError(f"{quoted(text)} names no number; give some, such as 16,32,64, or leave it out")
+    return found
 
 
 def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any]) -> Sequence[int] | None:
@@ -113,22 +106,10 @@ def _values(arguments: argparse.Namespace, model: str, options: Mapping[str, Any
     from remat_algos.zoo.registry import get_family
 
     _check_vary(arguments.vary, model, options)
-    values = get_family(model).values(arguments.vary, model, options)
-    if arguments.values is not None:
-        try:
-            values = sorted({int(word) for word in arguments.values.split(",") if word.strip()})
-        except ValueError as error:
-            message = (
-                f"--values {shortened(arguments.values)}: give whole numbers with commas between, such as 16,32,64"
-            )
-            raise argparse.ArgumentTypeError(message) from error
-    if values is not None and not values:
-        raise argparse.ArgumentTypeError(
-            f"--values {quoted(arguments.values)} names no number; give some, or leave it out"
-        )
+    values = arguments.values or get_family(model).values(arguments.vary, model, options)
     if arguments.most is not None and (least := 1 if values is None else values[0]) > arguments.most:
-        raise argparse.ArgumentTypeError(
-            f"--most {shortened(arguments.most)}: the smallest value is {least}; give that or more"
+        raise RematError(
+            f"--most {shortened(arguments.most)}: the smallest value is {shortened(least)}; give that or more"
         )
     return values
 
@@ -151,7 +132,7 @@ def _check_vary(vary: str, model: str, options: Mapping[str, Any]) -> None:
         near = get_close_matches(vary, numbers, n=2, cutoff=0.5)
         offer = f"did you mean {' or '.join(near)}?" if near else f"it has {listed(numbers)}"
         message = f"{shortened(model)} has no option {quoted(vary)} that is a number; {offer}"
-    raise argparse.ArgumentTypeError(f"--vary {shortened(vary)}: {message}")
+    raise RematError(f"--vary {shortened(vary)}: {message}")
 
 
 def _counting(options: Mapping[str, Any]) -> str:
@@ -167,7 +148,6 @@ def _builder(
 
     Encoding (elements of `bits` bits) comes before differentiation, so then the model must not have gradients.
     """
-    from remat_algos.errors import GraphError
     from remat_algos.ir.differentiate import differentiate
     from remat_algos.zoo.registry import build
 
@@ -200,8 +180,6 @@ def _print(vary: str, fits: Sequence[Fit], refused: Mapping[int, str]) -> None:
 
 
 def _row(fits: Fit) -> tuple[str, ...]:
-    from remat_algos.text.units import format_bytes, percent
-
     too_much = "" if fits.too_much is None else str(fits.too_much)
     if fits.plan is None:
         return (fits.solver, "none", "", "", "", "", too_much)

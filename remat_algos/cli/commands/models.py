@@ -8,9 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_output import add_output_form, name_endings, write_out
-from remat_algos.cli.output import add_json, print_json, print_table, print_text, writable
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_output_form, name_endings, write_out
+from remat_algos.cli.output import print_json, print_table, print_text
+from remat_algos.cli.shared_options import add, writable
+from remat_algos.errors import RematError
+from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import shortened
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser, names: str = argparse.REMAIND
     parser.usage = "remat models [NAME ...] [--json]\n       remat models export NAME -o FILE [--OPTION VALUE ...]"
     listed = "a family or a model: list only these, with their options"
     parser.add_argument("names", metavar="NAME", nargs=names, help=listed)
-    add_json(parser)
+    add(parser, "json")
     parser.epilog = "GMACs each: billions of multiply-adds per example in one forward pass"
     parser.set_defaults(parser=type(parser))
 
@@ -91,8 +94,6 @@ def _built(name: str) -> tuple[int | None, Network]:
 
 
 def _row(family: Family, name: str, batch: int | None, network: Network) -> tuple[str, ...]:
-    from remat_algos.text.units import format_bytes
-
     graph = network.graph
     each = f"{network.macs / (batch or 1) / 1e9:,.3f}"  # of one example, as papers have it
     sizes = (f"{graph.n_nodes:,}", f"{graph.n_values:,}", f"{network.n_parameters:,}", each)
@@ -139,12 +140,12 @@ def _export(words: Sequence[str], arguments: argparse.Namespace) -> ExitCode:
     chosen, unknown = exporter.parse_known_args(words, argparse.Namespace(json=arguments.json))
     model, given = split_reference(chosen.model)
     if unknown:
-        raise argparse.ArgumentTypeError(_unknown(model, unknown[0], options))
+        raise RematError(_unknown(model, unknown[0], options))
     files_written(chosen.output)  # an unknown ending is refused before the work
     for name in options:
         texts = [*([given[name]] if name in given else []), *getattr(chosen, _place(name))]
         if len(texts) > 1:
-            raise argparse.ArgumentTypeError(
+            raise RematError(
                 f"{shortened(name)} is given twice, as {' and '.join(map(shortened, texts))}; leave one out"
             )
         if texts:

@@ -6,19 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, files_of, graph_of
-from remat_algos.cli.output import (
-    add_json,
-    check_overwrite,
-    print_json,
-    print_table,
-    print_text,
-    progress_line,
-    writable,
-)
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_seed, add_time_limit, whole_number
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, graph_of
+from remat_algos.cli.output import draw, print_result, print_text, progress_line
+from remat_algos.cli.shared_options import add, add_plot, whole_number
+from remat_algos.text.units import exact_bytes, percent
 
 if TYPE_CHECKING:
     from remat_algos.context import Stop
@@ -35,15 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--beam", type=whole_number, metavar="N", help=beam)
     search = "search on from the order of the beam by moves of nodes (default)"
     group.add_argument("--search", action=argparse.BooleanOptionalAction, default=True, help=search)
-    add_time_limit(
-        parser, "end SECONDS after the start, reading and writing included, with the best order found so far"
-    )
-    add_seed(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=writable, help="write the order: a JSON list of the names of nodes"
-    )
-    add_plot(parser, pictures=("memory",))
-    add_json(parser)
+    limit = "end SECONDS after the start, reading and writing included, with the best order found so far"
+    add(parser, "time_limit", "seed", "output", time_limit=limit, output="write the order: a JSON list of node names")
+    add_plot(parser, "memory")
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -53,8 +40,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.one_pass import lower_passes
 
-    check_plot(arguments)
-    check_overwrite(arguments.output, files_of(arguments), "the graph")
     graph, note = graph_of(arguments)
     best = first = baseline(graph)
     if not arguments.json:
@@ -72,10 +57,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if arguments.output:
         _write(best, arguments.output)
         record["written"] = arguments.output
-    if arguments.json:
-        print_json({**record, "schedule": _steps(best)})
-    else:
-        print_table(("", ""), _rows(best, record), headed=False)
+    print_result(arguments, {**record, "schedule": _steps(best)}, _rows(best, record))
     draw(arguments, "memory", best)
     return ExitCode.of(ending.stop)
 
@@ -112,8 +94,6 @@ def _record(best: Simulation, first: Simulation, bound: int, stop: Stop) -> dict
 
 
 def _rows(best: Simulation, record: dict[str, Any]) -> list[tuple[str, str]]:
-    from remat_algos.text.units import exact_bytes, percent
-
     base, peak = record["peak_without_rematerialization"], record["peak_memory"]
     bound, floor, resident = record["one_pass_bound"], record["least_peak_bound"], record["resident_memory"]
     at = (

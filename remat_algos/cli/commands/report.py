@@ -3,9 +3,10 @@
 import argparse
 from pathlib import Path
 
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_graph, read_source
-from remat_algos.cli.output import add_json, print_json, print_row, writable
+from remat_algos.cli.output import print_result
+from remat_algos.cli.shared_options import add
 from remat_algos.text.units import format_bytes
 
 HELP = "write a page on which a plan is stepped through: graph, memory, schedule, and why values are kept or recomputed"
@@ -16,9 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_graph(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan of the graph, written by remat solve -o")
     parser.add_argument("--beside", metavar="PLAN", help="another plan of the graph (default: no rematerialization)")
-    where = "the page, one file that needs no network (report.html)"
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, default="report.html", help=where)
-    add_json(parser)
+    add(parser, "json", output="the page, one file that needs no network (report.html)")
+    parser.set_defaults(output="report.html")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -32,8 +32,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     beside = None if arguments.beside is None else Plan.load(arguments.beside, source)
     page = report(plan, beside, title=f"{arguments.graph}: {plan.method}").encode()
     write_whole(Path(arguments.output), page)
-    if arguments.json:
-        print_json({"written": str(arguments.output), "bytes": len(page), "steps": len(plan.schedule)})
-    else:
-        print_row("written", f"{arguments.output}, {format_bytes(len(page))}; open it in a browser")
+    record = {"written": arguments.output, "bytes": len(page), "steps": len(plan.schedule)}
+    print_result(arguments, record, ("written", f"{arguments.output}, {format_bytes(len(page))}; open it in a browser"))
     return ExitCode.DONE

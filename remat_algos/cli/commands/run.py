@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.budget_argument import add_budget, add_solver, budget_of, check_budget, options_of
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.link_argument import add_link, link_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits, whole_number
-from remat_algos.text.wording import shortened, shortened_path
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, graph_of, simulated
+from remat_algos.cli.output import draw, print_json, print_table, print_text
+from remat_algos.cli.shared_options import (
+    AUTO,
+    add,
+    add_plot,
+    budget_of,
+    link_of,
+    options_of,
+    searching,
+    whole_number,
+)
+from remat_algos.errors import RematError
+from remat_algos.text.wording import shortened_path
 
 if TYPE_CHECKING:
     from remat_algos.ir.graph import ComputationGraph
@@ -20,23 +27,22 @@ if TYPE_CHECKING:
     from remat_algos.schedule.schedule import Schedule
 
 HELP = "run a plan on NumPy or a GPU and compare memory, values and times with the prediction"
+OF_SOLVING = {"budget": None, "overhead": None, "device": None, "link": None, "host": None, "solver": AUTO}
+"""Options that go without --plan, and their defaults; with -O and --time-limit."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the budget or a plan, the backend."""
     add_graph(parser)
-    add_budget(parser)
-    add_link(parser)
-    add_solver(parser, "a solver (remat solve --help) or auto: the best")
-    add_time_limit(parser, "end the search SECONDS after the start, with the best plan found so far")
-    add_seed(parser)
+    add(parser, "limits", "copies", "solver", "options", solver="a solver (remat solve --help) or auto: the best")
+    add(parser, time_limit="end the search SECONDS after the start, with the best plan found so far")
+    add(parser, "seed")
     parser.add_argument(
         "--plan", metavar="FILE", help="run this plan, or an order as for remat simulate, instead of solving"
     )
     group = parser.add_argument_group("execution; exit code 1 if it differs from the prediction")
-    group.add_argument(
-        "--backend", choices=("numpy", "cupy"), default="numpy", help="numpy: the CPU (default); cupy: the GPU"
-    )
+    backends = "numpy: the CPU (default); cupy: the GPU"
+    group.add_argument("--backend", choices=("numpy", "cupy"), default="numpy", help=backends)
     group.add_argument(
         "--arena",
         action="store_true",
@@ -44,11 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the budget limits live bytes with or without it",
     )
     group.add_argument("--repeats", type=whole_number, default=3, metavar="K", help="number of timed runs (3)")
-    group.add_argument(
-        "--shrink", type=whole_number, default=1, metavar="N", help="divide all sizes by N, rounded up, before planning"
-    )
-    add_plot(parser, pictures=("validation",))
-    add_json(parser)
+    shrunk = "divide all sizes by N, rounded up, before planning"
+    group.add_argument("--shrink", type=whole_number, default=1, metavar="N", help=shrunk)
+    add_plot(parser, "validation")
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -57,7 +62,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.executor.validate import validate
     from remat_algos.plan.plan import Plan
 
-    check_plot(arguments)
     _check(arguments)
     backend(arguments.backend)  # before the search: without it there is nothing to search for
     graph, plan, note = _planned(arguments)
@@ -79,34 +83,20 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Check combinations of arguments before the work."""
-    from remat_algos.executor.shrinking import LARGEST
-
-    if not 1 <= arguments.shrink <= LARGEST:
-        expected = "1 or more" if arguments.shrink < 1 else f"at most {LARGEST}"
-        raise argparse.ArgumentTypeError(f"--shrink {shortened(arguments.shrink)}: give {expected}")
+    """Check that a plan comes without options for solving."""
     if arguments.plan is None:
         return
-    given = {
-        "--budget": arguments.budget,
-        "--overhead": arguments.overhead,
-        "--device": arguments.device,
-        "--link": arguments.link,
-        "--host": arguments.host,
-        "--solver": None if arguments.solver == "auto" else arguments.solver,
-        "-O": arguments.option or None,
-        "--time-limit": arguments.time_limit,
-    }
-    for option in (name for name, value in given.items() if value is not None):
-        raise argparse.ArgumentTypeError(
-            f"{shortened(option)} is for solving, but --plan {shortened_path(arguments.plan)} is already solved; "
-            "leave it out"
-        )
+    given = [f"--{name}" for name, default in OF_SOLVING.items() if getattr(arguments, name) != default]
+    given += ["-O"] if arguments.options else []
+    given += ["--time-limit"] if arguments.time_limit is not None else []
+    for option in given:
+        plan = f"--plan {shortened_path(arguments.plan)}"
+        raise RematError(f"{option} is for solving, but {plan} is already solved; leave it out")
 
 
 def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Schedule, str]:
     """The graph that runs, the plan or the order, and a line about changes of the graph."""
-    from remat_algos.cli.order_argument import simulated_order
+    from remat_algos.executor.shrinking import shrink
     from remat_algos.formats.orders import Order
     from remat_algos.plan.plan import Plan
 
@@ -117,39 +107,17 @@ def _planned(arguments: argparse.Namespace) -> tuple[ComputationGraph, Plan | Sc
         graph = plan.graph
         if arguments.shrink == 1:
             return graph, plan, note
-    graph, shrunk = _shrunk(graph, arguments.shrink)
-    if order is not None:
-        return graph, simulated_order(graph, order).schedule, note + shrunk
-    return graph, _solved(arguments, graph), note + shrunk
-
-
-def _shrunk(graph: ComputationGraph, by: int) -> tuple[ComputationGraph, str]:
-    """The graph with smaller values, and the end of a sentence about it."""
-    from remat_algos.executor.shrinking import shrink
-
-    return (graph, "") if by == 1 else (shrink(graph, by), f"; all sizes divided by {by:,}")
+    if arguments.shrink != 1:
+        graph, note = shrink(graph, arguments.shrink), f"{note}; all sizes divided by {arguments.shrink:,}"
+    return graph, _solved(arguments, graph) if order is None else simulated(graph, order).schedule, note
 
 
 def _solved(arguments: argparse.Namespace, graph: ComputationGraph) -> Plan:
     """A plan within the budget."""
-    from remat_algos.plan.request import check_link_goes_with
     from remat_algos.plan.solve import solve
 
-    budget, options = budget_of(arguments), options_of(arguments.solver, arguments.option)
-    check_budget(budget, arguments.overhead, graph)
-    link = link_of(arguments)
-    if link is not None:
-        try:
-            check_link_goes_with(budget)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-    with search_limits(arguments, keeps=False) as limits:
-        try:
-            plan = solve(graph, budget, solver=arguments.solver, link=link, **limits, **options)
-        except (TypeError, ValueError) as error:
-            if not options:
-                raise
-            message = f"{shortened(arguments.solver)}: {error}"
-            raise argparse.ArgumentTypeError(message) from error  # a value it cannot take
+    budget, options, link = budget_of(arguments, graph), options_of(arguments), link_of(arguments)
+    with searching(arguments, keeps=False) as search:
+        plan = solve(graph, budget, solver=arguments.solver, link=link, **search, **options)
     plan.report.stop.check("interrupted while solving, so nothing was run; --time-limit makes solvers stop sooner")
     return plan

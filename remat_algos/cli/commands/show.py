@@ -3,11 +3,12 @@
 import argparse
 from typing import Any
 
-from remat_algos.cli.allocator_argument import PEAK, add_allocator
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of
-from remat_algos.cli.output import add_json, print_json, print_table, print_text
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, as_planned, graph_of, order_of
+from remat_algos.cli.output import draw, print_json, print_result, print_table, print_text
+from remat_algos.cli.shared_options import PEAK, add, add_plot
+from remat_algos.errors import RematError
+from remat_algos.text.units import format_bytes
 from remat_algos.text.wording import counted, listed, shortened
 
 HELP = "describe a graph: nodes, values, bytes, compute, articulation values, peak without rematerialization"
@@ -23,13 +24,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--breakdown", action="store_true", help=parts)
     group.add_argument("--by", choices=BY, help=f"with --breakdown: group by type of layer or of operation ({BY[0]})")
     plan = "with --breakdown: a plan or an order (default: without rematerialization)"
-    group.add_argument("--plan", metavar="ORDER", help=plan)
-    add_allocator(
+    group.add_argument("--plan", dest="order", metavar="ORDER", help=plan)
+    add(
         parser,
-        "print the memory that an allocator (below) uses and reserves without rematerialization (default: peak)",
+        allocator="print the memory that an allocator (below) uses and reserves without rematerialization (default: "
+        "peak)",
     )
-    add_plot(parser, pictures=("graph", "memory", "breakdown"))
-    add_json(parser)
+    add_plot(parser, "graph", "memory", "breakdown")
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -38,16 +40,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.formats.graph_files import network_of
     from remat_algos.schedule.baseline import baseline
 
-    for option in ("by", "plan"):
-        if getattr(arguments, option) is not None and not arguments.breakdown:
-            given = f"--{option} {getattr(arguments, option)}"
-            raise argparse.ArgumentTypeError(f"{shortened(given)} goes with --breakdown; add it")
+    for option, given in (("--by", arguments.by), ("--plan", arguments.order)):
+        if given is not None and not arguments.breakdown:
+            raise RematError(f"{option} {shortened(given)} goes with --breakdown; add it")
     if arguments.allocator != PEAK and arguments.breakdown:
-        given = f"--allocator {arguments.allocator}"
-        raise argparse.ArgumentTypeError(
-            f"{shortened(given)} describes the whole, --breakdown its parts; leave out one of them"
-        )
-    check_plot(arguments)
+        whole = f"--allocator {shortened(arguments.allocator)} describes the whole"
+        raise RematError(f"{whole}, --breakdown its parts; leave out one of them")
     if arguments.breakdown:
         return _break_down(arguments, arguments.picture or "breakdown")
     network = network_of(arguments.graph, arguments.nodes)
@@ -57,31 +55,24 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     record |= reserved.record()
     if network is not None:
         record["model"] = {"parameters": network.n_parameters, "macs": network.macs, "flops": network.flops}
-    if arguments.json:
-        names = {
-            "articulation_values": [graph.value_name(x) for x in narrow],
-            "least_peak_nodes": [graph.labels[v] for v in forcing],
-        }
-        print_json(record | names)
-    else:
-        print_text(note)
-        rows = _rows(record, graph, narrow, forcing)
-        print_table(("", ""), [*rows, *reserved.rows()], headed=False)
+    names = {
+        "articulation_values": [graph.value_name(x) for x in narrow],
+        "least_peak_nodes": [graph.labels[v] for v in forcing],
+    }
+    rows = [*_rows(record, graph, narrow, forcing), *reserved.rows()]
+    print_result(arguments, record | names, rows, note=note)
     picture = arguments.picture or "graph"
     draw(arguments, picture, graph if picture == "graph" else baseline(graph))
     return ExitCode.DONE
 
 
 def _break_down(arguments: argparse.Namespace, picture: str) -> ExitCode:
-    from remat_algos.formats.orders import Order
     from remat_algos.questions.breakdown import breakdown
     from remat_algos.schedule.baseline import baseline
-    from remat_algos.schedule.simulation import simulate
-    from remat_algos.text.units import format_bytes
 
-    order = None if arguments.plan is None else Order.read(arguments.plan)
-    graph, note = graph_of(arguments, order)
-    simulation = baseline(graph) if order is None else simulate(graph, order.schedule(graph))
+    graph, simulation, order, note = order_of(arguments)
+    if simulation is None:
+        simulation = baseline(graph)
     found = breakdown(simulation, by=arguments.by or BY[0])
     if arguments.json:
         step = found.peak_step
@@ -140,7 +131,6 @@ def _record(graph: Any) -> tuple[dict[str, Any], list[int], list[int]]:
 
 def _rows(record: dict[str, Any], graph: Any, narrow: list[int], forcing: list[int]) -> list[tuple[str, str]]:
     from remat_algos.bounds.memory import two_path_bound
-    from remat_algos.text.units import format_bytes
 
     residents = ", ".join(f"{role} {format_bytes(size)}" for role, size in record["residents"].items() if size)
     alone = listed([graph.value_name(x) for x in narrow[:NAMED]], NAMED, len(narrow))

@@ -5,15 +5,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from remat_algos.cli.allocator_argument import add_allocator
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, graph_of
-from remat_algos.cli.link_argument import TIMELINE, add_link, check_timeline, link_of
-from remat_algos.cli.order_argument import add_order, check_order, simulated_mirror_counts, simulated_order
-from remat_algos.cli.output import add_json, print_json, print_picture, print_table, print_text
-from remat_algos.cli.plot_argument import PICTURES, TEXT, add_plot, check_plot, draw
-from remat_algos.cli.steps_argument import add_steps, steps_of
-from remat_algos.text.wording import counted, listed, quoted, shortened
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, one_pass, order_of
+from remat_algos.cli.output import TEXT, draw, print_picture, print_result, print_table, print_text
+from remat_algos.cli.shared_options import (
+    LINKS,
+    PICTURES,
+    TIMELINE,
+    add,
+    add_plot,
+    limit,
+    link_of,
+    steps_of,
+    whole_number,
+)
+from remat_algos.errors import GraphError, RematError
+from remat_algos.text.units import exact_bytes, format_bytes, percent
+from remat_algos.text.wording import comma_separated, counted, listed, quoted, shortened
 
 HELP = "simulate an order, or a choice of nodes to keep: the peak, its step, the values live there, the cost"
 LISTED = 12
@@ -25,90 +33,84 @@ MAX_STEPS = 10_000  # of a table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the order or mirror counts, manual decisions."""
     add_graph(parser)
-    add_order(parser)
+    add(parser, "order", "mirror")
     group = parser.add_argument_group("what if (other nodes: as in ORDER or --mirror if given, else the opposite)")
     group.add_argument("--keep", metavar="NAME,...", action="append", default=[], help="nodes to keep; they run once")
     group.add_argument("--recompute", metavar="NAME,...", action="append", default=[], help="nodes to recompute")
-    parser.add_argument("--step", type=int, metavar="STEP", help="describe this step instead of the step of the peak")
+    step = "describe this step instead of the step of the peak"
+    parser.add_argument("--step", type=whole_number, metavar="STEP", help=step)
     table = "print a table of all actions instead of the summary: markdown and csv name all live values, text"
     parser.add_argument(
         "--table", nargs="?", const=TABLES[0], type=_form, metavar="FORM", help=f"{table}, the default, {NAMED} a row"
     )
-    add_steps(parser, "with --table:")
+    add(parser, steps="with --table: only steps A to B - 1 (all)")
     matrices = (
         "print the matrices R and S (jain2020) instead: the nodes that each stage computes, and those that it keeps"
     )
     parser.add_argument("--matrix", nargs="?", const="text", choices=("text", "csv"), help=f"{matrices} (text)")
-    parser.add_argument("--budget", metavar="SIZE", help="bytes, 4GiB or 50%%; exit code 3 if the peak is above it")
-    add_allocator(
-        parser,
-        "print the memory that an allocator (below) uses and reserves; --budget limits the latter (default: peak)",
+    budget = "bytes, 4GiB or 50%%; exit code 3 if the peak is above it"
+    parser.add_argument("--budget", metavar="SIZE", type=limit, help=budget)
+    allocator = (
+        "print the memory that an allocator (below) uses and reserves; --budget limits the latter (default: peak)"
     )
-    add_link(parser, "the time of ORDER over this link, if it loads values (default: that of the plan): ")
-    add_plot(parser, (*PICTURES, TIMELINE))
-    add_json(parser)
+    timed = f"the time of ORDER over this link, if it loads values (default: that of the plan): {LINKS}"
+    add(parser, "allocator", "copies", allocator=allocator, link=timed)
+    add_plot(parser, *PICTURES, TIMELINE)
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Simulate; 3 if the peak is above a given budget, or bytes on the host above a given limit."""
     from remat_algos.allocate.allocators.registry import get_allocator
-    from remat_algos.cli.budget_argument import memory_limit
-    from remat_algos.formats.orders import Order
     from remat_algos.questions.what_if import what_if
     from remat_algos.schedule.baseline import baseline
     from remat_algos.schedule.simulation import simulate
     from remat_algos.schedule.timeline import timeline
 
-    check_plot(arguments)
     _check_table(arguments)
-    check_order(arguments.order, arguments.mirror)
-    order = None if arguments.order is None else Order.read(arguments.order)
-    graph, note = graph_of(arguments, order)
-    simulation = base = baseline(graph)
-    if order is not None:
-        simulation = simulated_order(graph, order)
-    elif arguments.mirror is not None:
-        simulation = simulated_mirror_counts(graph, arguments.mirror)
-    given_order = order is not None or arguments.mirror is not None
+    form = arguments.table or arguments.matrix
+    beside = None if form in (None, "text") else sys.stderr
+    graph, simulation, order, note = order_of(arguments)
+    base = baseline(graph)
     keep, recompute = (_names(graph, option, getattr(arguments, option)) for option in ("keep", "recompute"))
     if keep or recompute:
-        start = simulation.schedule if given_order else None
+        start = None if simulation is None else simulation.schedule
         simulation = simulate(graph, what_if(graph, keep=keep, recompute=recompute, schedule=start))
-    elif not given_order:
-        simulation = simulate(graph, base.schedule)  # here marks count
+    elif simulation is None:
+        simulation = one_pass(graph)
     step = simulation.peak_step if arguments.step is None else arguments.step
     if arguments.step is not None and not 0 <= step < len(simulation.schedule):
-        raise argparse.ArgumentTypeError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
+        raise RematError(f"--step {shortened(step)}: steps are 0 to {len(simulation.schedule) - 1}")
     link = link_of(arguments, None if order is None else order.link)
-    check_timeline(arguments.picture, link)
     of_plan = arguments.link is None or arguments.link_share is not None
     played = None if link is None else timeline(simulation, link.planned if of_plan else link)
     allocator = get_allocator(arguments.allocator)
     whole = allocator.base(graph)
-    limit = memory_limit(arguments.budget, whole, graph.resident_memory)
+    budget = arguments.budget
+    most = None if budget is None else budget.memory_limit(whole, graph.resident_memory)
     reserved = allocator.reserve(simulation)
-    steps, beside, form = steps_of(arguments, simulation.schedule), None, arguments.table or arguments.matrix
+    steps = steps_of(arguments, len(simulation.schedule))
     if form is not None:
-        beside = None if form == "text" else sys.stderr
         if arguments.table is not None:
             _check_length(simulation, steps)
         print_text(note, file=beside)
-        rows = reserved.rows(whole) + _budget_row(limit, reserved)
+        rows = reserved.rows(whole) + _budget_row(most, reserved)
         if rows:
             print_table(("", ""), [_peak_row(simulation), *rows], headed=False, file=beside)
         if arguments.table is not None:
             _print_table(simulation, form, steps)
         else:
             _print_matrices(simulation, form)
-    elif arguments.json:
-        print_json(_record(simulation, step, base.peak_memory, limit, reserved) | _copies(simulation, played, link))
     else:
-        print_text(note)
-        _print(simulation, step, base.peak_memory, limit, reserved, whole, played, link)
+        record = _record(simulation, step, base.peak_memory, most, reserved) | _copies(simulation, played, link)
+        rows = _rows(simulation, step, base.peak_memory, most, reserved, whole, played, link)
+        print_result(arguments, record, rows, note=note)
+        if not arguments.json:
+            _print_live(simulation, step)
     picture = arguments.picture or "memory"
-    options: dict[str, Any] = {"limit": limit} if picture in ("memory", TIMELINE) else {}
+    options: dict[str, Any] = {"limit": most} if picture in ("memory", TIMELINE) else {}
     draw(arguments, picture, played if picture == TIMELINE else simulation, out=beside, **options)
-    over = limit is not None and reserved.memory > limit
+    over = most is not None and reserved.memory > most
     over |= link is not None and link.host is not None and simulation.host_peak > link.host
     return ExitCode.INFEASIBLE if over else ExitCode.DONE
 
@@ -118,35 +120,27 @@ def _form(text: str) -> str:
     if text in TABLES:
         return text
     forms = f"the forms are {', '.join(TABLES[:-1])} and {TABLES[-1]}"
-    raise argparse.ArgumentTypeError(
-        f"{quoted(text)}: {forms}; after a bare --table give no file, or write --table=text"
-    )
+    raise RematError(f"{quoted(text)}: {forms}; after a bare --table give no file, or write --table=text")
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
     """Check that --table or --matrix comes without --step, --json and a second text on standard output."""
     if arguments.steps is not None and arguments.table is None:
-        raise argparse.ArgumentTypeError("--steps goes with --table; --step STEP describes one step")
-    if arguments.table is not None and arguments.matrix is not None:
-        raise argparse.ArgumentTypeError("--table and --matrix both use standard output; leave out one")
-    for option in ("table", "matrix"):
-        form = getattr(arguments, option)
-        if form is None:
-            continue
-        if arguments.step is not None:
-            raise argparse.ArgumentTypeError(f"--step describes one step, --{option} lists all; leave out one")
-        if arguments.json:
-            raise argparse.ArgumentTypeError(f"--json prints an object, --{option} a table; leave out one")
-        if form != "text" and arguments.plot == TEXT:
-            both = f"--{option} {shortened(form)} and --plot - both use standard output"
-            raise argparse.ArgumentTypeError(f"{both}; name a file for the picture")
+        raise RematError("--steps goes with --table; --step STEP describes one step")
+    for one, other in (("table", "matrix"), *((a, b) for a in ("table", "matrix") for b in ("step", "json"))):
+        if all(getattr(arguments, name) not in (None, False) for name in (one, other)):
+            raise RematError(f"--{one} and --{other} answer with different things; leave out one")
+    form = arguments.table or arguments.matrix
+    if form not in (None, "text") and arguments.plot == TEXT:
+        both = f"--{'table' if arguments.table else 'matrix'} {shortened(form)} and --plot -"
+        raise RematError(f"{both} both use standard output; name a file for the picture")
 
 
 def _check_length(simulation: Any, steps: range | None) -> None:
     """Check that a table is not too long to be of use."""
     count = len(simulation.schedule) if steps is None else len(steps)
     if count > MAX_STEPS:
-        raise argparse.ArgumentTypeError(
+        raise RematError(
             f"--table lists {MAX_STEPS:,} steps at most, and these are {count:,}; choose some: --steps 0:{MAX_STEPS}"
         )
 
@@ -156,7 +150,6 @@ def _print_table(simulation: Any, form: str, steps: range | None) -> None:
     from remat_algos.formats.csv_tables import write_table
     from remat_algos.schedule.step_rows import COLUMNS, step_table
     from remat_algos.text.markdown import code, markdown_table
-    from remat_algos.text.units import format_bytes
 
     rows = step_table(simulation, steps=steps, names=NAMED if form == "text" else None)
     if form == "csv":
@@ -208,18 +201,14 @@ def _names(graph: Any, option: str, texts: Sequence[str]) -> list[str]:
     """Names between commas; a name with a comma must be given alone."""
     found = []
     for words in texts:
-        names = [words] if _known(graph, words) else [name.strip() for name in words.split(",") if name.strip()]
-        if not names:
-            raise argparse.ArgumentTypeError(
-                f"--{shortened(option)} {quoted(words)} names no node; give names, or leave it out"
-            )
-        found += names
+        own = [words] if _known(graph, words) else comma_separated(words)
+        if not own:
+            raise RematError(f"--{shortened(option)} {quoted(words)} names no node; give names, or leave it out")
+        found += own
     return found
 
 
 def _known(graph: Any, name: str) -> bool:
-    from remat_algos.errors import GraphError
-
     try:
         graph.value_id(name)
     except GraphError:
@@ -284,7 +273,6 @@ def _fit(limit: int, reserved: Any) -> str:
 def _late_frees(simulation: Any) -> str:
     """How many values are freed late, and the peak without that."""
     from remat_algos.schedule.simulation import simulate
-    from remat_algos.text.units import format_bytes
 
     rows, order = simulation.schedule.lingering, simulation.schedule.order
     peak = format_bytes(simulate(simulation.graph, order).peak_memory)
@@ -292,24 +280,19 @@ def _late_frees(simulation: Any) -> str:
 
 
 def _peak_row(simulation: Any) -> tuple[str, str]:
-    from remat_algos.text.units import exact_bytes
-
     step, order = simulation.peak_step, simulation.schedule.order
     at = f" at step {step}, {shortened(simulation.graph.labels[int(order[step])])}" if order.size else ""
     return "peak", f"{exact_bytes(simulation.peak_memory)}{at}"
 
 
 def _budget_row(limit: int | None, reserved: Any) -> list[tuple[str, str]]:
-    from remat_algos.text.units import exact_bytes
-
     return [] if limit is None else [("budget", f"{exact_bytes(limit)}: {_fit(limit, reserved)}")]
 
 
-def _print(
+def _rows(
     simulation: Any, step: int, base: int, limit: int | None, reserved: Any, whole: int, played: Any, link: Any
-) -> None:
+) -> list[tuple[str, str]]:
     from remat_algos.plan.plan import time_rows
-    from remat_algos.text.units import exact_bytes, format_bytes, percent
 
     graph, peak = simulation.graph, simulation.peak_memory
     names = simulation.schedule.names(graph)
@@ -339,7 +322,11 @@ def _print(
     if names:
         total = format_bytes(int(simulation.memory_trace[step]))
         rows.append((f"at step {step}", f"{shortened(names[step])} runs, {total} live: {breakdown or 'nothing'}"))
-    print_table(("", ""), rows, headed=False)
+    return rows
+
+
+def _print_live(simulation: Any, step: int) -> None:
+    """Print the largest values that are live at a step."""
     live = [entry for entry in _live(simulation, step) if entry["memory"]]
     if live:
         shown = [

@@ -11,19 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.output import (
-    add_json,
-    check_overwrite,
-    print_json,
-    print_row,
-    print_table,
-    print_text,
-    progress_line,
-    writable,
-)
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import seconds
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.output import draw, print_json, print_row, print_table, print_text, progress_line
+from remat_algos.cli.shared_options import add, add_plot, check_overwrite, number, whole_number, writable
+from remat_algos.errors import RematError
+from remat_algos.text.units import parse_bytes
 from remat_algos.text.wording import counted, quoted, shortened, shortened_path
 
 if TYPE_CHECKING:
@@ -47,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FOLDER", help="keep results here; jobs that have one there are not solved again"
     )
     group = parser.add_argument_group("where and how jobs run")
-    group.add_argument("--processes", type=_count, metavar="N", help="jobs at once (default: the number of cores)")
+    group.add_argument(
+        "--processes", type=whole_number, metavar="N", help="jobs at once (default: the number of cores)"
+    )
     group.add_argument("--dask", metavar="ADDRESS", help="run jobs on the workers of this scheduler of dask")
     group.add_argument(
         "--part",
@@ -55,21 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="I/N",
         help="solve only the I-th of N parts of the jobs, such as a task of a batch system; parts may run at once",
     )
-    group.add_argument("--retries", type=_count, metavar="N", help="tries of a job that fails (3)")
+    group.add_argument("--retries", type=whole_number, metavar="N", help="tries of a job that fails (3)")
     group.add_argument("--retry-failed", action="store_true", help="solve the jobs again that failed before")
-    group.add_argument("--timeout", type=seconds, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
-    group.add_argument("--memory", metavar="BYTES", help="end a job that takes more memory, such as 4GiB (Linux)")
+    group.add_argument("--timeout", type=number, metavar="SECONDS", help="end a job after SECONDS; it has then failed")
+    group.add_argument(
+        "--memory", metavar="BYTES", type=parse_bytes, help="end a job that takes more memory, such as 4GiB (Linux)"
+    )
     group.add_argument(
         "--import", dest="modules", action="append", metavar="MODULE", help="import MODULE first; may be repeated"
     )
     parser.add_argument("--table", type=_table, metavar="FILE", help="write the results as a table, .csv or .parquet")
-    add_plot(parser, pictures=PICTURES)
-    add_json(parser)
+    add_plot(parser, *PICTURES)
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
     """Solve jobs, or show results; 4 if jobs failed, 130 if interrupted."""
-    check_plot(arguments)
     found = _shown(arguments) if Path(arguments.jobs).is_dir() else _swept(arguments)
     if arguments.json:
         print_json({"stop": found.stop.value, "left": found.left, "damaged": found.damaged, "rows": list(found.rows)})
@@ -91,30 +86,24 @@ def _shown(arguments: argparse.Namespace) -> SweepResults:
     if given:
         option = f"--{given[0]}".replace("modules", "import").replace("_", "-")
         folder = shortened_path(arguments.jobs)
-        raise argparse.ArgumentTypeError(
-            f"{option} goes with jobs, and {folder} is a folder of results; name the file of the jobs"
-        )
+        raise RematError(f"{option} goes with jobs, and {folder} is a folder of results; name the file of the jobs")
     return read_sweep(arguments.jobs)
 
 
 def _swept(arguments: argparse.Namespace) -> SweepResults:
     from remat_algos.sweeps.driver import sweep
-    from remat_algos.text.units import parse_bytes
 
     if not Path(arguments.jobs).exists():
         named = shortened_path(arguments.jobs)
-        raise argparse.ArgumentTypeError(f"no such file: {named}; name jobs, .jsonl or .csv, or a folder of results")
+        raise RematError(f"no such file: {named}; name jobs, .jsonl or .csv, or a folder of results")
     if arguments.output is None:
-        raise argparse.ArgumentTypeError("results need a folder; give -o FOLDER")
+        raise RematError("results need a folder; give -o FOLDER")
     if arguments.dask is not None and arguments.processes is not None:
-        raise argparse.ArgumentTypeError("--processes are those of this machine, and --dask has its own; give one")
-    check_overwrite(arguments.table, [arguments.jobs], "the jobs", "--table")
+        raise RematError("--processes are those of this machine, and --dask has its own; give one")
+    if arguments.table:
+        check_overwrite(arguments, arguments.table)
     if arguments.modules:
         sys.path.insert(0, os.getcwd())  # as with python -m
-    try:
-        memory = None if arguments.memory is None else parse_bytes(arguments.memory)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"--memory {shortened(arguments.memory)}: {error}") from error
     with _executor(arguments.dask) as executor, progress_line(keeps=False, every=LOG_SECONDS) as progress:
         return sweep(
             arguments.jobs,
@@ -123,7 +112,7 @@ def _swept(arguments: argparse.Namespace) -> SweepResults:
             3 if arguments.retries is None else arguments.retries,
             processes=arguments.processes,
             timeout=arguments.timeout,
-            memory=memory,
+            memory=arguments.memory,
             part=arguments.part or (1, 1),
             retry_failed=arguments.retry_failed,
             modules=arguments.modules or (),
@@ -141,14 +130,14 @@ def _executor(address: str | None) -> Iterator[Executor | None]:
         from distributed import Client
     except ImportError as error:
         remedy = "install it: python -m pip install 'remat_algos[dask]'"
-        raise argparse.ArgumentTypeError(f"dask is not installed; {remedy}") from error
+        raise RematError(f"dask is not installed; {remedy}") from error
     for name in logging.root.manager.loggerDict:  # the sweep says what matters of the connection
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client: Any = Client(address, timeout="10s")
     except (OSError, ValueError, TimeoutError) as error:
-        raise argparse.ArgumentTypeError(
+        raise RematError(
             f"--dask {shortened(address)}: no scheduler answers there; start one with `dask scheduler`"
         ) from error
     with client:
@@ -167,22 +156,16 @@ def _print(results: SweepResults) -> None:
         print_text(line)
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text)):
-        raise argparse.ArgumentTypeError(f"{quoted(text)} is not a whole number above 0; give 1 or more")
-    return int(text)
-
-
 def _part(text: str) -> tuple[int, int]:
     number, _, count = text.partition("/")
     if number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
         return int(number), int(count)
-    raise argparse.ArgumentTypeError(f"{quoted(text)} is no part; give I/N with I from 1 to N, such as 1/8")
+    raise ValueError(f"{quoted(text)} is no part; give I/N with I from 1 to N, such as 1/8")
 
 
 def _table(path: str) -> str:
     from remat_algos.sweeps.results import TABLES
 
     if Path(path).suffix not in TABLES:
-        raise argparse.ArgumentTypeError(f"{shortened_path(path)} is none of {', '.join(TABLES)}; name one of them")
+        raise RematError(f"{shortened_path(path)} is none of {', '.join(TABLES)}; name one of them")
     return writable(path)

@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from remat_algos.cli.exit_code import ExitCode
+from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import add_source, read_source
-from remat_algos.cli.output import add_json, print_json, print_text
+from remat_algos.cli.output import print_json, print_text
+from remat_algos.cli.shared_options import add
 
 if TYPE_CHECKING:
     from remat_algos.plan.plan import Plan
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the plan."""
     add_source(parser, help="the graph that the plan was made for")
     parser.add_argument("plan", metavar="PLAN", help="a plan written by remat solve -o")
-    add_json(parser)
+    add(parser, "json")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -35,11 +36,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             print_json({"valid": False, "reason": str(error)})
         raise
     if arguments.json:
-        claims = ["peak_memory", "resident_memory", "compute", "overhead", "limit"]
-        claims += ["bound", "bound_scope", "bound_source", "gap"]
-        claims += ["time", "overhead_in_time", "host_peak"] if plan.link is not None else []
         record = plan.record()
-        figures = {name: record[name] for name in claims} | plan.reservation.record()
+        figures = {"limit": plan.limit} | plan.figures() | plan.reservation.record()
         problem = {name: record.get(name) for name in ("differentiate", "budget", "link", "allocator", "constraints")}
         verdict = {"bound_proven": plan.bound is not None, "not_checked": _not_checked(plan)}
         print_json({"valid": True, "graph_hash": graph.source_hash, "problem": problem, **figures, **verdict})

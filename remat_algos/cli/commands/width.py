@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from remat_algos.cli.exit_code import ExitCode
-from remat_algos.cli.graph_argument import add_graph, as_planned, files_of, read_source
-from remat_algos.cli.output import add_json, check_overwrite, print_json, print_table, print_text, writable
-from remat_algos.cli.plot_argument import add_plot, check_plot, draw
-from remat_algos.cli.search_argument import add_seed, add_time_limit, search_limits, whole_number
+from remat_algos.cli.exits import ExitCode
+from remat_algos.cli.graph_argument import add_graph, as_planned, read_source
+from remat_algos.cli.output import TEXT, draw, print_result, print_text
+from remat_algos.cli.shared_options import add, add_plot, searching, whole_number, writable
+from remat_algos.errors import RematError
 from remat_algos.text.wording import counted, shortened_path
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from remat_algos.structure.undirected import UndirectedGraph
 
 HELP = "bound the treewidth of a graph from above and below, and write a tree decomposition"
-OUT = "-"  # standard output
 BEGINNING = 1 << 16  # characters from which a format is recognized
 
 
@@ -35,17 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     seeds = "number of elimination orders with random ties, after the deterministic ones (8)"
     group.add_argument("--seeds", type=whole_number, default=8, metavar="N", help=seeds)
     limit = "end SECONDS after the start, reading included, with the best decomposition so far"
-    add_time_limit(parser, limit)
-    add_seed(parser)
+    add(parser, "time_limit", "seed", time_limit=limit)
     parser.add_argument(
         "--td", metavar="FILE", type=_td, help="write the decomposition as PACE .td, - for standard output"
     )
-    add_plot(parser, pictures=("decomposition",))
-    add_json(parser)
+    add_plot(parser, "decomposition")
+    add(parser, "json")
 
 
 def _td(path: str) -> str:
-    return path if path == OUT else writable(path)
+    return path if path == TEXT else writable(path)
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -53,26 +50,23 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from remat_algos.context import Clock
     from remat_algos.formats.pace import td_text, write_td
     from remat_algos.structure.tree_decomposition import TreeDecomposition
+    from remat_algos.structure.treewidth import width_bounds
 
-    check_plot(arguments)
     _check(arguments)
-    alone = arguments.td == OUT  # standard output gets only the decomposition
+    alone = arguments.td == TEXT  # standard output gets only the decomposition
     with contextlib.redirect_stdout(sys.stderr if alone else sys.stdout):
         graph, directed, note = _graph(arguments)
         if not arguments.json:
             print_text(note)
         clock = Clock()
-        with search_limits(arguments) as limits:
-            bounds = _bounds(graph, arguments, limits)
+        with searching(arguments) as search:
+            bounds = width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **search)
         seconds = clock.elapsed
         decomposition = TreeDecomposition.of(bounds.elimination).reduce()
         if arguments.td and not alone:
             write_td(decomposition, arguments.td, graph.n_vertices)
         record = _record(graph, bounds) | {"bags": decomposition.n_bags, "seconds": seconds, "written": arguments.td}
-        if arguments.json:
-            print_json(record)
-        else:
-            print_table(("", ""), _rows(record), headed=False)
+        print_result(arguments, record, _rows(record))
     if alone:
         print(td_text(decomposition, graph.n_vertices), end="")
     names = [str(v + 1) for v in range(graph.n_vertices)] if directed is None else directed.node_names()
@@ -83,10 +77,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Check combinations of arguments before the work."""
-    rival = "--json" if arguments.json else "--plot -" if arguments.plot == OUT else None
-    if arguments.td == OUT and rival:
-        raise argparse.ArgumentTypeError(f"--td - and {rival} both use standard output; name a file for one of them")
-    check_overwrite(arguments.td, files_of(arguments), "the graph", "--td")
+    rival = "--json" if arguments.json else "--plot -" if arguments.plot == TEXT else None
+    if arguments.td == TEXT and rival:
+        raise RematError(f"--td - and {rival} both use standard output; name a file for one of them")
 
 
 # ---------------------------------------------------------------- the graph
@@ -102,9 +95,7 @@ def _graph(arguments: argparse.Namespace) -> tuple[UndirectedGraph, ComputationG
 
     if _is_pace(arguments.graph):
         if arguments.nodes is not None:
-            raise argparse.ArgumentTypeError(
-                f"--nodes {shortened_path(arguments.nodes)}: the width needs no sizes; leave it out"
-            )
+            raise RematError(f"--nodes {shortened_path(arguments.nodes)}: the width needs no sizes; leave it out")
         graph = read_gr(arguments.graph)
         return graph, None, f"{arguments.graph}: undirected, taken as it is"
     directed = read_source(arguments)  # without a note on sizes, which the width does not use
@@ -124,18 +115,6 @@ def _is_pace(path: str) -> bool:
 
 
 # ---------------------------------------------------------------- the bounds
-
-
-def _bounds(graph: UndirectedGraph, arguments: argparse.Namespace, limits: Mapping[str, Any]) -> WidthBounds:
-    from remat_algos.errors import GraphError
-    from remat_algos.structure.treewidth import width_bounds
-
-    try:
-        return width_bounds(graph, seeds=arguments.seeds, exact=arguments.exact, **limits)
-    except GraphError as error:
-        raise GraphError(
-            f"{shortened_path(arguments.graph)}: {error}{', without --exact' if arguments.exact else ''}"
-        ) from error
 
 
 def _record(graph: UndirectedGraph, bounds: WidthBounds) -> dict[str, Any]:
@@ -167,4 +146,4 @@ def _rows(record: dict[str, Any]) -> list[tuple[str, str]]:
         ("bags", f"{record['bags']:,}"),
         ("seconds", f"{record['seconds']:.2f}"),
     ]
-    return [*rows, ("written", record["written"])] if record["written"] not in (None, OUT) else rows
+    return [*rows, ("written", record["written"])] if record["written"] not in (None, TEXT) else rows

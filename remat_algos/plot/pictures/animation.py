@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remat_algos.arguments import checked_arguments
-from remat_algos.errors import PlanError
+from remat_algos.errors import PlanError, about
 from remat_algos.files import write_whole
 from remat_algos.ir.arrays import Int64
 from remat_algos.plot.colours import INKS
@@ -154,7 +154,8 @@ def animation(subject: Subject, *, seconds: float | None = None, steps: range | 
             f"steps=range(0, {MAX_STEPS}) or --steps 0:{MAX_STEPS}, or make a coarser graph, such as one of layers"
         )
     if seconds is not None and not 0 < seconds <= MAX_SECONDS:
-        raise ValueError(f"seconds is {shortened(seconds)}; give a number above 0, {MAX_SECONDS} at most")
+        limits = f"give a number above 0, {MAX_SECONDS} at most"
+        raise about("seconds", ValueError(f"seconds is {shortened(seconds)}; {limits}"))
     lasts = min(LONGEST, max(SHORTEST, len(steps) / 3 + HOLD)) if seconds is None else float(seconds)
     return Animation(simulation, limit, steps, lasts)
 

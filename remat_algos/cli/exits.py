@@ -1,14 +1,46 @@
-"""Ctrl-C and SIGTERM, which stop a command in the same way."""
+"""How commands end: exit codes, Ctrl-C and SIGTERM."""
+
+from __future__ import annotations
 
 import signal
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from remat_algos.cli.exit_code import ExitCode
+if TYPE_CHECKING:
+    from remat_algos.context import Stop
 
 _AGAIN = 0.01  # seconds
 _IMPORTING = "<frozen importlib._bootstrap>"
+
+
+class ExitCode(IntEnum):
+    """Exit codes of commands; docs/cli.md has the table."""
+
+    DONE = 0
+    FALSE_CLAIM = 1
+    """A figure of a plan is false, or an execution differed from the prediction."""
+    BAD_INPUT = 2
+    """Or too little memory for it, or no solver that can serve."""
+    INFEASIBLE = 3
+    """No plan within the budget was found, or none exists."""
+    FAILED = 4
+    """Jobs of a sweep failed."""
+    BUG = 70
+    """An error in remat itself; EX_SOFTWARE of sysexits.h."""
+    INTERRUPTED = 130
+    """By Ctrl-C, also where the best result until then is shown."""
+    TERMINATED = 143
+    """The same, by SIGTERM."""
+
+    @classmethod
+    def of(cls, stop: Stop, code: ExitCode | None = None) -> ExitCode:
+        """The code of a command after a search that ended so; without an interrupt `code`, by default DONE."""
+        from remat_algos.context import Stop
+
+        return cls.INTERRUPTED if stop is Stop.INTERRUPTED else cls.DONE if code is None else code
 
 
 def interruptible(main: Callable[[], int]) -> int:

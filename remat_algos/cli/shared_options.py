@@ -1,0 +1,545 @@
+"""Options that several commands have: one table, parsed and checked by the library.
+
+The parser of `main` puts the option before the library's sentence: errors of a parser carry its option, errors of a
+search the parameter that they are about (`errors.about`), which is called as its option.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from remat_algos.cli.output import TEXT, progress_line, terminal_columns
+from remat_algos.context import check_seconds, time_left
+from remat_algos.effort import DEFAULT, EFFORTS
+from remat_algos.errors import GraphError, RematError, about
+from remat_algos.text.units import format_bytes, parse_bytes
+from remat_algos.text.wording import comma_separated, counted, quoted, shortened, shortened_path
+
+if TYPE_CHECKING:
+    from remat_algos.cli.outline import Outline
+    from remat_algos.cost.links import Link
+    from remat_algos.ir.budget import Budget
+    from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.schedule.constraints import Constraints
+
+AUTO = "auto"
+PEAK = "peak"
+TIMELINE = "timeline"
+"""The picture of copies over time."""
+INPUTS = ("order", "plan", "beside", "start", "mirror", "buffers", "in_place_table", "jobs")
+"""Options that name files to read, beside the graph."""
+PICTURES = ("memory", "schedule", "graph", "matrix")
+LINKS = "pcie4, pcie5, nvlink-c2c, 50GB/s, 50GB/s,25GB/s (out, into), or the file of a device that states one"
+REGION = "NAME=PATTERN:BYTES"
+LISTING = 25  # column of the summaries in a list of solvers or allocators
+LONGEST_WORD = 60  # characters of an argument in a message
+UNITS = "units"  # of compute, whatever the unit
+HUNDRED = 100
+FAR_BELOW = 10  # a budget of at most so few bytes, with a node this many times larger, was meant as a share
+AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)\s*(%|[A-Za-z]*)\s*")
+STEPS = re.compile(r"(\d{0,18}):(\d{0,18})", re.ASCII)
+
+
+# ---------------------------------------------------------------- parsers
+
+
+def whole_number(text: str) -> int:
+    """A whole number, 0 or more; the library checks its range."""
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(f"{quoted(text)} is not a whole number; give 0 or more")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """A number; the library checks its range."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{quoted(text)} is not a number; write it as 2 or 0.5") from None
+
+
+def seconds(text: str) -> float:
+    """A time limit."""
+    return check_seconds(number(text))
+
+
+def library(parser: str) -> Callable[[str], Any]:
+    """A parser of the library, imported when it is used: `remat --help` has no time for it."""
+    module, _, name = parser.rpartition(".")
+    return lambda text: getattr(importlib.import_module(f"remat_algos.{module}"), name)(text)
+
+
+def alignment(text: str) -> int:
+    """An alignment of addresses."""
+    from remat_algos.allocate.buffers import check_alignment
+
+    return check_alignment(parse_bytes(text))
+
+
+def memory(text: str) -> Any:
+    """The memory of a budget, as `Budget` takes it."""
+    return _budget(memory=text).memory
+
+
+def device(text: str) -> Any:
+    """The device memory of a budget, as `Budget` takes it."""
+    return _budget(device=text).device
+
+
+def overhead(text: str) -> str:
+    """The overhead of a budget with its unit; a bare number is refused."""
+    amount, unit = _amount(text)
+    if amount and not unit and float(amount):
+        share = f"{float(amount) * (HUNDRED if float(amount) < 1 else 1):g}%"
+        remedy = f"write {share} of one pass, or '{shortened(amount)} {UNITS}'"
+        raise ValueError(f"overhead budget {quoted(text)} could be compute or a share; {remedy}")
+    _budget(overhead=amount if amount and unit != "%" else text)
+    return text
+
+
+def limit(text: str) -> Budget:
+    """A memory budget that needs no search."""
+    budget = _budget(memory=text)
+    if budget.least or budget.above_lowest is not None:
+        raise ValueError(f"{quoted(text)} needs a search, as remat solve does it; give bytes, 4GiB or 50%")
+    return budget
+
+
+def limits(text: str) -> dict[str, Budget]:
+    """Memory budgets between commas, by their texts."""
+    found = {word: limit(word) for word in comma_separated(text)}
+    if not found:
+        raise ValueError(f"{quoted(text)} has no size; write bytes, 4GiB or 50%")
+    return found
+
+
+def solver(text: str) -> str:
+    """The name of a solver, or "auto"."""
+    from remat_algos.solvers.registry import get_solver
+
+    return text if text == AUTO else get_solver(text).name
+
+
+def solvers(text: str) -> list[str]:
+    """Names of solvers between commas."""
+    return list(dict.fromkeys(solver(name.strip()) for name in text.split(",")))
+
+
+def option(text: str) -> tuple[str, Any]:
+    """Name and value of an option of a solver, which checks both."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"{quoted(text)} has no value; write NAME=VALUE")
+    return name, _value(value)
+
+
+def allocator(text: str) -> str:
+    """The name of an allocator."""
+    from remat_algos.allocate.allocators.registry import get_allocator
+
+    return get_allocator(text).name
+
+
+def region(text: str) -> tuple[str, tuple[str, str]]:
+    """Name, pattern and limit of a region."""
+    name, _, rest = text.partition("=")
+    pattern, _, limit = rest.rpartition(":")
+    if not (name and pattern and limit):
+        raise ValueError(f"{quoted(text)} is not a region; write {REGION}, as encoder=*enc*:4GiB")
+    return name[:LONGEST_WORD], (pattern, limit)
+
+
+def steps(text: str) -> tuple[str, str]:
+    """Begin and end of steps; "" for those of the schedule."""
+    found = STEPS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{quoted(text)} is not a range of steps; give a first step and an end, such as 0:100")
+    return found[1], found[2]
+
+
+def picture(path: str) -> str:
+    """A file for a picture, or "-" for text on standard output."""
+    from remat_algos.plot.picture_file import picture_format
+
+    if path == TEXT:
+        return path
+    picture_format(path)
+    return writable(path)
+
+
+def writable(path: str) -> str:
+    """The path, checked before the work: a file can be written there."""
+    file = Path(path)
+    folder = (file.resolve() if file.is_symlink() else file).parent
+    if file.is_dir():
+        raise ValueError(f"{shortened_path(path or '.')} is a folder; name a file in it")
+    if file.exists() and not os.access(file, os.W_OK):
+        raise ValueError(f"{shortened_path(path)} cannot be written to; choose another file")
+    if file.exists() and not file.is_file():
+        return path  # a pipe or a device, which stays where it is
+    if not folder.is_dir():
+        raise ValueError(f"{shortened_path(path)}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{shortened_path(path)}: the folder {folder} cannot be written to; choose another")
+    return path
+
+
+def _budget(**limits: str | None) -> Budget:
+    from remat_algos.ir.budget import Budget
+
+    return Budget(**limits)
+
+
+def _amount(text: str) -> tuple[str, str]:
+    """A leading number and the rest; twice "" without one."""
+    found = AMOUNT.fullmatch(text)
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _value(text: str) -> Any:
+    """A number, True, False or None as in Python, a list if there are commas, else text."""
+    import ast
+
+    if "," in text:
+        return [_value(part) for part in text.split(",") if part]
+    word = text.strip().capitalize()
+    try:
+        return ast.literal_eval(word if word in ("True", "False", "None") else text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+# ---------------------------------------------------------------- the table
+
+MODULES = "modules, node names or patterns such as 'layers.*'; may be repeated"
+OPTIONS: dict[str, tuple[str, Callable[[str], Any] | None, str]] = {
+    "json": ("", None, "print only one JSON object"),
+    "output": ("FILE", writable, ""),
+    # the budget
+    "budget": (
+        "SIZE",
+        memory,
+        "limit of the peak without residents: bytes, 4GiB, 50%% (of the peak without rematerialization), or "
+        "least for the lowest peak",
+    ),
+    "overhead": (
+        "COST",
+        overhead,
+        "limit of the extra compute: 30%% of one pass, or an amount such as '120 units', in the unit of the graph",
+    ),
+    "device": ("SIZE", device, "limit of peak and residents together: bytes or 16GiB"),
+    "allocator": (
+        "NAME",
+        allocator,
+        "limit the memory that this allocator (below) reserves (default: peak); with a pool, 50%% is a share "
+        "of its reserved memory without rematerialization",
+    ),
+    "alignment": ("BYTES", alignment, "alignment of addresses, a power of two (1)"),
+    # solvers and the search
+    "solver": ("NAME", solver, ""),
+    "options": ("NAME=VALUE", option, "solver option; may be repeated"),
+    "solvers": ("NAME,...", solvers, "run only these solvers"),
+    "effort": ("", None, "how much work goes into the solvers, the search and the lower bound (default: default)"),
+    "gap": (
+        "POINTS",
+        number,
+        "end the search at a plan within POINTS of overhead of its bound (0: only at it; default: by effort and size)",
+    ),
+    "time_limit": ("SECONDS", seconds, ""),
+    "seed": ("", whole_number, "random seed (default: 0)"),
+    # copies
+    "link": (
+        "LINK",
+        library("cost.devices.get_link"),
+        f"values may also be stored on the host and loaded back, over this link: {LINKS}",
+    ),
+    "host": ("SIZE", library("cost.links.host_limit"), "limit of the bytes on the host, such as 64GiB"),
+    "link_share": (
+        "SHARE",
+        library("cost.links.planned_share"),
+        "share of the rates that plans use (90%%): a link that attains less than planned makes compute wait",
+    ),
+    # constraints
+    "max_runs": ("N", whole_number, "run no node more often than N times"),
+    "fixed_order": (
+        "",
+        None,
+        "run nodes for the first time in the order of the graph; they may be recomputed anywhere",
+    ),
+    "regions": (
+        REGION,
+        region,
+        "limit the live bytes of the nodes whose names match PATTERN, as in --region 'encoder=*enc*:4GiB'; "
+        "may be repeated",
+    ),
+    "modules": ("NAME,...", comma_separated, f"with --link: only values of these may leave the device; {MODULES}"),
+    "stay": ("NAME,...", comma_separated, f"with --link: no values of these may leave; {MODULES}"),
+    "min_copy": ("SIZE", parse_bytes, "with --link: copy no value of fewer bytes, as 1MB"),
+    # the graph
+    "nodes": ("FILE", None, "table of sizes and costs for the nodes of an edge list"),
+    "inference": ("", None, "plan the graph as it is; add no gradients"),
+    "factor": ("", number, "cost of a gradient relative to its forward node (2)"),
+    "parameter_gradients": ("", None, "add gradients of parameters"),
+    "loss": ("NAME", None, "value to differentiate; may be repeated (default: all outputs)"),
+    "encode": ("", None, "keep feature maps as one bit per element where gradients need no more (ReLU, dropout)"),
+    "element_bits": ("N", whole_number, "with --encode: bits per element (default: those of the model, else 32)"),
+    # schedules
+    "order": (
+        "ORDER",
+        None,
+        "a plan, a list of names or ids, lines `compute X` and `free Y`, or npz with matrices R and S "
+        "(default: the order of the graph)",
+    ),
+    "mirror": (
+        "FILE",
+        None,
+        "instead of ORDER: number of recomputations of each node, as a table node,count or JSON (m of chen2016)",
+    ),
+    "steps": ("A:B", steps, ""),
+    "plot": ("FILE", picture, "draw a picture: FILE.png, .svg or .pdf, or - for text on standard output"),
+}
+"""By name: metavar, parser, help."""
+MORE: dict[str, dict[str, Any]] = {
+    "json": {"action": "store_true"},
+    "output": {"flags": ("-o", "--output")},
+    "allocator": {"default": PEAK},
+    "alignment": {"default": 1},
+    "solver": {"default": AUTO},
+    "options": {"flags": ("-O", "--option"), "action": "append", "default": []},
+    "solvers": {"flags": ("--solver",)},
+    "effort": {"choices": EFFORTS, "default": DEFAULT},
+    "seed": {"default": 0},
+    "fixed_order": {"action": "store_true"},
+    "regions": {"flags": ("--region",), "action": "append", "default": []},
+    "modules": {"action": "extend"},
+    "stay": {"action": "extend"},
+    "inference": {"action": "store_true"},
+    "parameter_gradients": {"action": "store_true"},
+    "loss": {"action": "append"},
+    "encode": {"action": "store_true"},
+    "order": {"flags": ("order",), "nargs": "?"},
+}
+"""The rest, where an option has more."""
+
+SETS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "limits": ("budget (all limits that are given apply)", ("budget", "overhead", "device")),
+    "reservation": ("what the budget applies to", ("allocator", "alignment")),
+    "copies": ("copies to the host (the costs of the graph must be times)", ("link", "host", "link_share")),
+    "constraints": (
+        "constraints (beside the budget)",
+        ("max_runs", "fixed_order", "regions", "modules", "stay", "min_copy"),
+    ),
+    "gradients": (
+        "gradients (if the graph has none)",
+        ("inference", "factor", "parameter_gradients", "loss", "encode", "element_bits"),
+    ),
+}
+"""Groups of options: the title in --help, and the options."""
+
+
+def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None:
+    """Add options of the table and groups of them; a text of help by name where the command has its own."""
+    own = [name for name in options if name not in SETS]
+    for name in options:
+        if name in SETS:
+            title, members = SETS[name]
+            group = parser.add_argument_group(title)
+            own += members
+            for member in members:
+                _add(group, member, helps)
+        else:
+            _add(parser, name, helps)
+    for name in helps.keys() - {*own}:
+        _add(parser, name, helps)
+    if "allocator" in {*own, *helps} and isinstance(parser, argparse.ArgumentParser):
+        from remat_algos.cli.outline import outlines
+
+        add_listing(parser, "allocators", outlines("allocate/allocators", "allocator"))
+
+
+def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str]) -> None:
+    metavar, parser, text = OPTIONS[name]
+    more = {"flags": (f"--{name.replace('_', '-')}",), **MORE.get(name, {})}
+    flags = more.pop("flags")
+    if more.get("action") != "store_true":
+        more |= {"metavar": metavar or None, "type": parser}
+    if flags != (name,):  # no positional
+        more["dest"] = name
+    group.add_argument(*flags, help=helps.get(name, text), **more)
+
+
+def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
+    """Add --plot, and --picture if there are several; the first is drawn by default."""
+    add(parser, "plot")
+    if len(pictures) > 1:
+        parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
+
+
+def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
+    """List registered functions below the options, each with its summary and its options after their flag."""
+    from textwrap import fill
+
+    width, indent = terminal_columns() - 2, " " * LISTING
+    lines = [f"{title}:"]
+    for entry in entries:
+        lines.append(fill(f"  {entry.name:<{LISTING - 3}} {entry.summary}", width, subsequent_indent=indent))
+        options = ", ".join(f"{name}={default}" for name, default in entry.options.items()) if flag else ""
+        lines += [fill(f"{indent}{flag} {options}", width, subsequent_indent=f"{indent}   ")] if options else []
+    parser.epilog = "\n\n".join(filter(None, [parser.epilog, "\n".join(lines)]))
+    parser.description = fill(parser.description or "", width)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
+
+
+# ---------------------------------------------------------------- together, and with the graph
+
+
+def budget_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Budget:
+    """The budget; checks that there is one, that it is no share without its sign, and the unit of --overhead."""
+    from remat_algos.bounds.memory import least_peak_bound
+    from remat_algos.schedule.baseline import baseline_peak
+
+    memory, device = arguments.budget, arguments.device
+    if memory is None and arguments.overhead is None and device is None:
+        base, bound = baseline_peak(graph), least_peak_bound(graph)[0]
+        between = format_bytes((base + bound) // 2).replace(" ", "")
+        raise RematError(
+            f"no budget is given; the peak without rematerialization is {format_bytes(base)}, the lower bound "
+            f"{format_bytes(bound)}; give --budget 80%, --budget {between} or --budget least, for example"
+        )
+    size, largest = str(memory).strip(), int(graph.node_memory.max(initial=0))
+    if size.isdecimal() and int(size) <= HUNDRED and int(size) * FAR_BELOW <= largest:
+        raise RematError(
+            f"--budget {int(size)} is {counted(int(size), 'byte')}, and one node alone has {format_bytes(largest)}; "
+            f"did you mean {int(size)}%?"
+        )
+    unit, own = _amount(arguments.overhead or "")[1], graph.labels.compute_unit
+    if unit not in ("", "%", UNITS) and unit.lower() != own.lower():
+        named = f"{shortened(own)} or {UNITS}" if own else f"{UNITS}, since the graph names none"
+        raise RematError(f"--overhead {shortened(arguments.overhead)}: unit {quoted(unit)} is unknown; write {named}")
+    return _budget(memory=memory, overhead=overhead_of(arguments), device=device)
+
+
+def overhead_of(arguments: argparse.Namespace) -> str | None:
+    """The overhead of a budget, without its unit."""
+    text: str | None = arguments.overhead
+    amount, unit = _amount(text or "")
+    return amount if amount and unit != "%" else text
+
+
+def link_of(arguments: argparse.Namespace, default: Link | None = None) -> Link | None:
+    """The link, or a default, with the limit of host bytes; None without one."""
+    from remat_algos.cost.devices import get_link
+
+    link = default if arguments.link is None else arguments.link
+    for option, given in (("--host", arguments.host), ("--link-share", arguments.link_share)):
+        if link is None and given is not None:
+            raise RematError(f"{option} goes with --link; give that too")
+    if link is None and getattr(arguments, "picture", None) == TIMELINE:
+        raise RematError("--picture timeline shows copies over time; give --link, such as pcie5")
+    return None if link is None else get_link(link, arguments.host, arguments.link_share)
+
+
+def constraints_of(arguments: argparse.Namespace, graph: ComputationGraph) -> Constraints | None:
+    """The constraints on a graph, or None."""
+    from remat_algos.schedule.constraints import Constraints
+
+    regions: dict[str, tuple[str, str]] = {}
+    for name, entry in arguments.regions:
+        if name in regions:
+            raise RematError(f"--region {shortened(name)} is there twice; give each region a name of its own")
+        regions[name] = entry
+    given = {"max_runs": arguments.max_runs, "fixed_order": arguments.fixed_order, "regions": regions}
+    copies = {"offload": arguments.modules, "stay": arguments.stay, "min_copy": arguments.min_copy}
+    return Constraints.of(graph, {**given, **copies})
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Options of the named solver; TypeError for an unknown one, also one that `solve` has itself."""
+    from remat_algos.solvers.registry import get_solver
+
+    options = dict(arguments.options)
+    if options and arguments.solver == AUTO:
+        raise RematError("-O goes with a named solver; give --solver too")
+    if options:
+        with _options(arguments):
+            get_solver(arguments.solver).check_options(options)
+    return options
+
+
+@contextlib.contextmanager
+def searching(arguments: argparse.Namespace, *, keeps: bool = True) -> Iterator[dict[str, Any]]:
+    """Time left, seed and effort of a search, and a line of progress; errors name the graph, or -O."""
+    own = {name: getattr(arguments, name) for name in ("seed", "effort") if name in arguments}
+    remedy = "; leave out --inference" if getattr(arguments, "inference", False) else ""
+    with progress_line(keeps=keeps) as progress, _options(arguments), naming(getattr(arguments, "graph", ""), remedy):
+        yield {"time_limit": time_left(arguments.time_limit, arguments.started), "progress": progress, **own}
+
+
+@contextlib.contextmanager
+def naming(file: str, remedy: str = "") -> Iterator[None]:
+    """Errors of a graph name its file, unless they are about an option."""
+    try:
+        yield
+    except GraphError as error:
+        if not file or hasattr(error, "parameter"):
+            raise
+        raise GraphError(f"{shortened_path(file)}: {error}{remedy}") from error
+
+
+@contextlib.contextmanager
+def _options(arguments: argparse.Namespace) -> Iterator[None]:
+    """Errors of a solver with options are about these."""
+    try:
+        yield
+    except RematError:
+        raise
+    except (TypeError, ValueError) as error:
+        if not getattr(arguments, "options", None) or hasattr(error, "parameter"):
+            raise
+        solver = f"{shortened(arguments.solver)}: "
+        raise about("options", ValueError(f"{solver}{str(error).removeprefix(solver)}")) from error
+
+
+def steps_of(arguments: argparse.Namespace, count: int) -> range | None:
+    """The steps of a schedule of `count`; None for all."""
+    if arguments.steps is None:
+        return None
+    from remat_algos.schedule.step_rows import step_remedy
+
+    begin, end = arguments.steps
+    steps = range(int(begin or 0), int(end) if end else count)
+    if not steps or steps.stop > count:
+        raise RematError(f"--steps {shortened(begin)}:{shortened(end)}: {step_remedy(count)}")
+    return steps
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Check what the options of every command must not do together, before the work."""
+    plot, picture, output = (getattr(arguments, name, None) for name in ("plot", "picture", "output"))
+    if picture is not None and plot is None:
+        raise RematError(f"--picture {shortened(picture)} goes with --plot; give a file, or - for text")
+    if plot == TEXT and arguments.json:
+        raise RematError("--plot - and --json both use standard output; name a file for the picture")
+    if plot and output and Path(output).resolve() == Path(plot).resolve():
+        raise RematError(f"-o and --plot are both {shortened_path(plot)}; name two files")
+    for written in (getattr(arguments, name, None) for name in ("output", "plot", "td")):
+        if written and Path(written).exists():
+            check_overwrite(arguments, written)
+
+
+def check_overwrite(arguments: argparse.Namespace, written: str | Path) -> None:
+    """Check that a file to write is none that the command reads."""
+    from remat_algos.formats.graph_files import files_read
+
+    graph = getattr(arguments, "graph", None)
+    read = [] if graph is None else files_read(graph, arguments.nodes)
+    read += [Path(file) for name in INPUTS if isinstance(file := getattr(arguments, name, None), str)]
+    if Path(written).resolve() in {file.resolve() for file in read}:
+        raise RematError(f"{shortened_path(written)} would overwrite an input file; name another file")
