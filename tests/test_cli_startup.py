@@ -13,7 +13,6 @@ import pytest
 
 import remat_algos
 from remat_algos.allocate.allocators.registry import list_allocators
-from remat_algos.cli import outline
 from remat_algos.cli.main import main
 from remat_algos.formats import graphs, registry
 from remat_algos.interop import model_files
@@ -84,7 +83,7 @@ def test_small_answers_load_nothing_that_is_slow(folder):
     assert done.stdout
 
 
-HELP = [["--help"], ["--version"], ["solve", "--help"], ["show", "--help"]]
+HELP = [["--help"], ["--version"], ["convert", "--help"]]
 
 
 @pytest.mark.parametrize("words", HELP, ids=" ".join)
@@ -95,19 +94,19 @@ def test_help_does_not_load_numpy(folder, words):
     assert [name for name in loaded if name.startswith("remat_algos.solvers")] == []
 
 
-@pytest.mark.parametrize(
-    ("folder", "decorator", "registered"),
-    [("solvers/methods", "solver", list_solvers), ("allocate/allocators", "allocator", list_allocators)],
-)
-def test_help_lists_what_the_registries_hold(folder, decorator, registered):
-    expected = [(entry.name, entry.summary, entry.options) for entry in registered()]
-    assert outline.outlines(folder, decorator) == expected
+def test_help_lists_what_the_registries_hold(capsys):
+    assert main(["solve", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for entry in (*list_solvers(), *list_allocators()):
+        assert f" {entry.name} {entry.summary}" in text
+    for entry in list_solvers():
+        options = ", ".join(f"{name}={default}" for name, default in entry.options.items())
+        assert not options or f"-O {options}" in text
 
 
 def test_help_names_the_formats_of_the_registry(capsys):
     rooms = graphs.__name__, model_files.__name__
     own = [form for form in registry.graph_formats() if form.read.__module__.startswith(rooms)]
-    assert outline.graph_formats() == {form.name: form.endings if form.write is not None else () for form in own}
     assert main(["convert", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"(tables, {', '.join(form.name for form in own)}: " in text

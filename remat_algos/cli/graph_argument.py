@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from remat_algos.schedule.simulation import Simulation
 
 FACTOR, BITS = 2, 32  # cost of a gradient, bits of an element
+FORMATS = "cg, DOT, edge list, GraphML, JSON, npz, PACE, ONNX, StableHLO"
+"""For --help, which imports no format; a test compares with the registry."""
+WRITTEN = "X.nodes.csv (with its other tables next to it), X.dot, X.gv, X.txt, X.edges, X.graphml, X.json, X.npz, X.gr"
+"""The endings of files that can be written."""
 
 
 def add_source(parser: argparse.ArgumentParser, help: str | None = None, optional: bool = False) -> None:
     """Add GRAPH and --nodes, the source of the graph."""
-    from remat_algos.cli.outline import graph_formats
-
-    forms = f"a file (tables, {', '.join(graph_formats())}: docs/formats.md) or model:NAME (remat models)"
+    forms = f"a file (tables, {FORMATS}: docs/formats.md) or model:NAME (remat models)"
     parser.add_argument("graph", metavar="GRAPH", nargs="?" if optional else None, help=help or forms)
     add(parser, "nodes")
 
@@ -33,14 +35,6 @@ def add_graph(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """Add GRAPH and the options that change it."""
     add_source(parser, optional=optional)
     add(parser, "gradients")
-
-
-def name_endings() -> str:
-    """The endings of files that can be written, for --help."""
-    from remat_algos.cli.outline import graph_formats
-
-    written = [f"X{ending}" for endings in graph_formats().values() for ending in endings]
-    return f"X.nodes.csv (with its other tables next to it), {', '.join(written)}"
 
 
 def add_output_form(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TextIO
 import remat_algos.cli.commands as commands_room
 from remat_algos import __version__
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.output import print_error, print_json, print_row, print_text
+from remat_algos.cli.output import print_error, print_json, print_row, print_text, terminal_columns
 from remat_algos.cli.shared_options import check, memory
 from remat_algos.errors import BudgetError, CapacityError, ClaimError, RematError, about
 from remat_algos.registry import modules_in
@@ -47,6 +47,17 @@ class _Parser(argparse.ArgumentParser):
             return action.type(text) if callable(action.type) else text
         except (RematError, TypeError, ValueError) as error:
             raise RematError(_with_option(about(action.dest, error), [action])) from error
+
+    def format_help(self) -> str:
+        if listings := vars(self).get("listings"):  # of `add_listing`
+            from textwrap import fill
+
+            width = terminal_columns() - 2
+            self.description = fill(self.description or "", width)
+            self.epilog = "\n\n".join(filter(None, [self.epilog, *(listing() for listing in listings)]))
+            self.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
+            listings.clear()
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         message = shortened(message.removeprefix("argument "), LONGEST_MESSAGE)  # it quotes arguments whole

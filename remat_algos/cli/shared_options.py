@@ -23,10 +23,10 @@ from remat_algos.text.units import format_bytes, parse_bytes
 from remat_algos.text.wording import comma_separated, counted, quoted, shortened, shortened_path
 
 if TYPE_CHECKING:
-    from remat_algos.cli.outline import Outline
     from remat_algos.cost.links import Link
     from remat_algos.ir.budget import Budget
     from remat_algos.ir.graph import ComputationGraph
+    from remat_algos.registry import Registered
     from remat_algos.schedule.constraints import Constraints
 
 AUTO = "auto"
@@ -70,10 +70,10 @@ def seconds(text: str) -> float:
     return check_seconds(number(text))
 
 
-def library(parser: str) -> Callable[[str], Any]:
-    """A parser of the library, imported when it is used: `remat --help` has no time for it."""
-    module, _, name = parser.rpartition(".")
-    return lambda text: getattr(importlib.import_module(f"remat_algos.{module}"), name)(text)
+def library(function: str) -> Callable[..., Any]:
+    """A function of the library, imported when it is called: `remat --help` has no time for it."""
+    module, _, name = function.rpartition(".")
+    return lambda *text: getattr(importlib.import_module(f"remat_algos.{module}"), name)(*text)
 
 
 def alignment(text: str) -> int:
@@ -359,9 +359,7 @@ def add(parser: argparse._ActionsContainer, *options: str, **helps: str) -> None
     for name in helps.keys() - {*own}:
         _add(parser, name, helps)
     if "allocator" in {*own, *helps} and isinstance(parser, argparse.ArgumentParser):
-        from remat_algos.cli.outline import outlines
-
-        add_listing(parser, "allocators", outlines("allocate/allocators", "allocator"))
+        add_listing(parser, "allocators", library("allocate.allocators.registry.list_allocators"))
 
 
 def _add(group: argparse._ActionsContainer, name: str, helps: Mapping[str, str]) -> None:
@@ -382,8 +380,17 @@ def add_plot(parser: argparse.ArgumentParser, *pictures: str) -> None:
         parser.add_argument("--picture", choices=pictures, help=f"picture to draw ({pictures[0]})")
 
 
-def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[Outline], *, flag: str = "") -> None:
-    """List registered functions below the options, each with its summary and its options after their flag."""
+def add_listing(
+    parser: argparse.ArgumentParser, title: str, entries: Callable[[], Iterable[Registered]], *, flag: str = ""
+) -> None:
+    """List registered functions below the options, each with its summary and its options after their flag.
+
+    They are imported when the help is printed.
+    """
+    vars(parser).setdefault("listings", []).append(lambda: _listing(title, entries(), flag))
+
+
+def _listing(title: str, entries: Iterable[Registered], flag: str) -> str:
     from textwrap import fill
 
     width, indent = terminal_columns() - 2, " " * LISTING
@@ -392,9 +399,7 @@ def add_listing(parser: argparse.ArgumentParser, title: str, entries: Iterable[O
         lines.append(fill(f"  {entry.name:<{LISTING - 3}} {entry.summary}", width, subsequent_indent=indent))
         options = ", ".join(f"{name}={default}" for name, default in entry.options.items()) if flag else ""
         lines += [fill(f"{indent}{flag} {options}", width, subsequent_indent=f"{indent}   ")] if options else []
-    parser.epilog = "\n\n".join(filter(None, [parser.epilog, "\n".join(lines)]))
-    parser.description = fill(parser.description or "", width)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter  # the lines stay as they are
+    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------- together, and with the graph

@@ -3,7 +3,7 @@
 import argparse
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.graph_argument import add_output_form, add_source, check_apart, name_endings, read_noted, write_out
+from remat_algos.cli.graph_argument import WRITTEN, add_output_form, add_source, check_apart, read_noted, write_out
 from remat_algos.cli.shared_options import writable
 
 HELP = "write a graph in another format, and list what that format cannot represent"
@@ -12,7 +12,7 @@ HELP = "write a graph in another format, and list what that format cannot repres
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph and the output."""
     add_source(parser)
-    parser.add_argument("output", metavar="OUTPUT", type=writable, help=name_endings())
+    parser.add_argument("output", metavar="OUTPUT", type=writable, help=WRITTEN)
     add_output_form(parser)
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from remat_algos.cli.exits import ExitCode
-from remat_algos.cli.graph_argument import add_output_form, name_endings, write_out
+from remat_algos.cli.graph_argument import WRITTEN, add_output_form, write_out
 from remat_algos.cli.output import print_json, print_table, print_text
 from remat_algos.cli.shared_options import add, writable
 from remat_algos.errors import RematError
@@ -178,7 +178,7 @@ def _exporter(kind: type[argparse.ArgumentParser], options: dict[str, Option]) -
     parser.add_argument(
         "model", metavar="NAME", help="a model or a family (remat models lists them), or model:NAME?OPTION=VALUE"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=name_endings())
+    parser.add_argument("-o", "--output", metavar="FILE", type=writable, required=True, help=WRITTEN)
     add_output_form(parser)
     groups = {own: parser.add_argument_group(title) for own, title in ((True, "model"), (False, "every model"))}
     for name, option in options.items():

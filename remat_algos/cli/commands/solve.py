@@ -31,8 +31,6 @@ HELP = "find an order of execution whose peak stays within a budget, with as lit
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments; solvers and their options are read from their signatures."""
-    from remat_algos.cli.outline import outlines
-
     add_graph(parser)
     add(
         parser, "limits", "copies", "solver", "options", solver="a solver listed below; auto (default): the best of all"
@@ -63,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_plot(parser, *PICTURES, TIMELINE)
     add(parser, "json")
-    add_listing(parser, "solvers", outlines("solvers/methods", "solver"), flag="-O")
+    add_listing(parser, "solvers", library("solvers.registry.list_solvers"), flag="-O")
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:

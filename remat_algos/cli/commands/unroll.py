@@ -5,9 +5,9 @@ from typing import Any
 
 from remat_algos.cli.exits import ExitCode
 from remat_algos.cli.graph_argument import (
+    WRITTEN,
     add_graph,
     check_apart,
-    name_endings,
     one_pass,
     order_of,
     print_written,
@@ -24,7 +24,7 @@ HELP = "write or draw an order as the mirrored graph, which has a node for each 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments: the graph, the order or mirror counts, the output."""
     add_graph(parser)
-    add(parser, "order", "mirror", output=f"write the mirrored graph: {name_endings()}")
+    add(parser, "order", "mirror", output=f"write the mirrored graph: {WRITTEN}")
     add_plot(parser, "graph")
     add(parser, "json")
 
